@@ -43,7 +43,7 @@ public struct InvalidSettingError: Error, Sendable, Hashable, CustomStringConver
 }
 
 extension UInt8 {
-    /// Whether this is an ASCII letter or digit.
+    /// Whether the byte is an ASCII letter or digit.
     var isASCIIAlphanumeric: Bool {
         self &- UInt8(ascii: "0") < 10 || (self | 0x20) &- UInt8(ascii: "a") < 26
     }

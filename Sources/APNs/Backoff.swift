@@ -1,8 +1,9 @@
-/// The delay before the next connection attempt. It is 0 if no attempt has failed since the last success. Otherwise it
-/// is half of `baseMilliseconds`, plus a random time (jitter, R21).
+/// The delay before the next connection attempt. After a success, the delay is 0. After failures, it is half of
+/// `baseMilliseconds` plus a random time (jitter, R21).
 ///
-/// For example, with a base of 200 ms and a `jitterMillisecondsMax` of 30,000: 100 ms plus 0 to 200 ms after the first
-/// failure, plus 0 to 400 ms after the second, plus 0 to 800 ms after the third, and so on, up to plus 0 to 30 s.
+/// The maximum of the random time doubles with each failure, up to `jitterMillisecondsMax`. For example, with a base of
+/// 200 ms, the delay is 100 ms plus at most 200 ms after the first failure, and 100 ms plus at most 400 ms after the
+/// second.
 struct Backoff {
     private let baseMilliseconds: Int64
     private let jitterMillisecondsMax: Int64
@@ -22,8 +23,8 @@ struct Backoff {
         failureCount += 1
     }
 
-    /// Returns the delay after the failures so far. After a failure it is at least half of `baseMilliseconds`: with
-    /// delays near 0, many connections would retry at once.
+    /// Returns the delay after the failures so far. After a failure, the delay is at least half of `baseMilliseconds`:
+    /// with delays near 0, many connections would retry at once.
     func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
         guard failureCount > 0 else { return 0 }
         let presentJitterMillisecondsMax = min(

@@ -1,34 +1,35 @@
-/// Why a breaker opened.
+/// Why the circuit breaker of a pool opened.
 public enum BreakerCause: UInt8, Sendable {
     /// Too many pushes got a 5xx (except 503 Shutdown), or no response in time.
     case unavailability
-    /// Too many pushes to devices got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is
-    /// wrong, not the tokens.
+    /// Too many pushes to devices got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or the topic
+    /// is wrong, not the tokens.
     case deviceTokens
     /// Several pushes got 403 or 429 TooManyProviderTokenUpdates, and no response between them showed that APNs accepts
-    /// the provider token. Usually the key, its team or its environment is wrong.
+    /// the provider token. Usually the signing key, its team or its environment is wrong.
     case providerToken
 
     /// The name in the log.
     public var name: String { "\(self)" }
 }
 
-/// The limits at which a pool stops sending because its pushes cannot succeed.
+/// The limits at which the circuit breaker of a pool opens: the pool then stops sending, because its pushes cannot
+/// succeed.
 public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The length of the time window in which the breaker counts ended pushes and failures. Failures are timeouts, and
     /// 5xx responses except 503 Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
     public var failureWindowMilliseconds: Int64 = 10_000
-    /// The breaker checks the share of failures only after this many pushes have ended in the window. Otherwise one
-    /// failure would open the breaker of a pool that sends little. Range 1 to 100,000.
+    /// The breaker checks the share of failures only after this many pushes have ended in the window. With a lower
+    /// number, one failure would open the breaker of a pool that sends little. Range 1 to 100,000.
     public var failureWindowPushesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
-    /// The breaker counts the suspect responses among this many ended pushes (the suspect window). Then it begins again
-    /// with 0. Suspect responses are BadDeviceToken and DeviceTokenNotForTopic: the environment or the topic may be
-    /// wrong for all tokens. Range 1 to 100,000.
+    /// The length of the suspect window: the breaker counts the suspect responses among this many ended pushes, and
+    /// then begins again with 0. Suspect responses are BadDeviceToken and DeviceTokenNotForTopic: the environment or
+    /// the topic may be wrong for all tokens. Range 1 to 100,000.
     public var pushesPerSuspectWindow = 1_000
-    /// The breaker checks the share of suspect responses only after this many of them in the window. Otherwise a single
-    /// invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
+    /// The breaker checks the share of suspect responses only after this many of them in the window. With a lower
+    /// number, one invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
@@ -36,9 +37,8 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// TooManyProviderTokenUpdates. The count begins again with 0 when a response shows that APNs accepts the token.
     /// Range 1 to 1,000.
     ///
-    /// These responses with 403 do not count:
-    /// - responses on a connection that tries a new signing key, because the old key stays in use;
-    /// - ExpiredProviderToken and UnrelatedKeyIdInToken, because a new token may repair the fault.
+    /// A 403 does not count if a new provider token may repair the fault (ExpiredProviderToken, UnrelatedKeyIdInToken),
+    /// or if the connection was trying a new signing key: the old key stays in use.
     public var providerTokenRefusalsMax = 5
     /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
     /// Range 1 to 600,000.
@@ -61,7 +61,7 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     }
 }
 
-/// The breaker's classification of one ended push.
+/// What one ended push says about APNs. The circuit breaker counts the pushes of each kind.
 enum CircuitBreakerSample {
     /// APNs works: it accepted the push, refused this push for good, or reported a dead token or a missing channel.
     case succeeded
@@ -77,8 +77,8 @@ enum CircuitBreakerSample {
     /// APNs responded with 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot
     /// repair. A 403 on a connection that tries a new signing key is `inconclusive` instead.
     case providerTokenRefused
-    /// The push does not show whether APNs works: for example, its connection was lost. It counts as ended, but neither
-    /// as success nor as failure. A probe with this sample has failed.
+    /// The push does not show whether APNs works: for example, its connection was lost. The breaker counts the push as
+    /// ended, but neither as a success nor as a failure. A probe with this sample has failed.
     case inconclusive
 
     init(kind: PushResponse.Kind, disposition: ResponseDisposition, reason: Reason, hasTimedOut: Bool) {
@@ -91,7 +91,8 @@ enum CircuitBreakerSample {
         case .retryLater: self = .unavailable
         case .providerRefused: self = .providerTokenRefused
         case .rejected: self = kind == .responded ? .succeeded : .inconclusive
-        // Neither disposition shows a fault of APNs. The push can be sent again on another connection.
+        // Neither `retrySoon` nor `refreshProviderToken` shows a fault of APNs: the push can be sent again on another
+        // connection.
         case .retrySoon, .refreshProviderToken: self = .inconclusive
         }
     }
@@ -105,12 +106,12 @@ struct CircuitBreaker {
         /// The pool may send every push. Next: `open`, at the limits of ``CircuitBreakerConfiguration``.
         case closed
         /// The pool sends no push until the next probe is due. Pushes that were sent before may still get responses;
-        /// the breaker ignores these. Next: `probing` when the pool sends a probe.
+        /// the breaker ignores these responses. Next: `probing` when the pool sends a probe.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
         /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, otherwise `open` again.
         ///
-        /// A throttled probe (429) usually counts as a success, because it shows that APNs works. With the cause
-        /// `providerToken` it counts as a failure, because APNs may respond with 429 before it checks the token.
+        /// A 429 usually counts as a success, because it shows that APNs works. With the cause `providerToken`, a 429
+        /// counts as a failure, because APNs may respond with 429 before it checks the token.
         case probing(cause: BreakerCause)
     }
 
@@ -169,11 +170,12 @@ struct CircuitBreaker {
         }
     }
 
-    /// Counts an ended push, or the probe, by its sample. Returns how the state changed.
+    /// Counts an ended push, or ends the probe. The sample says what the push showed about APNs. Returns how the state
+    /// changed.
     mutating func note(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:
-            // This push was sent before the breaker opened, so it does not count.
+            // This push was sent before the breaker opened, so the push does not count.
             return .none
         case .probing(let cause):
             // This push is the probe: `permitsProbe` required that no other push was in flight.

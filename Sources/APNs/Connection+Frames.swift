@@ -50,9 +50,10 @@ extension Connection {
         allowedFrameCount = ConnectionLimits.framesPerSecondMax
     }
 
-    /// Returns the slot of a stream's push, or -1 if the stream is closed. After we have reset a stream, the server may
-    /// still send frames on it, until our RST_STREAM arrives. They concern no push, but the caller must apply what they
-    /// change for the whole connection: HPACK's table and the receive window.
+    /// Returns the slot of the push on a stream; -1 if the stream is closed.
+    ///
+    /// The server may send frames on a stream that we have reset, until our RST_STREAM arrives. The caller must still
+    /// apply what such a frame changes for the whole connection: HPACK's table and the receive window.
     private func slotIndex(of stream: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
@@ -105,8 +106,8 @@ extension Connection {
         finishResponse(slotIndex)
     }
 
-    /// Discards a malformed response and resets its stream (RFC 9113, section 8.1.1). The push then ends as without a
-    /// response: as `ambiguous`, or as `notProcessed` if its body was not sent completely.
+    /// Discards a malformed response and resets its stream (RFC 9113, section 8.1.1). The push then ends as if no
+    /// response had come: as `ambiguous`, or as `notProcessed` if its body was not sent completely.
     private func discardResponse(_ slotIndex: Int32) {
         pushSlots.pointer(slotIndex).pointee.status = 0
         resetStream(slotIndex, .protocolError)
@@ -170,8 +171,8 @@ extension Connection {
         applyPeerSettings()
     }
 
-    /// Checks the windows of the open streams after SETTINGS with a new initial size, which changes all of them (RFC
-    /// 9113, section 6.9.2). Throws if one is now too large.
+    /// Checks the send windows of the open streams, because SETTINGS with a new initial window size have changed all of
+    /// them (RFC 9113, section 6.9.2). Throws if a window is now too large.
     private func checkStreamWindows() throws(ConnectionFault) {
         for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.phase != .free {
             let windowDeltaBytes = pushSlots.pointer(slotIndex).pointee.windowDeltaBytes
@@ -187,9 +188,9 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Throws if the peer sends SETTINGS or PING frames but does not read our acknowledgements of them. Otherwise the
-    /// waiting acknowledgements could fill the memory. Pushes cannot: none is sent while more than
-    /// ``Stream/highWaterBytes`` of output waits.
+    /// Throws if the peer does not read our acknowledgements of its SETTINGS and PING frames. Otherwise the waiting
+    /// acknowledgements could fill the memory. Pushes cannot fill the memory: the connection sends no push while more
+    /// than ``Stream/highWaterBytes`` of output waits.
     private func requirePeerReadsOutput() throws(ConnectionFault) {
         let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.acknowledgementBytesMax
         guard let stream = transportStream, stream.pendingOutputBytes <= outputBytesMax else {

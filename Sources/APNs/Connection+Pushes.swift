@@ -4,8 +4,8 @@ import Reactor
 extension Connection {
     /// Sends a push on a new stream.
     ///
-    /// - Returns: false if the connection cannot take the push now, and has sent no byte of it. A connection without a
-    ///   usable provider token also retires.
+    /// - Returns: false if the connection cannot take the push now. No byte of the push is then sent. If the connection
+    ///   has no usable provider token, it also retires.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreamCount > 0, let stream = transportStream else { return false }
         guard loop.wallMilliseconds < newerTokenCheckAtWallMilliseconds || updateProviderToken() else {
@@ -59,7 +59,7 @@ extension Connection {
             markSent(slot)
         } else {
             slot.pointee.remainingBody = body
-            pushSlots.queueBody(slotIndex)
+            pushSlots.appendToBodyQueue(slotIndex)
             sendBody(slotIndex)
         }
         if !isScheduled(.requestTimeout) { schedule(.requestTimeout, afterMilliseconds: timeoutMilliseconds / 2) }
@@ -109,11 +109,11 @@ extension Connection {
         slot.pointee.sentAtWallMilliseconds = loop.wallMilliseconds
     }
 
-    /// Gives the connection the newest provider token that it may use. A connection that tries a new signing key gets
-    /// a token of that key.
+    /// Changes to the newest provider token that the connection may use. Returns false if the connection may use no
+    /// token: the caller must then close or retire the connection.
     ///
-    /// Returns false if the connection may use no token. The caller then closes or retires the connection. A
-    /// connection never changes to a token of another key, and keeps each token for at least 20 minutes.
+    /// A connection that tries a new signing key gets a token of that key. A connection never changes to a token of
+    /// another key, and keeps each token for at least 20 minutes.
     func updateProviderToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
@@ -125,8 +125,9 @@ extension Connection {
             nextToken = providerToken
         }
         // Never send a token that is too old for APNs. `tokenSource` renews only the token of the key in use, so two
-        // other tokens can become too old: that of a replaced key, and that of a new key which this connection tries.
-        // If APNs refused the latter for its age, `tokenSource` would discard the new key, although the key is good.
+        // other tokens can become too old: the token of a replaced key, and the token of a new key that this connection
+        // tries. If APNs refused the token of the new key for its age, `tokenSource` would discard this key, although
+        // the key is good.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
@@ -142,15 +143,15 @@ extension Connection {
             usedSinceSeconds: tokenUsedSinceWallSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // If there was no newer token, `checkAtSeconds` is in the past. So wait for a second at least. Otherwise every
-        // push would ask for a token again.
+        // If there was no newer token, `checkAtSeconds` is in the past. The next check is then a second from now: if
+        // the time of the next check were past, every push would ask for a token again.
         newerTokenCheckAtWallMilliseconds =
             max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
         return true
     }
 
-    /// Ends this connection's trial of a new signing key, and passes the result to the token source. Does nothing if
-    /// the connection tries no key.
+    /// Ends the connection's trial of a new signing key, and passes the result to the token source. Does nothing if the
+    /// connection tries no key.
     func endKeyTrial(_ result: ProviderTokenSource.KeyTrialResult) {
         guard let token = trialToken else { return }
         trialToken = nil
@@ -203,20 +204,20 @@ extension Connection {
     /// Ends a push whose whole response has arrived.
     func finishResponse(_ slotIndex: Int32) {
         let slot = pushSlots.pointer(slotIndex)
-        // If the push is still queued, the server has responded before the whole body was sent. So the server needs no
-        // more of the body (RFC 9113, section 8.1).
+        // If the push is still `queued`, the server has responded before the whole body was sent. The server then needs
+        // no more of the body (RFC 9113, section 8.1).
         if slot.pointee.phase == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
         completePush(slotIndex, wasStreamRefused: false)
     }
 
-    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and ends its push. A final
-    /// status that has already arrived decides how the push ends.
+    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and ends its push. If the
+    /// final status has already arrived, this status decides how the push ends.
     func resetStream(_ slotIndex: Int32, _ code: ErrorCode) {
         writeReset(pushSlots.pointer(slotIndex).pointee.streamIdentifier, code)
         completePush(slotIndex, wasStreamRefused: false)
     }
 
-    /// Ends every push in flight, because the connection ends. Each push gets its response.
+    /// Gives every push in flight its response, because the connection ends.
     func completeAllPushes() {
         for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.phase != .free {
             completePush(slotIndex, wasStreamRefused: false)
@@ -267,7 +268,7 @@ extension Connection {
             endKeyTrial(.accepted)
             markAuthenticated()
         } else if phase == .unauthenticated {
-            hasInconclusivePush = true
+            hasInconclusiveTest = true
         }
         let submittedAtMilliseconds = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
         pool.pushCompleted(

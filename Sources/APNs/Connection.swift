@@ -47,11 +47,13 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether the last test of this `unauthenticated` connection's provider token showed nothing: for example, the
-    /// push timed out. The pool normally tests such a connection with the next push. While this is true, the pool
-    /// prefers `open` connections: otherwise a pool with few pushes would send all of them to a server that may be
-    /// overloaded. After a second at most, the pool sets this to false and tests again.
-    var hasInconclusivePush = false
+    /// Whether the last push on this `unauthenticated` connection did not show whether APNs accepts the provider token:
+    /// for example, the push timed out.
+    ///
+    /// If true, the pool prefers `open` connections: otherwise a pool with few pushes would send all of them to a
+    /// server that may be overloaded. After a second at most, the pool sets the property to false, and the next push
+    /// tests the token again.
+    var hasInconclusiveTest = false
 
     // The state of the HTTP/2 protocol on this connection.
     var frameReader = FrameReader()
@@ -64,7 +66,7 @@ final class Connection {
     var nextStreamIdentifier: Int32 = 1
     /// Body bytes that we may still send on the whole connection; at first 65,535 (RFC 9113, section 6.9.2).
     var sendWindowBytes: Int64 = 65_535
-    /// Whether a flow-control window may have grown since the last `sendWaitingBodies`. Waiting bodies may then
+    /// Whether a flow-control window may have grown since the last `sendWaitingBodies`, so that waiting bodies may
     /// continue.
     var hasWindowGrown = false
     /// Bytes that the server may still send on the whole connection without another WINDOW_UPDATE.
@@ -126,8 +128,8 @@ final class Connection {
     var freeStreamCount: Int {
         let unusedStreamCount = streamsMax - pushSlots.count
         guard unusedStreamCount > 0, let stream = transportStream else { return 0 }
-        // Take no push that would only wait for the send window. In the caller's queue, a newer state can replace the
-        // push while it waits.
+        // Take no push that would only wait for the send window. The push waits better in the caller's queue, where a
+        // newer state can replace it.
         let hasSendWindow = sendWindowBytes >= ConnectionLimits.sendWindowBytesMin || pushSlots.count == 0
         return hasSendWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? unusedStreamCount : 0
     }
@@ -155,8 +157,8 @@ final class Connection {
         )
     }
 
-    /// Applies the server's SETTINGS. The first frame makes the connection `unauthenticated`, or closes it if there is
-    /// no provider token that it may use. A later frame may change the stream limit.
+    /// Applies the server's SETTINGS. The first SETTINGS frame makes the connection `unauthenticated`, or closes the
+    /// connection if there is no provider token that it may use. A later frame may change the stream limit.
     func applyPeerSettings() {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {
@@ -279,23 +281,23 @@ enum ConnectionLimits {
     /// Bytes that the server may send on the whole connection before it needs a WINDOW_UPDATE: room for
     /// thousands of APNs' responses.
     static let receiveWindowBytes = 1 << 20
-    /// The smallest send window with which the connection takes another push while pushes are in flight. It has room
-    /// for the largest body, which is a broadcast's.
+    /// The smallest send window with which the connection takes another push while pushes are in flight. This is the
+    /// size of the largest body, that of a broadcast.
     static let sendWindowBytesMin: Int64 = 5_120
-    /// How many bytes of a response's body, padding included, may arrive before the stream ends. After more bytes, the
-    /// stream is reset. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
+    /// The maximum number of bytes in the body of a response, padding included. After more bytes, the connection resets
+    /// the stream. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
     /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
     /// How many frames the server may send in a second if we send no push. More frames are a flood, and end the
     /// connection (RFC 9113, section 10.5).
     ///
     /// `allowedFrameCount` begins with this number. Each frame subtracts 1, and each push adds `framesAllowedPerPush`.
-    /// When nothing is left, it becomes this number again, but at most once a second.
+    /// When nothing is left, `allowedFrameCount` is set to this number again, but at most once a second.
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to `allowedFrameCount`, for its response and the server's flow control.
     static let framesAllowedPerPush = 8
-    /// The highest value to which pushes can raise `allowedFrameCount`. Without this limit, the number would grow as
-    /// long as the connection sends pushes, and a later flood would not end the connection.
+    /// The highest value to which pushes can raise `allowedFrameCount`. Without this limit, `allowedFrameCount` would
+    /// grow as long as the connection sends pushes, and a later flood would not end the connection.
     static let allowedFramesMax = 100_000
     /// How much output may wait beyond ``Stream/highWaterBytes``: a few thousand acknowledgements. If more output
     /// waits, the connection ends, because its peer does not read our acknowledgements.
@@ -329,7 +331,7 @@ extension Connection {
     fileprivate func streamClosed(error: StreamError?) {
         // Keep the pool alive, because `close` calls its handler, which may release the pool.
         let pool = pool
-        // While the breaker is open, the pool has room only if it has no push in flight. So look for room only after
+        // While the breaker is open, the pool has room only if no push is in flight. So look for room only after
         // `close` has ended this connection's pushes.
         defer { pool.notifyHandlerIfRoom() }
         guard phase == .connecting else {
@@ -342,8 +344,8 @@ extension Connection {
 
 /// Passes the events of the TLS `Stream` on to its connection.
 ///
-/// `Stream` holds its handler weakly, and Swift makes every retain of a weakly referenced object more
-/// expensive. Every push retains the connection, so the relay is the handler instead.
+/// `Stream` holds its handler weakly, and Swift retains an object with weak references more slowly. Every push retains
+/// the connection, so the connection itself must not be the handler.
 private final class StreamRelay: StreamHandler {
     unowned let connection: Connection
 

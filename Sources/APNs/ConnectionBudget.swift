@@ -4,9 +4,9 @@ import Synchronization
 /// Limits the connections of all pools of a process, in total and to each address. The pools of all lanes share one
 /// budget. The connections of ``ChannelManagement`` do not count.
 ///
-/// The limits do not apply to an *essential* connection: it tries a new key, replaces a connection with an old key, or
-/// is its pool's only connection that is not retired. Otherwise one app's connections could keep another app from
-/// sending.
+/// The limits do not apply to an *essential* connection. Such a connection tries a new signing key, replaces a
+/// connection with an old key, or is its pool's only connection that is not retired. With limits for essential
+/// connections, one app's connections could keep another app from sending.
 ///
 /// A lock guards the counts. Pools take the lock when a connection opens or ends, never for a push.
 public final class ConnectionBudget: Sendable {

@@ -1,24 +1,25 @@
 import Reactor
 
-/// Decides when a pool may open its next connection. The pool opens one connection at a time. It waits between two
-/// openings, as Apple advises, and longer after each failure.
+/// Decides when a pool may open its next connection. The pool opens one connection at a time. Between two openings the
+/// pool waits, as Apple advises; after failures it waits longer.
 ///
 /// If the ``ConnectionBudget`` does not permit a connection, the attempt has not failed: the next attempt follows after
 /// ``connectionBudgetWaitMilliseconds``, not after the back-off.
 struct ConnectionOpeningSchedule {
-    /// Whether an attempt to open a connection is under way. An attempt finds the addresses of the host, and then
-    /// connects to one of them. It ends when the server's SETTINGS arrive, when it fails, or when the pool gives it up.
+    /// Whether an attempt to open a connection is under way. The attempt finds the addresses of the host, and then
+    /// connects to one of them. It ends when the server's SETTINGS arrive, when it fails, or when the pool no longer
+    /// wants the connection.
     var isAttemptUnderWay = false
     /// The timer that fires when the next opening is due.
     var timer = TimerIdentifier.none
 
-    /// Whether the pool waits for the budget, because the budget had no room for a connection at the last attempt.
+    /// Whether the pool waits for the ``ConnectionBudget``, which had no room for a connection at the last attempt.
     private(set) var awaitsConnectionBudget = false
 
     /// The longest random delay before the pool's first connection. The delay spreads the openings of all lanes.
     private static let firstJitterMillisecondsMax: Int64 = 250
-    /// The delay between two attempts while the budget permits no connection. It is random, so that the pools of a
-    /// process do not all ask at once. It is at least a second, because each attempt may ask DNS for the addresses.
+    /// The delay between two attempts while the budget permits no connection. The delay is random, so that the pools of
+    /// a process do not all ask at once. It is at least a second, because each attempt may ask DNS for the addresses.
     static let connectionBudgetWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
 
     private let openingIntervalMilliseconds: Int64
@@ -40,14 +41,15 @@ struct ConnectionOpeningSchedule {
         if awaitsConnectionBudget { return Int64.random(in: Self.connectionBudgetWaitMilliseconds, using: &generator) }
         let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
         guard let lastOpenedAtMilliseconds else {
-            // Add a random time, because lanes, and perhaps several workers, start at the same moment.
+            // The random time is needed because lanes, and perhaps several workers, start at the same moment.
             return backoffMilliseconds
                 + Int64.random(
                     in: 0...min(openingIntervalMilliseconds / 8, Self.firstJitterMillisecondsMax),
                     using: &generator
                 )
         }
-        // A random part keeps lanes and workers that started together from opening at the same moments again.
+        // The random part is needed because lanes and workers that started together would otherwise open connections at
+        // the same moments again.
         let jitterMilliseconds = Int64.random(
             in: -openingIntervalMilliseconds / 4...openingIntervalMilliseconds / 4,
             using: &generator
@@ -80,13 +82,16 @@ struct ConnectionOpeningSchedule {
         awaitsConnectionBudget = false
     }
 
-    /// Resets the back-off. Call it when a response on a new connection shows that APNs accepts its provider token.
+    /// Resets the back-off. Call this method when a response on a new connection shows that APNs accepts its provider
+    /// token.
     mutating func noteSuccess() {
         backoff.noteSuccess()
     }
 
-    /// Lengthens the back-off. Call it when no address of the host was found, and when a connection ends or is retired
-    /// before APNs has accepted its provider token. Do not call it for a connection that is retired as surplus.
+    /// Lengthens the back-off. Call this method in two cases:
+    /// - No address of the host was found.
+    /// - A connection ends or is retired before APNs has accepted its provider token, except if the connection is
+    ///   retired as surplus.
     mutating func noteFailure() {
         backoff.noteFailure()
     }

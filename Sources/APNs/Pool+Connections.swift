@@ -6,8 +6,8 @@ extension Pool {
     func scheduleOpeningIfNeeded() {
         guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {
-            // An opening is already scheduled. Schedule it again only if it waits for room in the budget although the
-            // budget no longer limits it: the connection has become essential.
+            // An opening is already scheduled. Schedule it again only if the opening waits for room in the budget, but
+            // the connection has become essential, so that the budget no longer limits it.
             guard openingSchedule.awaitsConnectionBudget, isNextConnectionEssential else { return }
             loop.cancel(openingSchedule.timer)
         }
@@ -21,8 +21,8 @@ extension Pool {
     }
 
     /// Whether the pool wants one more connection than it has. A retired connection does not count, even if it still
-    /// waits for responses, so its replacement opens at once. But all connections together are at most twice
-    /// `connectionsMax`, so that retired connections cannot accumulate.
+    /// waits for responses, so its replacement opens at once. But all connections together, the retired ones included,
+    /// are at most twice `connectionsMax` (R4).
     private var wantsAnotherConnection: Bool {
         let extraConnectionCount = trialToken != nil || keepsExtraConnection ? 1 : 0
         return connections.count(where: \.isLive) < sizing.wantedConnectionCount + extraConnectionCount
@@ -42,8 +42,9 @@ extension Pool {
     }
 
     /// Retires one connection if more connections take pushes than the pool wants. The first rule that fits decides:
-    /// 1. Retire an `unauthenticated` one that tries no key and has no push in flight.
-    /// 2. If more than the wanted number are `open`, retire the `open` one with the fewest pushes in flight.
+    /// 1. Retire a connection that is `unauthenticated`, tries no key, and has no push in flight.
+    /// 2. If more than the wanted number of connections are `open`, retire the `open` connection with the fewest pushes
+    ///    in flight.
     func retireSurplusConnection() {
         let wantedCount = sizing.wantedConnectionCount + (keepsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
@@ -53,8 +54,8 @@ extension Pool {
         }) {
             return unusedConnection.retire(.surplus)
         }
-        // Count only `open` connections here. An `unauthenticated` one cannot replace an open one, because APNs has not
-        // accepted its token yet.
+        // Count only `open` connections here. An `unauthenticated` connection cannot replace an `open` one, because
+        // APNs has not accepted its token yet.
         let openConnections = acceptingConnections.filter { $0.phase == .open }
         if openConnections.count > wantedCount {
             openConnections.min { $0.inFlightPushCount < $1.inFlightPushCount }?.retire(.surplus)
@@ -62,8 +63,8 @@ extension Pool {
     }
 
     func openConnection() {
-        // Decide again: while the timer ran, the pool may have got fewer pushes, or APNs may have accepted or refused a
-        // new key.
+        // Check again whether to open a connection: while the timer ran, the pool may have got fewer pushes, or APNs
+        // may have accepted or refused a new key.
         guard phase == .running else { return }
         guard wantsAnotherConnection else { return openingSchedule.endConnectionBudgetWait() }
         guard isNextConnectionEssential || configuration.connectionBudget.hasRoom else {
@@ -132,16 +133,18 @@ extension Pool {
         scheduleOpeningIfNeeded()
     }
 
-    /// Allows the pool to open its next connection, because the server's SETTINGS have arrived on the last one.
+    /// Allows the pool to open its next connection, because the server's SETTINGS have arrived on the one that was
+    /// being opened.
     func connectionBecameReady() {
         openingSchedule.isAttemptUnderWay = false
         // Let the new connection get the next push, which tests its provider token. Otherwise the preferred connection
-        // would first get up to 32 pushes. In a pool with one push a second, a new key would wait for half a minute.
+        // would first get up to 32 pushes. In a pool with one push a second, the new connection would wait for half a
+        // minute.
         preferredConnection = nil
         scheduleOpeningIfNeeded()
     }
 
-    /// Resets the back-off: the connection got a response that shows that APNs accepts its provider token.
+    /// Resets the back-off, because the connection got a response that shows that APNs accepts its provider token.
     func connectionAuthenticated(_ connection: Connection) {
         openingSchedule.noteSuccess()
         report(.authenticated(connection: connection.number, streamsMax: connection.streamsMax))
@@ -154,6 +157,8 @@ extension Pool {
         scheduleOpeningIfNeeded()
     }
 
+    /// Removes a connection that has closed, and schedules its replacement if the pool needs one.
+    ///
     /// - Parameter phase: the phase in which the connection was before it became `closed`.
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }

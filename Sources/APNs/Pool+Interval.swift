@@ -28,8 +28,8 @@ extension Pool {
     }
 
     /// Takes the next step in the replacement of a signing key:
-    /// 1. Tries the new key, if no other pool tries it. A pool without an ended push in the last interval leaves the
-    ///    trial to the other pools, because it may have no push for the trial.
+    /// 1. If no other pool tries the new key, tries this key. A pool without an ended push in the last interval does
+    ///    not try the key, because the pool may have no push for the trial.
     /// 2. When APNs has accepted the new key, retires one `open` connection with the old key per interval, and only
     ///    while a connection with the new key is `open`.
     private func continueKeyReplacement() {
@@ -41,8 +41,8 @@ extension Pool {
         if let token = trialToken, tokenSource.isKeyTrialObsolete(token) { trialToken = nil }
         beginKeyTrialIfPossible()
         let generation = tokenSource.keyGeneration
-        // Retire `unauthenticated` connections with the old key. Otherwise the next pushes would test tokens of this
-        // key, which the pool no longer needs.
+        // Retire `unauthenticated` connections with the old key. Otherwise the next pushes would test the old key's
+        // tokens, which the pool no longer needs.
         for connection in connections
         where connection.phase == .unauthenticated && connection.isSignedByKey(otherThan: generation) {
             connection.retire(.providerToken)
@@ -54,7 +54,8 @@ extension Pool {
         oldConnection.retire(.providerToken)
     }
 
-    /// Begins to try a new key, the candidate: takes its token from the token source. Does so in two cases:
+    /// Begins to try a new key, the candidate, with a token from the token source. A trial begins only in these two
+    /// cases:
     ///
     /// - APNs accepts the key in use. The connections with this key keep sending during the trial.
     /// - The breaker is open because APNs refuses the key in use. The pool retires the connections with this key:
@@ -81,19 +82,20 @@ extension Pool {
         )
     }
 
-    /// Lets the next pushes test again the provider tokens of all `unauthenticated` connections whose last test showed
-    /// nothing (``Connection/hasInconclusivePush``).
+    /// Lets the next pushes test the provider tokens of all `unauthenticated` connections whose last test showed
+    /// nothing (``Connection/hasInconclusiveTest``).
     ///
-    /// The pool chooses these connections before any `open` one, but after the preferred connection. So this method
+    /// The pool prefers these connections to `open` ones, but it takes the preferred connection first. So this method
     /// also clears the preferred connection.
     private func repeatInconclusiveTokenTests() {
-        for connection in connections where connection.hasInconclusivePush {
-            connection.hasInconclusivePush = false
+        for connection in connections where connection.hasInconclusiveTest {
+            connection.hasInconclusiveTest = false
             preferredConnection = nil
         }
     }
 
-    /// Ends the time in which the pool starves, and adds its part in the current interval to `starvedMilliseconds`.
+    /// Ends the time in which the pool starves, and adds to `starvedMilliseconds` the part of this time that lies in
+    /// the current interval.
     func endStarvation() {
         guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
         sizingInterval.starvedMilliseconds +=

@@ -13,7 +13,7 @@ public final class Pool {
         case running
         /// The pool takes no push. Each connection closes when it has no push in flight. Next: `closed`.
         case draining
-        /// The pool has ended, or ``close()`` is just ending it. When that call returns, every push has its response,
+        /// The pool has ended, or ``close()`` is just ending it. When ``close()`` returns, every push has its response,
         /// and no connection is left. No phase follows.
         case closed
     }
@@ -27,8 +27,8 @@ public final class Pool {
     public internal(set) var statistics = PoolStatistics()
 
     var breaker: CircuitBreaker
-    /// The pool's budget of retries. Before the pool's owner submits a push again, it must check
-    /// ``RetryBudget/permitsRetry``; see ``PushRequest/isRetry``.
+    /// Limits retries. The pool's owner must check ``RetryBudget/permitsRetry`` before it submits a push again
+    /// (``PushRequest/isRetry``).
     public private(set) var retryBudget = RetryBudget()
     var sizing: PoolSizing
     var sizingInterval = PoolSizing.Interval()
@@ -37,11 +37,11 @@ public final class Pool {
     private var breakerTimer = TimerIdentifier.none
     var openingSchedule: ConnectionOpeningSchedule
     var hostLookupLink: HostLookupLink?
-    /// The token of a new key that APNs has not accepted yet. The next connection tries it.
+    /// The token of a new key that APNs has not accepted yet. The next connection tries this token.
     var trialToken: ProviderToken?
 
-    /// The connection that gets the next pushes, up to 32 in a row. They fill about one TLS record. One full record
-    /// needs fewer system calls than several small ones.
+    /// The connection that gets the next pushes, up to 32 in a row. 32 pushes fill about one TLS record, and one full
+    /// record needs fewer system calls than several small ones.
     var preferredConnection: Connection?
     private var preferredConnectionRemainingPushCount = 0
     private static let preferredConnectionPushesMax = 32
@@ -49,8 +49,8 @@ public final class Pool {
     /// Whether `submit` has refused a push, and the pool has not called ``PushHandler/poolHasRoom(_:)`` since. The
     /// handler waits for this call.
     private var isHandlerWaitingForRoom = false
-    /// Since when the pool starves (``PoolSizing``); nil if it does not. If the pool still starves at the end of a
-    /// sizing interval, this moment becomes now, because each interval counts only its own part of the time.
+    /// Since when the pool starves in the current sizing interval (``PoolSizing``); nil if it does not starve. At the
+    /// end of an interval, this moment becomes now, because each interval counts only its own part of the time.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes, which the pool does not send. The pool never calls the handler from inside
@@ -62,8 +62,8 @@ public final class Pool {
 
     /// - Parameters:
     ///   - configuration: must be valid; see ``PoolConfiguration/validate()``.
-    ///   - handler: the pool does not keep it alive. It must live longer than the pool, or close the pool
-    ///     first.
+    ///   - handler: the pool does not keep the handler alive. The handler must live longer than the pool, or close the
+    ///     pool first.
     public init(
         loop: EventLoop,
         configuration: PoolConfiguration,
@@ -102,15 +102,15 @@ public final class Pool {
         return mayProbe ? min(1, freeStreamCountOfConnections) : 0
     }
 
-    /// Why the breaker is open; nil if it is closed. While it is open, the pool takes only probes.
+    /// Why the breaker is open; nil if the breaker is closed. While the breaker is open, the pool takes only probes.
     public var breakerCause: BreakerCause? { breaker.cause }
 
-    /// Whether a refusal with BadDeviceToken or DeviceTokenNotForTopic means that only this push's token is wrong
-    /// (R17). If false, the environment or topic may be wrong for all tokens.
+    /// Whether a response BadDeviceToken or DeviceTokenNotForTopic means that only this push's token is wrong (R17). If
+    /// false, the environment or the topic may be wrong for all tokens.
     ///
-    /// True if the breaker is closed, and APNs has accepted a push to a device since the last refusal of this kind.
-    /// Read the property in ``PushHandler/pushResponseReceived(_:)``. If the response there is such a refusal, it is
-    /// not yet the last one, but the breaker may already have opened because of it.
+    /// True if the breaker is closed, and APNs has accepted a push to a device since the last such response. Read the
+    /// property in ``PushHandler/pushResponseReceived(_:)``: the response of that call does not count as the last one
+    /// yet, although it may already have opened the breaker.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedPushSinceTokenRefusal }
     private var hasAcceptedPushSinceTokenRefusal = false
 
@@ -126,7 +126,7 @@ public final class Pool {
     /// Sends a push, or reports a malformed push at the end of the iteration.
     ///
     /// - Returns: false if the pool cannot take the push now. A running pool calls ``PushHandler/poolHasRoom(_:)`` when
-    ///   it can take one.
+    ///   it can take a push again.
     public func submit(_ request: borrowing PushRequest) -> Bool {
         guard phase == .running, breaker.isClosed || mayProbe else {
             isHandlerWaitingForRoom = true
@@ -138,7 +138,7 @@ public final class Pool {
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
-        // This also counts a push that tests the token of another connection. The preferred connection then gets one
+        // Pushes that test the token of another connection are counted, too. The preferred connection then gets one
         // push fewer in a row, which does no harm.
         preferredConnectionRemainingPushCount -= 1
         statistics.submittedPushCount += 1
@@ -191,8 +191,8 @@ public final class Pool {
 
     // MARK: - Choosing the connection of a push
 
-    /// Sends a push on one of the connections. Returns whether a connection took it. A chosen connection without a
-    /// usable provider token refuses the push and retires. The pool then chooses another connection.
+    /// Sends a push on one of the connections. Returns whether a connection took the push. If the chosen connection has
+    /// no usable provider token, that connection retires, and the pool chooses another one.
     private func sendOnConnection(_ request: borrowing PushRequest) -> Bool {
         for _ in 0..<connections.count {
             guard let connection = chooseConnection(avoiding: request.avoidedConnectionNumber) else { return false }
@@ -210,9 +210,9 @@ public final class Pool {
         var bestConnection: Connection?
         var bestFreeStreamCount = 0
         for connection in connections where connection.number != avoidedNumber {
-            // Let the next push test whether APNs accepts this connection's provider token: until a response shows
-            // this, the connection may have only one push in flight.
-            if connection.phase == .unauthenticated, !connection.hasInconclusivePush, connection.freeStreamCount > 0 {
+            // Let the next push test this connection's provider token. Until a response shows that APNs accepts the
+            // token, the connection may have only one push in flight.
+            if connection.phase == .unauthenticated, !connection.hasInconclusiveTest, connection.freeStreamCount > 0 {
                 return connection
             }
             if connection.freeStreamCount > bestFreeStreamCount {
@@ -220,7 +220,7 @@ public final class Pool {
                 bestFreeStreamCount = connection.freeStreamCount
             }
         }
-        // If only the avoided connection has room, use it. Otherwise this push would wait, and those behind it too.
+        // If only the avoided connection has room, use it. Otherwise this push and the pushes behind it would wait.
         if bestConnection == nil {
             bestConnection = connections.first { $0.number == avoidedNumber && $0.freeStreamCount > 0 }
         }
@@ -267,7 +267,8 @@ public final class Pool {
         // A broadcast has no device token, so its response says nothing about tokens.
         if response.disposition == .accepted, !isBroadcast { hasAcceptedPushSinceTokenRefusal = true }
         handler.pushResponseReceived(response)
-        // Only now, because ``trustsTokenRefusals`` must not count this refusal while the handler judges it.
+        // Note the refusal only after the handler's call: in this call, ``trustsTokenRefusals`` must not yet count the
+        // refusal.
         if sample == .deviceTokenSuspect { hasAcceptedPushSinceTokenRefusal = false }
         if transition != .none { breakerChanged(transition) }
     }
@@ -317,7 +318,8 @@ public final class Pool {
         breakerTimer = loop.schedule(afterMilliseconds: waitMilliseconds, handler: self, tag: PoolTimer.probe.rawValue)
     }
 
-    /// Queues a push that is not sent, and is reported at the end of the iteration. Returns whether the queue had room.
+    /// Queues a malformed push, which is not sent and gets its response at the end of the iteration. Returns whether
+    /// the queue had room.
     private func queueMalformedPush(tag: UInt64) -> Bool {
         guard malformedPushTags.count < Pool.malformedPushTagsMax else {
             isHandlerWaitingForRoom = true

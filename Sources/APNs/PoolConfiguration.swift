@@ -2,24 +2,24 @@ public import Reactor
 
 /// The settings of a pool: its server, limits and times. Times are in milliseconds.
 public struct PoolConfiguration {
-    /// The service's host name or numeric address. Each new connection looks it up again.
+    /// The service's host name or numeric address. Each new connection looks the name up again.
     public var host: String
-    /// 443, or Apple's alternative 2197. Range 1 to 65,535.
+    /// The service's port: 443, or Apple's alternative 2197. Range 1 to 65,535.
     public var port: UInt16
-    /// A client context that offers `h2` only.
+    /// The TLS settings of the connections: a client's context that offers only `h2` by ALPN.
     public var tls: TLSContext
     /// The name that the server's certificate must contain. Requests also send it in `:authority`, followed by the port
     /// if the port is not 443.
     public var serverName: String
     public var appHeaders: AppPushHeaders
-    /// How many connections the pool wants at most for its load; see ``PoolSizing``. For a short time it may have more:
-    /// to replace connections, or to try a new signing key. Range 1 to 16: according to users of the library pushy,
-    /// even a whole process gains nothing from more than about 16 connections (pushy discussion 1052).
+    /// How many connections the pool wants at most for its load; see ``PoolSizing``. For a short time the pool may have
+    /// more: to replace connections, or to try a new signing key. Range 1 to 16: according to users of the library
+    /// pushy, even a whole process gains nothing from more than about 16 connections (pushy discussion 1052).
     public var connectionsMax = 2
     /// How many connections the pool wants at least, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
-    /// The pool closes a connection when it has needed fewer connections for this time. The time is long, because Apple
-    /// asks for connections that last. Range 10 to 86,400,000.
+    /// The pool closes a connection when the pool has needed fewer connections for this time. The time is long, because
+    /// Apple asks for connections that last. Range 10 to 86,400,000.
     public var shrinkAfterMilliseconds: Int64 = 600_000
     /// The limits on the process's connections. If a process has several pools, all must get the same object. The
     /// default is a budget for this pool alone.
@@ -40,15 +40,15 @@ public struct PoolConfiguration {
     /// 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
     /// How long the pool waits between the openings of two connections. A random part makes each wait up to a quarter
-    /// shorter or longer. After failures, the back-off may make it longer. Apple advises a few seconds (developer
+    /// shorter or longer. After failures, the back-off may lengthen the wait. Apple advises a few seconds (developer
     /// forums, thread 778909). Range 0 to 60,000.
     public var openingIntervalMilliseconds: Int64 = 2_000
     /// The base of the delay after a failed look-up or connection (``Backoff``). With the default, the delay after the
     /// first failure is 100 ms plus a random 0 to 200 ms; after the second, 100 ms plus a random 0 to 400 ms; and so
     /// on. Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
-    /// The maximum of the random part of the delay after a failed look-up or connection. Several failures in a row
-    /// reach it. Range `backoffBaseMilliseconds` to 600,000.
+    /// The maximum of the random part of the delay after a failed look-up or connection (``Backoff``). The random part
+    /// can be this long after several failures in a row. Range `backoffBaseMilliseconds` to 600,000.
     public var backoffMillisecondsMax: Int64 = 30_000
     /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
     /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.

@@ -100,7 +100,7 @@ public struct PoolGauges: Sendable, Equatable {
     /// How many pushes all connections together may have in flight.
     public var streamsMax = 0
     public var inFlightPushCount = 0
-    /// When the provider token of the newest connection that has one was issued, UNIX seconds; nil if no connection has
-    /// one.
+    /// When the provider token of the newest connection with a token was issued, UNIX seconds; nil if no connection has
+    /// a token.
     public var providerTokenIssuedAtSeconds: Int64?
 }

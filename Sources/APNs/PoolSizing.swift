@@ -1,18 +1,13 @@
-/// Decides how many connections a pool keeps. It does no I/O, and gets the time as an argument.
+/// Decides how many connections a pool wants. It does no I/O, and gets the time as an argument.
 ///
-/// A pool *starves* from the moment when it refuses a push for lack of a free stream, until a stream is free.
+/// A pool *starves* from the moment when it refuses a push for lack of a free stream, until a stream is free. At the
+/// end of each interval of ``intervalMilliseconds``, unless the breaker is open:
+/// - The pool wants **one more** connection if it starved for at least half of the interval, all wanted connections are
+///   open, and pushes neither fail nor are slow (`isFailingOrSlow`).
+/// - The pool wants **one fewer** if one connection fewer was enough in each interval of the last
+///   ``PoolConfiguration/shrinkAfterMilliseconds``.
 ///
-/// At the end of each interval of ``intervalMilliseconds``:
-/// - The pool wants **one more** connection if all wanted connections are open, and it starved for at least half of the
-///   interval. But the number does not grow while pushes fail or are slow (`isFailingOrSlow`): APNs or this host may be
-///   overloaded, and more connections would make both slower.
-/// - The pool wants **one fewer** after ``PoolConfiguration/shrinkAfterMilliseconds``, if one connection fewer was
-///   enough in each interval of this time: the other open connections can carry twice the peak of pushes in flight. For
-///   example, of 3 open connections with 1,000 streams each, 2 were enough if the peak was at most 1,000.
-/// - ``Pool/retireSurplusConnection()`` retires connections beyond the wanted number, one per interval.
-///
-/// The number is never below ``PoolConfiguration/connectionsMin`` or above ``PoolConfiguration/connectionsMax``. It
-/// does not change while the breaker is open.
+/// The number is never below ``PoolConfiguration/connectionsMin`` or above ``PoolConfiguration/connectionsMax``.
 struct PoolSizing {
     enum Change: Equatable {
         case none, grow, shrink
@@ -26,8 +21,8 @@ struct PoolSizing {
         /// The ended pushes whose ``CircuitBreakerSample`` is `unavailable` or `providerTokenRefused`: APNs is at
         /// fault, or the provider token.
         var failedPushCount = 0
-        /// Pushes to which APNs responded. Only their times count as round trips: a push that was lost or timed
-        /// out has no round trip.
+        /// Pushes to which APNs responded. Only these pushes have a round trip; a push that was lost or timed out has
+        /// none.
         var responseCount = 0
         var roundTripMillisecondsSum: Int64 = 0
         var roundTripMillisecondsMin = Int64.max
@@ -56,7 +51,7 @@ struct PoolSizing {
     /// so short a time.
     static let fastRoundTripMillisecondsMax: Int64 = 250
     /// How long the pool remembers the shortest round trip. After this time, the next interval with responses sets a
-    /// new one, which may be longer.
+    /// new shortest round trip, which may be longer.
     static let shortestRoundTripAgeMillisecondsMax: Int64 = 120_000
 
     private let connectionsMin: Int
@@ -97,6 +92,8 @@ struct PoolSizing {
             wantedConnectionCount += 1
             return .grow
         }
+        // One connection fewer is enough if the other open connections can carry twice the peak of pushes in flight.
+        // For example, of 3 open connections with 1,000 streams each, 2 are enough if the peak is at most 1,000.
         let streamCountAfterShrink = min(openConnectionCount, wantedConnectionCount - 1) * streamsMax
         guard wantedConnectionCount > connectionsMin,
             interval.peakInFlightPushCount * 2 <= streamCountAfterShrink
@@ -123,7 +120,8 @@ struct PoolSizing {
     }
 
     /// Whether more than ``failurePercentMax`` per cent of the interval's pushes failed, or their mean round trip was
-    /// slow (``fastRoundTripFactorMax``).
+    /// slow (``fastRoundTripFactorMax``). APNs or this host may then be overloaded, and more connections would make
+    /// both slower.
     private func isFailingOrSlow(_ interval: Interval) -> Bool {
         if interval.failedPushCount * 100 > interval.endedPushCount * Self.failurePercentMax { return true }
         guard interval.responseCount > 0 else { return false }

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// One signed provider token. It never changes, and all connections that use it share it.
+/// One signed provider token. The object never changes, and all connections that use the token share it.
 public final class ProviderToken: @unchecked Sendable {
     /// The token's `iat`, UNIX seconds.
     public let issuedAtSeconds: Int64
@@ -39,34 +39,36 @@ public final class ProviderToken: @unchecked Sendable {
     }
 }
 
-/// The times that keep provider tokens within Apple's rules ("Establishing a token-based connection to APNs"). A token
-/// may be used for at most 60 minutes. A connection may change its token at most once in 20 minutes; if it changes the
-/// token more often, APNs responds with TooManyProviderTokenUpdates.
+/// The times that keep provider tokens within Apple's rules ("Establishing a token-based connection to APNs"):
+/// - A token may be used for at most 60 minutes.
+/// - A connection may change its token at most once in 20 minutes. If it changes the token more often, APNs responds
+///   with TooManyProviderTokenUpdates.
 ///
-/// - A connection keeps a token for at least 20 minutes. Tokens are renewed at 35 minutes, so a connection can keep
-///   each token for 20 minutes before the token is 55 minutes old.
-/// - A renewal is late if signing fails or the shared Redis is unreachable. All processes then use the last token until
-///   it is 55 minutes old, because a new token from each process would break Apple's limit for the team. A connection
-///   that has kept the last token for less than 20 minutes must not change it then, so the pool replaces the
-///   connection.
+/// So tokens are renewed at the age of 35 minutes: a connection can then keep each token for 20 minutes before the
+/// token is 55 minutes old.
 public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
     /// the old token for ``keptSecondsMin``.
     public static let renewalAgeSeconds: Int64 = 35 * 60
     /// No connection uses a token of this age. The age is ``renewalAgeSeconds`` plus ``keptSecondsMin``, so that a
     /// connection can keep even a token that it takes just before the renewal.
+    ///
+    /// If a renewal is late (signing fails, or the shared Redis is unreachable), all processes use the last token until
+    /// this age: a new token from each process would break Apple's limit for the team. If a connection has then kept
+    /// the last token for less than ``keptSecondsMin``, it must not change the token, so the pool replaces the
+    /// connection.
     public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
     public static let keptSecondsMin: Int64 = 20 * 60
 
-    /// If a connection asked for a newer token and got none, it waits for this time before it asks again. Otherwise
-    /// each push would ask, and take the lock of the ``ProviderTokenSource``.
+    /// If a connection has asked for a newer token and got none, the connection waits for this time before it asks
+    /// again. Otherwise each push would ask, and take the lock of the ``ProviderTokenSource``.
     static let newerTokenRetrySeconds: Int64 = 1
 
-    /// Returns when a connection must look for a newer token. This is the later of two moments: the connection has kept
-    /// its token for ``keptSecondsMin``; the token reaches ``renewalAgeSeconds``. But the result is never later than
-    /// the moment when the token reaches ``ageSecondsMax``. For example, a connection that began to use a token at the
-    /// age of 5, 30 or 40 minutes looks at the age of 35, 50 or 55 minutes.
+    /// Returns when a connection must look for a newer token: as soon as it has kept its token for ``keptSecondsMin``
+    /// and the token has reached ``renewalAgeSeconds``, but at the latest when the token reaches ``ageSecondsMax``. For
+    /// example, a connection that began to use a token at the age of 5, 30 or 40 minutes looks at the age of 35, 50 or
+    /// 55 minutes.
     static func newerTokenCheckAtSeconds(usedSinceSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
         min(
             max(usedSinceSeconds + keptSecondsMin, issuedAtSeconds + renewalAgeSeconds),

@@ -1,10 +1,11 @@
 import COpenSSL
 import Glibc
 
-/// Encrypts provider tokens before they are written to Redis, because other programs may read Redis. It uses
-/// AES-256-GCM (NIST SP 800-38D), with a random nonce of 12 bytes before the text and the tag of 16 bytes after it. The
-/// tag also covers a name, which the caller chooses for each team and key. Bytes that were sealed for one name do not
-/// decrypt under another name.
+/// Encrypts provider tokens before they are written to Redis, because other programs may read Redis.
+///
+/// The cipher is AES-256-GCM (NIST SP 800-38D), with a random nonce of 12 bytes before the text and the tag of 16 bytes
+/// after it. The tag also covers a name, which the caller chooses for each team and key: bytes that were sealed for one
+/// name do not decrypt under another name.
 public struct ProviderTokenCipher: Sendable {
     static let keyByteCount = 32
     static let nonceByteCount = 12

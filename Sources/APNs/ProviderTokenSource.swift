@@ -1,15 +1,13 @@
 import Synchronization
 
-/// Signs the provider tokens of one team, and gives its newest token to all connections that use the source.
-///
-/// A connection takes a token when it opens, and later a newer one at most every 20 minutes. It keeps a
-/// reference to its token, so a push takes no lock. A token never changes; a renewal creates a new one.
+/// Signs the provider tokens of one team, and gives its newest token to all connections that use the source. A token
+/// never changes; a renewal creates a new one. Connections keep references to their tokens, so a push takes no lock.
 ///
 /// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process opens one
-/// more connection with the candidate's token, and sends one push at a time on this connection. If APNs refuses the
-/// candidate, the source discards it, and the push is sent again with the key in use. If APNs accepts the candidate's
-/// token, the candidate becomes the key in use. The pools then replace their connections with the old key one after the
-/// other, because one connection must never carry tokens of two keys.
+/// more connection with the candidate's token, and sends one push at a time on this connection.
+/// - If APNs refuses the candidate, the source discards it, and the push is sent again with the key in use.
+/// - If APNs accepts the candidate's token, the candidate becomes the key in use. The pools then replace their
+///   connections with the old key one after the other, because one connection must never carry tokens of two keys.
 public final class ProviderTokenSource: Sendable {
     /// The state of the source's keys, for logs and metrics.
     public struct KeyStatus: Sendable, Equatable {
@@ -17,8 +15,8 @@ public final class ProviderTokenSource: Sendable {
         public var keyIdentifier: String
         /// The id of the candidate key; nil if there is none.
         public var candidateIdentifier: String?
-        /// APNs' reason for refusing the last candidate key; `absent` if APNs gave none, or if the key could not sign a
-        /// token. Nil if no candidate has failed since APNs last accepted one.
+        /// Why the last candidate key failed: APNs' reason; `absent` if APNs gave no reason, or if the key could not
+        /// sign a token. Nil if no candidate has failed since APNs last accepted a candidate.
         public var refusalReason: Reason?
     }
 
@@ -73,9 +71,11 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Returns the token to send now. Signs a new one if there is none, if the token in use has reached
-    /// ``ProviderTokenTimes/renewalAgeSeconds``, or if it was issued in the future. If signing fails, returns the token
-    /// in use until it reaches ``ProviderTokenTimes/ageSecondsMax``, then nil.
+    /// Returns the token to send now; nil if there is no usable token. Signs a new token in these cases:
+    /// - There is no token.
+    /// - The token in use has reached ``ProviderTokenTimes/renewalAgeSeconds``, or was issued in the future.
+    ///
+    /// If signing fails, returns the token in use until it reaches ``ProviderTokenTimes/ageSecondsMax``.
     ///
     /// If the workers share tokens, the worker that has the lease in Redis signs for all. This method then signs only
     /// as a last resort: there is no token, the token has reached `ageSecondsMax`, or it was issued too far in the
@@ -104,8 +104,8 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Forgets a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken`
-    /// signs a new one. But keeps a token that is 0 to 20 minutes old: APNs calls it expired only because the clocks
-    /// differ, and a new token so soon could lead to TooManyProviderTokenUpdates.
+    /// signs a new one. But keeps a token that is 0 to 20 minutes old: APNs calls so new a token expired only because
+    /// the clocks differ, and another new token could lead to TooManyProviderTokenUpdates.
     func forgetRefused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newestToken === token else { return }
@@ -126,8 +126,9 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { $0.sharesTokens = true }
     }
 
-    /// The id of the key in use, and two issue times: of the token in use, and of the last token that was forgotten
-    /// because APNs refused it. A time is nil if there is no such token. ``ProviderTokenRenewal`` uses these values.
+    /// The id of the key in use, and two issue times: of the token in use, and of the last token that the source forgot
+    /// because APNs refused the token. A time is nil if there is no such token. ``ProviderTokenRenewal`` uses these
+    /// values.
     public var keyAndIssueTimes: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newestToken?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }
@@ -200,8 +201,9 @@ public final class ProviderTokenSource: Sendable {
     static let keyTrialSecondsMax: Int64 = 30
 
     /// Begins a trial of the candidate key: returns its token to the first pool that asks. This pool must try the
-    /// token, and then call `endKeyTrial`. Until then other pools get nil, but for at most `keyTrialSecondsMax`.
-    /// Without a candidate, every pool gets nil. A candidate that cannot sign a token is discarded.
+    /// token, and then call `endKeyTrial`. Until then, for at most `keyTrialSecondsMax`, other pools get nil.
+    ///
+    /// Every pool gets nil if there is no candidate. A candidate that cannot sign a token is discarded.
     func beginKeyTrial(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidateSigner = state.candidateSigner,
@@ -218,8 +220,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether the trial of this token (`beginKeyTrial`) must end, because its key is neither in use nor the candidate
-    /// any longer: the key failed in another pool, or a newer candidate replaced it.
+    /// Whether the trial of this token (`beginKeyTrial`) must end, because its key is neither the key in use nor the
+    /// candidate any longer: the key failed in another pool, or a newer candidate replaced it.
     func isKeyTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidateSigner?.generation

@@ -14,8 +14,8 @@ public struct PushRequest: ~Copyable {
     public var isBroadcast: Bool
     /// `apns-priority`: 5 or 10, the two that Apple allows for Live Activities.
     public var priority: UInt8
-    /// `apns-expiration` in UNIX seconds, 0 or later. The connection always sends it, because APNs keeps a push without
-    /// it for up to 30 days. For a channel without storage, APNs accepts only 0.
+    /// `apns-expiration` in UNIX seconds, 0 or later. The connection always sends this header, because APNs keeps a
+    /// push without it for up to 30 days. For a channel without storage, APNs accepts only 0.
     public var expirationSeconds: Int64
     /// The first and the last eight bytes, big-endian, of a UUID. The connection sends the UUID as `apns-id`,
     /// or as `apns-request-id` of a broadcast.
@@ -26,7 +26,7 @@ public struct PushRequest: ~Copyable {
     /// The number of the connection that the pool avoids if another connection has room; nil for none. For a retry:
     /// the connection of the earlier attempt (``PushResponse/connectionNumber``).
     public var avoidedConnectionNumber: UInt32?
-    /// Whether an earlier attempt of the push was submitted. The push then uses the ``RetryBudget``.
+    /// Whether an earlier attempt of the push was submitted. The push then takes a retry from the ``RetryBudget``.
     public var isRetry: Bool
 
     /// The longest device token that is accepted, in hexadecimal digits. Live Activities have had tokens of 160 digits.

@@ -157,8 +157,7 @@ struct PushSlotTable: ~Copyable {
         }
     }
 
-    /// Appends a slot to the list of waiting bodies.
-    func queueBody(_ index: Int32) {
+    func appendToBodyQueue(_ index: Int32) {
         let slot = pointer(index)
         precondition(!slot.pointee.isBodyWaiting && slot.pointee.phase == .queued)
         slot.pointee.isBodyWaiting = true

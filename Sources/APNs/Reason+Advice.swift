@@ -7,7 +7,10 @@ extension Reason {
         case .featureNotEnabled:
             "enable Broadcast Capability for the app on developer.apple.com (Identifiers, Push Notifications, Configure)"
         case .cannotCreateChannelConfig:
-            "the app has 10,000 channels in this environment: delete some (causeway channels reconcile, causeway channels delete)"
+            """
+            the app has 10,000 channels in this environment: delete some (causeway channels reconcile, causeway \
+            channels delete)
+            """
         case .channelNotRegistered:
             "the channel does not exist in this environment: create a channel, or name one of this app and environment"
         case .badChannelId:

@@ -1,11 +1,10 @@
 import Numbers
 
-/// The reason and timestamp in the JSON of a response's body or of a GOAWAY's debug data. They are found in one pass,
-/// which never fails.
+/// The reason and timestamp in the JSON of a response's body or of a GOAWAY's debug data.
 ///
-/// The body comes from outside and may be cut short. So the scanner reads the fields of one object as far as it can,
-/// and keeps the values that it has found before the text becomes invalid. `reasonText` is a slice of the body, not a
-/// copy.
+/// The JSON comes from outside and may be cut short. So the scan never fails: it reads the fields of one object as far
+/// as it can, and keeps the values that it has found before the text becomes invalid. `reasonText` is a slice of the
+/// body, not a copy.
 struct ResponseBody {
     /// The `reason` between its quotes, with its JSON escapes; empty if there is none.
     var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -57,7 +56,7 @@ struct ResponseBody {
             return nil
         }
 
-        /// Skips the byte if it comes next. Returns whether it did.
+        /// Skips the next byte if it is this byte. Returns whether it was.
         mutating func skipIfNext(_ byte: UInt8) -> Bool {
             guard peek() == byte else { return false }
             position += 1

@@ -16,7 +16,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs refuses the sender (403): the key, team, environment or certificate is wrong. Retry later, because an
     /// operator may replace the key.
     case providerRefused
-    /// The device token is dead (410). Retire it. But keep a token that was registered after the response's timestamp.
+    /// The device token is dead (410). Retire the token, unless it was registered after the response's timestamp.
     case tokenDead
     /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire the token only if
     /// ``Pool/trustsTokenRefusals``.
@@ -24,8 +24,8 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// The device token belongs to another topic. Usually the configuration is wrong, so do not retire the
     /// token.
     case topicSuspect
-    /// The channel does not exist: it was deleted, it belongs to the other environment, or APNs calls its id invalid. A
-    /// new channel must replace it.
+    /// The channel does not exist: it was deleted, it belongs to the other environment, or APNs calls its id invalid.
+    /// The sender needs a new channel.
     case channelGone
     /// APNs refuses this push, or the push is malformed. No retry would help.
     case rejected

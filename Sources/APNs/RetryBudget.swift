@@ -31,7 +31,7 @@ public struct RetryBudget: Sendable {
         )
     }
 
-    /// Call this for each retry.
+    /// Takes one retry from the budget. Call this for each retry.
     mutating func drawRetry() {
         balanceHundredths = max(0, balanceHundredths - Self.hundredthsPerRetry)
     }

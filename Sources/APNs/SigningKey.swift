@@ -7,12 +7,11 @@ import Glibc
 public struct SigningKey: Sendable {
     private let key: OpenSSLKey
     /// Whether the file's mode lets every user read it (`o+r`). The worker then only logs a warning, because Apple's
-    /// download and Kubernetes' secrets have this mode. A secret that is mounted with `defaultMode: 0440` has another
-    /// mode.
+    /// download and a Kubernetes secret have this mode by default.
     public let isReadableByOthers: Bool
 
-    /// The identity of the key's file before the key was read. So ``SigningKeyFile/poll()`` also notices a change that
-    /// happens while the key is read.
+    /// The identity of the key's file before the key was read. So ``SigningKeyFile/poll()`` also notices if the file
+    /// changes while the key is read.
     let fileIdentity: FileIdentity
 
     /// The largest key file that is read, in bytes. Apple's key files have about 260.

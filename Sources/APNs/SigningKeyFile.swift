@@ -1,12 +1,12 @@
 import Glibc
 
-/// A key file that may be replaced while it is in use. It may be overwritten, another file may be renamed to it, or the
-/// symbolic link to a directory above it may change, as with Kubernetes. Only ``poll()`` checks the file. The check of
-/// an unchanged file costs one `stat`; a broken file is also read again.
+/// A key file that may be replaced while it is in use: it may be overwritten, another file may be renamed to it, or a
+/// symbolic link in its path may change, as with Kubernetes. Only ``poll()`` checks the file. The check of an unchanged
+/// file costs one `stat`.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
-        /// The file holds a usable key. It has changed since the last check, or was missing or unusable then.
+        /// The file holds a usable key. The file has changed since the last check, or was missing or unusable then.
         case replaced(SigningKey)
         /// The file has changed and holds no usable key, or cannot be read. ``poll()`` returns this once for
         /// each change.

@@ -1,6 +1,6 @@
 import Reactor
 
-/// The service's threads and their ports.
+/// Starts the service's threads, one after the other.
 extension Simulator {
     /// Starts the threads. The listening thread starts last, when the other threads can take connections.
     func startThreads(

@@ -20,12 +20,11 @@ public final class Simulator: Sendable {
     private let phase = Mutex(Phase.stopped)
 
     private enum Phase {
-        /// The service does not run. `start` makes it `starting`.
+        /// The service does not run. Next: `starting`.
         case stopped
-        /// The service starts. It becomes `running` when it accepts connections, or `stopped` if the start
-        /// fails.
+        /// The service starts. Next: `running` when it accepts connections, or `stopped` if the start fails.
         case starting
-        /// The service runs. `stop` makes it `stopped`.
+        /// The service runs. Next: `stopped`.
         case running(RunningService)
     }
 

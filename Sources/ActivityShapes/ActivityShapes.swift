@@ -10,13 +10,13 @@ import Foundation
 ///         file: URL(fileURLWithPath: "Shapes/ride.json")
 ///     )
 ///
-/// `check` fails if the file in the repository differs from the types; `write` updates the file. An example
-/// should have no nil and no empty array: without a value, the library knows only the declared type, and may have to
-/// record `"any"`.
+/// `check` fails if the file in the repository differs from the types; `write` updates the file. An example should have
+/// no nil and no empty array: without a value, the library knows only the declared type, and may have to record
+/// `"any"`.
 ///
-/// The types may be any `Codable` types; ActivityKit is not needed. The library decodes each example as a `JSONDecoder`
-/// would, with a `Decoder` of its own. It notes the coding key and the type of each value that is decoded, and whether
-/// the value is optional. A date has the shape `"date"`: a number of seconds since 2001, as ActivityKit decodes it.
+/// The types may be any `Codable` types; ActivityKit is not needed. The library decodes each example with a `Decoder`
+/// of its own, which notes the key and the type of each value, and whether the value is optional. A date has the shape
+/// `"date"`: a number of seconds since 2001, as ActivityKit decodes it.
 public enum ActivityShapes {
     /// One type of `ActivityAttributes` with its `ContentState`.
     public struct Activity: Sendable {
@@ -25,8 +25,9 @@ public enum ActivityShapes {
         public var attributes: FieldShape
         public var contentState: FieldShape
 
-        /// Records the shapes of an example's types.
-        /// - Parameter name: the type's name in commands, if it differs from the name in Swift.
+        /// Records the shapes of two types from an example of each.
+        /// - Parameter name: the name that commands use for the type of the attributes, if it differs from the type's
+        ///   name in Swift.
         /// - Throws: the error of encoding or decoding an example.
         public static func activity<Attributes: Codable, ContentState: Codable>(
             attributes: Attributes,
@@ -41,7 +42,7 @@ public enum ActivityShapes {
         }
     }
 
-    /// Thrown by `check` for a file that differs from the app's types.
+    /// The error that `check` throws if the file differs from the app's types.
     public struct Difference: Error, CustomStringConvertible {
         public var file: String
         /// The number of the first line that differs, counted from 1.
@@ -57,12 +58,11 @@ public enum ActivityShapes {
         }
     }
 
-    /// Returns the shape of a value's type, recorded from the value.
-    /// - Throws: the error of encoding or decoding the value.
+    /// Records the shape of a type from an example.
+    /// - Throws: the error of encoding or decoding the example.
     public static func shape<Value: Codable>(of example: Value) throws -> FieldShape {
         let json = try JSONEncoder().encode([example])
-        // Throws if the type cannot decode its own example. The recorder would record a wrong shape from such
-        // an example.
+        // Throws if the type cannot decode its own example: the recorder would then record a wrong shape.
         _ = try JSONDecoder().decode([Value].self, from: json)
         let value = try JSONDecoder().decode(ExampleValue.self, from: json).elements.first
         return ShapeRecorder.shape(of: Value.self, from: value, depth: 0)
@@ -90,7 +90,7 @@ public enum ActivityShapes {
             """
     }
 
-    /// Creates the file, or replaces it in one step, so that a write that fails leaves the old file.
+    /// Creates the file or replaces it. If writing fails, the old file stays unchanged.
     public static func write(app: String, _ activities: [Activity], to file: URL) throws {
         try Data(text(app: app, activities).utf8).write(to: file, options: .atomic)
     }

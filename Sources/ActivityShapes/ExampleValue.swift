@@ -1,4 +1,5 @@
-/// A JSON value: an example, a part of an example, or a value that tests what an enum decodes.
+/// A JSON value that a type decodes while its shape is recorded: an example or a part of it, or a value that tests an
+/// enum.
 enum ExampleValue: Codable, Sendable {
     case null
     case bool(Bool)

@@ -15,16 +15,17 @@ public indirect enum FieldShape: Equatable, Sendable {
     case object([String: FieldShape])
     case optional(FieldShape)
 
-    /// The shape of a value whose decoding the recorder cannot describe. It allows any value, null and a missing value.
+    /// A shape that allows any value, null, and a missing value: the shape of a type whose decoding the recorder cannot
+    /// describe.
     public static let any = FieldShape.scalar("any")
 
     var isOptional: Bool { if case .optional = self { true } else { false } }
 
-    /// The same shape, but null or a missing value is allowed too.
+    /// The same shape, but null and a missing value are allowed too.
     var asOptional: FieldShape { isOptional || self == .any ? self : .optional(self) }
 
-    /// Returns a shape that allows all values of both shapes. Shapes that cannot be merged, such as `string` and `int`,
-    /// give `any`.
+    /// Returns a shape that allows all values of both shapes: `any` if the shapes have nothing in common, such as
+    /// `string` and `int`.
     func merged(with other: FieldShape) -> FieldShape {
         if self == other { return self }
         switch (self, other) {
@@ -34,8 +35,8 @@ public indirect enum FieldShape: Equatable, Sendable {
         case (.array(let first), .array(let second)): return .array(first.merged(with: second))
         case (.dictionary(let first), .dictionary(let second)): return .dictionary(first.merged(with: second))
         case (.object(let first), .object(let second)):
-            // The type decoded a field in only one of two examples, and the recorder does not know why. So the field
-            // becomes optional.
+            // If only one of the two examples has a field, the recorder does not know why. So the field becomes
+            // optional.
             return .object(
                 first.merging(second) { $0.merged(with: $1) }
                     .mapValuesWithKeys { key, shape in

@@ -1,13 +1,14 @@
-/// Records the fields of an object.
+/// Gives a type the members of an object, and records which fields the type decodes.
 struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: ShapeRecorder
     var codingPath: [any CodingKey] { [] }
 
-    /// The keys of the example, without those that `Key` cannot represent. A type that reads this property, such as an
-    /// enum with associated values, chooses by the keys what to decode. The recorder cannot see what the type decodes
-    /// for other keys, so the type's shape becomes `any`.
+    /// The keys of the example that `Key` can represent.
+    ///
+    /// A type that reads this property chooses by the keys what to decode, for example an enum with associated values.
+    /// The recorder cannot see what the type decodes for other keys. So the type's shape becomes `any`.
     var allKeys: [Key] {
-        recorder.recording.describesOnlyExample = true
+        recorder.recording.mayAcceptOtherValues = true
         guard case .object(let members)? = recorder.example else { return [] }
         return members.keys.sorted().compactMap { Key(stringValue: $0) }
     }
@@ -22,8 +23,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         recorder.recording.fields?[key.stringValue] = earlierShape.map { $0 == shape ? shape : .any } ?? shape
     }
 
-    /// Records that the key is optional, because the type asks whether it is present. Returns true for every key, so
-    /// that the type also decodes the key's value.
+    /// Returns true for every key, so that the type also decodes the key's value. The type asks whether the key is
+    /// present, so the recorder notes that the key is optional.
     func contains(_ key: Key) -> Bool {
         recorder.recording.optionalKeys.insert(key.stringValue)
         return true
@@ -39,8 +40,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         do {
             return try ShapeRecorder.value(of: type, from: example(key), depth: recorder.depth)
         } catch {
-            // The decoding failed, and the caller may now decode this field as another type. So the field's
-            // shape is not known.
+            // The decoding failed, and the caller may now decode this field as another type. So the field's shape is
+            // not known.
             recorder.recording.fields?[key.stringValue] = .any
             throw error
         }
@@ -70,7 +71,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 
     func superDecoder() throws -> any Decoder {
-        recorder.recording.describesOnlyExample = true
+        recorder.recording.mayAcceptOtherValues = true
         return ShapeRecorder(
             example: recorder.example?["super"],
             recording: ShapeRecorder.Recording(),
@@ -81,7 +82,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func superDecoder(forKey key: Key) throws -> any Decoder { nestedRecorder(key) }
 }
 
-/// Passes the elements of an array to a type that decodes the array itself.
+/// Gives the elements of an array to a type that decodes them one by one.
 struct UnkeyedExampleContainer: UnkeyedDecodingContainer {
     let elements: [ExampleValue]
     let depth: Int
@@ -127,7 +128,7 @@ struct UnkeyedExampleContainer: UnkeyedDecodingContainer {
     mutating func superDecoder() throws -> any Decoder { nestedRecorder() }
 }
 
-/// Records a type that decodes one single value, for example a wrapper of a number.
+/// Gives a type one single value, and records its shape: for example, for a type that wraps a number.
 struct SingleValueRecorder: SingleValueDecodingContainer {
     let recorder: ShapeRecorder
     var codingPath: [any CodingKey] { [] }
@@ -140,13 +141,13 @@ struct SingleValueRecorder: SingleValueDecodingContainer {
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         let shape = ShapeRecorder.shape(of: type, from: recorder.example, depth: recorder.depth)
         if let earlierShape = recorder.recording.valueShape, earlierShape != shape {
-            recorder.recording.describesOnlyExample = true
+            recorder.recording.mayAcceptOtherValues = true
         }
         recorder.recording.valueShape = shape
         do {
             return try ShapeRecorder.value(of: type, from: recorder.example, depth: recorder.depth)
         } catch {
-            recorder.recording.describesOnlyExample = true
+            recorder.recording.mayAcceptOtherValues = true
             throw error
         }
     }

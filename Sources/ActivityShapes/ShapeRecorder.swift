@@ -1,13 +1,13 @@
 import Foundation
 
-/// A `Decoder` that records which values a type decodes. The type gets the values of an example. For fields that the
-/// example lacks or has as null, the type gets invented values.
+/// A `Decoder` that records which values a type decodes. The type gets the values of an example. If the example lacks a
+/// value or has null, the type gets an invented value.
 struct ShapeRecorder: Decoder {
-    /// The maximum depth of nested types. It ends the recording of a type that contains itself: deeper values have the
-    /// shape `any`. Workers accept a few levels more (`shapeDepthMax`).
+    /// The maximum depth of nested types. Without this limit, the recording of a type that contains itself would not
+    /// end. Deeper values have the shape `any`. Workers accept a few levels more (`shapeDepthMax`).
     static let depthMax = 12
 
-    /// The example whose values the decoding type gets; nil: it gets only invented values.
+    /// The example that the type decodes; nil: the type gets only invented values.
     let example: ExampleValue?
     let recording: Recording
     let depth: Int
@@ -20,16 +20,16 @@ struct ShapeRecorder: Decoder {
         var fields: [String: FieldShape]?
         /// Keys that may be missing or null: the type has checked them, or has used `decodeIfPresent`.
         var optionalKeys: Set<String> = []
-        /// The nested containers and super decoders that the type has asked for, by key.
+        /// The recordings of nested containers and super decoders that the type has asked for, by key.
         var nestedRecordings: [String: Recording] = [:]
         var valueShape: FieldShape?
         var isNullable = false
-        /// Whether the type may accept values that the recording of the example does not show. For example, the type
-        /// reads an array element by element, or tries a second type after the first fails. The shape is then `any`.
-        var describesOnlyExample = false
+        /// Whether the type may accept other values than those that the example shows. The shape is then `any`. For
+        /// example, the type reads an array element by element, or tries a second type after the first one fails.
+        var mayAcceptOtherValues = false
 
         var shape: FieldShape {
-            guard !describesOnlyExample, fields == nil || valueShape == nil else { return .any }
+            guard !mayAcceptOtherValues, fields == nil || valueShape == nil else { return .any }
             if let valueShape { return isNullable ? valueShape.asOptional : valueShape }
             guard let fields else { return .any }
             var shapes = fields
@@ -47,7 +47,7 @@ struct ShapeRecorder: Decoder {
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         // The type decodes an array element by element: for example, a point decodes two numbers. The recorder cannot
         // know how many elements the type needs.
-        recording.describesOnlyExample = true
+        recording.mayAcceptOtherValues = true
         return UnkeyedExampleContainer(elements: example?.elements ?? [], depth: depth)
     }
 
@@ -55,9 +55,9 @@ struct ShapeRecorder: Decoder {
 
     // MARK: - Shapes
 
-    /// Returns the shape of a type. If no other rule gives the shape, decodes the type with a recorder, which records
-    /// the values that the type asks for. Returns `any` if types are nested too deeply, or if the decoding fails or
-    /// cannot be described.
+    /// Returns the shape of a type. Scalars, collections, optionals and most enums have fixed rules. Any other type
+    /// decodes a value from a recorder, which notes what the type asks for. The shape is `any` if types are nested too
+    /// deeply, or if the decoding fails or cannot be described.
     /// - Parameter example: the value that the type decodes; nil: the recorder invents values.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
@@ -69,8 +69,8 @@ struct ShapeRecorder: Decoder {
         {
             return shape
         }
-        // The example is null, although the type is not `Optional`. The type decodes null itself, so the
-        // recorder cannot see which other values it accepts.
+        // The example is null, but the type is not `Optional`: it decodes null itself. The recorder cannot see which
+        // other values the type accepts.
         if example?.isNull == true { return .any }
         let recording = Recording()
         guard (try? Value(from: ShapeRecorder(example: example, recording: recording, depth: depth + 1))) != nil else {
@@ -100,8 +100,8 @@ struct ShapeRecorder: Decoder {
         ObjectIdentifier(URL.self): "url", ObjectIdentifier(Data.self): "data", ObjectIdentifier(UUID.self): "uuid",
     ]
 
-    /// Returns the raw values of an enum as a shape. Some enums also decode unknown raw values, because a later release
-    /// of the app may add cases: their shape allows any string or any integer.
+    /// Returns the raw values of an enum as a shape. If the enum also decodes unknown raw values, the shape allows any
+    /// string or any integer: a later release of the app may add cases.
     /// - Returns: nil if the enum has no cases, or is not decoded from its raw values. Also nil for raw values that are
     ///   neither strings nor integers between -2^50 and 2^50, which a `Double` holds exactly.
     private static func enumShape<Cases: CaseIterable & RawRepresentable & Decodable>(
@@ -127,7 +127,7 @@ struct ShapeRecorder: Decoder {
 
     // MARK: - Values
 
-    /// Returns a value of the type: the example, or an invented value.
+    /// Returns a value of the type, decoded from the example. Without an example, returns an invented value.
     static func value<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) throws -> Value {
         if let example {
             let values = try JSONDecoder().decode([Value].self, from: try JSONEncoder().encode([example]))

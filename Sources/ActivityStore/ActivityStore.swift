@@ -2,29 +2,29 @@ public import LiveActivity
 public import Reactor
 public import Redis
 
-/// Receives the replies of an ``ActivityStore``, and reports about its connections. The event loop calls these
-/// functions; so does ``ActivityStore/close()``. An implementation may issue calls or close the store.
+/// Receives the replies to the calls of an ``ActivityStore``, and the events of its connections. The event loop and
+/// ``ActivityStore/close()`` call these functions. Each function may issue calls or close the store.
 public protocol ActivityStoreHandler: RedisHandler {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>)
     /// Reports that a call failed. Redis may still have performed the call, for example if the connection was lost or
-    /// too few replicas acknowledged. Every call except a refund of a start can be repeated safely.
+    /// too few replicas acknowledged. Every call except a refund of a start can be repeated safely (R15).
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError)
 }
 
-/// The client of what Redis stores about activities and devices. Each call runs one of three scripts, and is
-/// atomic.
+/// Reads and changes what Redis stores about activities and devices. Each call runs one of three scripts
+/// (``StoreScript``), and is atomic.
 ///
-/// A lane has one store and uses it only on its own thread. A call and its reply allocate no memory. The calls
-/// of an iteration are sent together at its end.
+/// A lane has one store, and uses it only on its own thread. The calls of one iteration of the event loop are sent
+/// together at its end. A call and its reply allocate no memory.
 public final class ActivityStore {
     let redis: RedisClient
     private let keyBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: SubjectKey.bytesMax, alignment: 8)
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
-    /// - Parameter handler: The store keeps a weak reference to it. A lane passes a `LaneStoreHandler`, not itself:
-    ///   Swift retains an object with weak references more slowly, and each push retains the lane.
+    /// - Parameter handler: held weakly. A lane passes a `LaneStoreHandler`, not itself: Swift retains an object more
+    ///   slowly if weak references to it exist, and each push retains the lane.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any ActivityStoreHandler) {
         redis = RedisClient(loop: loop, configuration: configuration, handler: handler) { [weak handler] in
             StoreSession(configuration: $0, handler: handler)
@@ -35,36 +35,30 @@ public final class ActivityStore {
         keyBuffer.deallocate()
     }
 
-    /// Connects and stays connected until `close`. Call it once.
+    /// Connects, and connects again after each loss, until `close`. Call it once.
     public func connect() { redis.connect() }
 
-    /// Ends all connections. Reports all outstanding calls as failed before it returns. May be called again.
+    /// Ends all connections. Outstanding calls fail before this method returns. A second call does nothing.
     public func close() { redis.close() }
 
-    /// Whether the store takes calls. In a cluster: whether at least one server takes calls for its keys.
+    /// Whether calls can be issued. In a cluster, true if at least one server accepts calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// The number of servers that hold keys but take no calls now; 1 while the servers of a cluster are unknown.
+    /// The number of servers that hold keys but accept no calls now; 1 while the servers of a cluster are unknown.
     public var unavailableServerCount: Int { redis.unavailableServerCount }
 
-    /// Whether several servers share the keys. Then one server may be unavailable while the others take calls.
+    /// Whether several servers share the keys. Then some calls can be issued while others cannot.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The number of calls, and of the connections' own commands, that have no reply yet.
     public var outstandingCallCount: Int { redis.outstandingCallCount }
 
-    /// Writes a call to Redis, or collects it for a script call that is written at the end of the iteration at the
-    /// latest.
+    /// Writes a call to Redis now, or collects it and writes it at the end of the iteration at the latest.
     ///
-    /// Some calls about activities share a script call:
-    /// - consecutive updates, ends and settlements;
-    /// - consecutive registrations and confirmations of departures
-    ///   (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``). But a registration whose token came with a
-    ///   command has a script call of its own.
-    ///
-    /// The script performs each of these calls separately: if one fails, the others can succeed. But if the whole
-    /// script call fails, for example because the connection is lost, all its calls fail. In a cluster each call has a
-    /// script call of its own, because all keys of a script call must belong to one hash slot.
+    /// Consecutive calls can share a Redis command (``CallBatch``, ``RegistrationBatch``). Redis performs each call
+    /// separately: one can fail while the others succeed. If the whole command fails, for example because the
+    /// connection is lost, all its calls fail. In a cluster each call has its own command, because all keys of a
+    /// command must be in one hash slot.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueResult {
         guard call.operation.isWithinBounds(of: call.subject.kind),
             let count = SubjectKey.write(call.subject, to: keyBuffer)
@@ -77,7 +71,7 @@ public final class ActivityStore {
         guard connection.acceptsCallsThatNeedReplicas || !call.operation.needsReplicas else {
             return .replicasMissing
         }
-        // The cast is safe: the closure in `init` makes the sessions of all connections of this client.
+        // The cast is safe: the closure in `init` makes only sessions of this type.
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
     }
 
@@ -101,12 +95,12 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the caller. After `MOVED`, `ASK` and `NOSCRIPT` the same call can succeed at once, so
-    /// they count as `noReply`.
+    /// What the error means to the core. After `MOVED`, `ASK` and `NOSCRIPT` the same call can succeed at once, so
+    /// these errors count as `noReply`.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // Other calls may succeed. For example, if too few replicas acknowledge, calls that do not wait for replicas
-        // still succeed.
+        // Other calls may succeed. For example, if too few replicas acknowledge, only the calls that wait for replicas
+        // fail.
         if mayConcernOnlySomeCalls || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .noReply

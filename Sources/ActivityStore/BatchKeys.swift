@@ -1,7 +1,7 @@
 import Redis
 
-/// The keys that one run of a script gets: one for each store call of a batch. The bytes are ready to be sent, as
-/// arguments of the Redis command that runs the script.
+/// The keys of the calls in one batch, one for each call. They are stored as arguments of the Redis command that runs
+/// the script, ready to be sent.
 ///
 /// The memory is allocated once.
 struct BatchKeys: ~Copyable {
@@ -24,12 +24,12 @@ struct BatchKeys: ~Copyable {
         fingerprints.deallocate()
     }
 
-    /// The keys, written as arguments.
+    /// The keys, written as arguments of the Redis command.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
     /// Adds a key.
-    /// - Returns: whether the batch already has a key with the same fingerprint, almost certainly the same key. If so,
-    ///   the script reads the key's value again. If the keys differ after all, this only costs time.
+    /// - Returns: whether the batch probably has this key already: a key with the same ``KeyFingerprint``. If so, the
+    ///   script reads the key's value again. If the keys differ after all, this only costs time.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)

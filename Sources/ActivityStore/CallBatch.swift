@@ -1,9 +1,9 @@
 import LiveActivity
 import Redis
 
-/// Collects updates, ends and settlements of activities, so that one script call can perform many of them. The script
-/// gets a key for each collected call, one argument with all calls, and an argument for each pace that the calls name.
-/// (R15)
+/// Collects updates, ends and settlements of activities, so that one script call performs many of them (R15). The
+/// script gets a key for each collected call, one argument with all calls, and an argument for each pace that the calls
+/// name. A call in the first argument has these bytes:
 ///
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
@@ -16,25 +16,21 @@ import Redis
 /// | 29–34 | when the token was registered, milliseconds | the time before which it must have been registered |
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
+/// | last 13 | if the bits say so: the version of an older command whose alert this command carries | the version of the command whose alert APNs has accepted |
 ///
-/// If ``CallRequestBits/alertFollowsBit`` is set, the call ends with the version of a command with an alert (13 bytes).
-/// An update or an end carries the alert of this older command. A settlement reports that APNs accepted this command's
-/// alert.
-///
-/// The script reads the values of all keys before it writes any. So a later call would not see the change of an earlier
-/// call with the same key. If the key may have occurred before, the later call has ``CallRequestBits/keyRepeatsBit``,
-/// and the script reads the value again.
+/// The script reads the values of all keys before it writes any. It reads a value again only for a call with
+/// ``CallRequestBits/keyRepeatsBit``.
 ///
 /// The memory is allocated once.
 struct CallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
     /// The maximum number of different paces in one script call. A call with a further pace begins the next script
-    /// call. The number of a pace's argument must be below 32, because byte 14 has five bits for it.
+    /// call. The number of a pace's argument must be below 32, because it has five bits of byte 14.
     static let pacesMax = 8
     /// The number of the first argument that has a pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
-    /// The length of a call without token and alert, in bytes. The first argument of the script is a batch if it has at
-    /// least this length. A shorter one is the name of an operation.
+    /// The length of a call without token and alert, in bytes. The script takes its first argument for calls if it has
+    /// at least this length. The name of an operation is always shorter.
     static let callBytesMin = StoredVersion.byteCount + 2 + StoredActivity.secondsBytes + StoredDigest.byteCount
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =
@@ -75,7 +71,7 @@ struct CallBatch: ~Copyable {
     }
 
     /// Adds an update or an end.
-    /// - Precondition: the batch has room for its pace (``hasRoom(for:)``).
+    /// - Precondition: the batch has room for the admission's pace (``hasRoom(for:)``).
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = findOrAddArgumentNumber(for: admission.pace)
         let isRepeatedKey = keys.append(key)
@@ -100,8 +96,8 @@ struct CallBatch: ~Copyable {
 
     /// Adds a settlement.
     ///
-    /// - Parameter pace: the activity's pace if the settlement reports a 429, otherwise nil. The batch must
-    ///   have room for the pace (``hasRoom(for:)``).
+    /// - Parameter pace: the activity's pace if the settlement reports a 429, otherwise nil. The batch must have room
+    ///   for the pace (``hasRoom(for:)``).
     mutating func append(
         _ key: UnsafeRawBufferPointer,
         _ code: SettlementCode,
@@ -121,8 +117,8 @@ struct CallBatch: ~Copyable {
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeCallHead(paceBits: paceNumber, requestBits: requestBits, version, digest)
         if let retirement {
-            // Without a time from APNs, the token must be retired whenever it was registered. So the call has the
-            // latest possible time.
+            // If APNs named no time, the token must be retired whenever it was registered. Every registration is
+            // earlier than the latest possible time.
             let invalidAtMilliseconds =
                 retirement.invalidAtMilliseconds.map { StoredTime.clampedMilliseconds($0) } ?? .max
             writer.writeToken(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
@@ -131,13 +127,13 @@ struct CallBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// The maximum length of the Redis command that `write` writes, without the given prefix.
+    /// The maximum length of the Redis command that `write` writes, without `prefix`.
     var commandBytesMax: Int {
         keys.bytes.count + argumentByteCount + paceCount * StoredPace.byteCount
             + (paceCount + 3) * RedisCommandWriter.argumentOverheadBytes
     }
 
-    /// Writes the Redis command and returns its length.
+    /// Writes the Redis command for all collected calls, and returns its length in bytes.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
         let argumentCount = ScriptCallPrefixes.argumentCount + 2 + count + paceCount
         var writer = RedisCommandWriter(room, argumentCount: argumentCount)
@@ -167,7 +163,7 @@ struct CallBatch: ~Copyable {
         return paces[..<paceCount].firstIndex(of: pace)
     }
 
-    /// Returns the number of the argument that holds the pace; adds the pace if it is new.
+    /// Returns the number of the argument that holds the pace; adds an argument if the pace is new.
     private mutating func findOrAddArgumentNumber(for pace: Policy.Pace) -> UInt8 {
         precondition(hasRoom(for: pace), "a call was added to a batch without room")
         if let knownIndex = index(of: pace) {
@@ -181,19 +177,19 @@ struct CallBatch: ~Copyable {
     }
 }
 
-/// The bits beside the number of the pace's argument, in byte 14 of an update or an end in a ``CallBatch``: the highest
-/// three bits of this byte.
+/// Flags of an update or an end in a ``CallBatch``: the highest three bits of byte 14. The lower five bits are the
+/// number of the argument that holds the pace.
 enum CallPaceBits {
-    /// The end also ends a life that a newer start began (``StateAdmission/endsNewerLife``).
+    /// The end also ends a life that a newer start began (R13, ``StateAdmission/endsNewerLife``).
     static let endsNewerLifeBit: UInt8 = 32
     /// The command brings a token, and is read again because Redis lost data.
     static let isRereadBit: UInt8 = 64
-    /// The command is too old for any phone to show its activity. If Redis knows no version of the activity, the
+    /// The command is so old that no phone can still show its activity. If Redis knows no version of the activity, the
     /// command is `expired`.
     static let isTooOldBit: UInt8 = 128
 }
 
-/// The bits that say what a call in a ``CallBatch`` requests, and which parts follow: byte 15 of the call.
+/// What a call in a ``CallBatch`` requests, and which parts follow: the bits of byte 15.
 enum CallRequestBits {
     static let requestsHighPriorityBit: UInt8 = 1
     static let mayUseReserveBit: UInt8 = 2
@@ -223,11 +219,11 @@ enum SettlementCode: UInt8 {
     case accepted = 0
     case notShown = 1
     case unknown = 2
-    /// APNs responded with 429. Only this code may have both of the lowest bits, because the script tests these bits to
-    /// find out whether a settlement needs the clock.
+    /// APNs responded with 429. No other code may have both of the lowest bits set: by these bits, the script finds out
+    /// whether a settlement needs the clock.
     case throttled = 3
-    /// Redis must retire the token (R17), and settles no version. There are two causes: a command's push found the
-    /// token dead, and the command waits for the next token; or a push to an audience found the token dead.
+    /// Redis must retire the token (R17), but settle no version. Either a command's push found the token dead, and the
+    /// command now waits for the next token. Or a push of an audience found the token dead.
     case tokenRetired = 4
 
     init(_ settlement: Settlement) {

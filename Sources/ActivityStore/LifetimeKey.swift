@@ -2,28 +2,26 @@ import LiveActivity
 
 /// The keys of the timetables of lifetimes, and of the hashes that belong to each timetable.
 ///
-/// A timetable's key is `{causeway:lifetimes:<number>}`. There are several timetables, so that each server of a cluster
-/// can have some of them. A number that is computed from the activity's key (FNV-1a) decides in which timetable the
-/// activity is.
-///
-/// The braces enclose the part of a key from which a cluster computes the hash slot. A timetable and its hashes have
-/// the same part, so they are in one hash slot, as the keys of a script call must be.
+/// A timetable's key is `{causeway:lifetimes:<number>}`. A hash of an activity's key (FNV-1a) gives the number of its
+/// timetable, so the servers of a cluster share the activities. The keys of the hashes begin with the timetable's key.
+/// So they have the same hash tag (the part in braces), and are in the same hash slot, as the keys of a script call
+/// must be.
 public enum LifetimeKey {
     /// The number of timetables. All workers must use the same number, because it decides in which timetable an
     /// activity is. Each poll of a worker's `LifetimeKeeper` reads every timetable.
     public static let timetableCount = 32
 
-    /// Returns the key of a timetable, 0..<``timetableCount``.
+    /// Returns the key of the timetable with this number, 0..<``timetableCount``.
     public static func timetableKey(_ number: Int) -> [UInt8] { Array("{causeway:lifetimes:\(number)}".utf8) }
 
-    /// Returns the key of the Redis hash that has an entry for each activity of a timetable
-    /// (``TimetableEntry/storedText``). The field's name is the activity's key.
+    /// Returns the key of the Redis hash with the lives of a timetable's activities. A field's name is the activity's
+    /// key, its value a ``TimetableEntry/storedText``.
     public static func livesKey(_ number: Int) -> [UInt8] { timetableKey(number) + [UInt8(ascii: "+")] }
 
     static let startsForRestartSuffix = UInt8(ascii: "*")
     static let updatesForRestartSuffix = UInt8(ascii: "=")
 
-    /// Returns the keys of two Redis hashes with the commands that a worker needs to start activities again: the newest
+    /// Returns the keys of two Redis hashes with the commands from which a worker starts activities again: the newest
     /// start of each activity, and its newest update, whose state the new start shows.
     ///
     /// Each value in these hashes begins with the command's version in thirty digits. Do not change this form: after an
@@ -47,17 +45,17 @@ public enum LifetimeKey {
 
     /// Returns the number of the timetable that an activity is in.
     public static func timetableNumber(ofActivityKey key: UnsafeRawBufferPointer) -> Int {
-        // FNV-1a, because all processes must choose the same timetable. Swift's `Hasher` has another seed in
-        // each process.
+        // FNV-1a, because all processes must choose the same timetable. Swift's `Hasher` has another seed in each
+        // process.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in key { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         return Int((hash ^ hash >> 32) % UInt64(timetableCount))
     }
 
-    /// The keys of all timetables by their numbers. Made once, so that a lane's call allocates no key.
+    /// The keys of all timetables by their numbers. They are made once, so that a lane's call allocates no key.
     static let timetableKeys = (0..<timetableCount).map(timetableKey)
 
-    /// Returns the app and the activity that a key names; nil if the key is not an activity's.
+    /// Returns the app and the activity that an activity's key names; nil if the bytes are no such key.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDSign, ActivityKey.uppercaseUUIDSign]
         // The app ends before the first of these signs, because a bundle id contains none of them. Later signs belong

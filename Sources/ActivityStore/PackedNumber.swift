@@ -1,16 +1,18 @@
 /// How the script `admit` puts two numbers into one: left × factor + right. The right number is less than the factor.
 /// So a division by the factor gives the left number, and the remainder is the right one. For example, 3 × 256 + 17 =
-/// 785, and 785 ÷ 256 is 3, with the remainder 17. The right number may be packed in the same way.
+/// 785, and 785 ÷ 256 is 3, with the remainder 17. The right number may itself consist of two numbers.
 enum PackedNumber {
     /// In a call: timestamp × this factor + the request (``requestFactor``). In a reply: timestamp × this factor + the
     /// priority and the pushes left (``priorityFactor``).
     static let timestampFactor: Int64 = 1 << 16
-    /// The right number in a call: byte 15 (``CallRequestBits``) × this factor + byte 14 (the number of the pace's
-    /// argument).
+    /// The request in a call: byte 15 (``CallRequestBits``) × this factor + byte 14 (``CallPaceBits`` and the number of
+    /// the pace's argument).
     static let requestFactor: Int64 = 1 << 8
-    /// The right number in a reply: ``SentPriority`` × this factor + the number of pushes left in the budget.
+    /// The priority and the pushes left, in a reply: ``SentPriority`` × this factor + the number of pushes left in the
+    /// budget.
     static let priorityFactor: Int64 = 1 << 14
-    /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the byte of the phase.
+    /// Bytes 14–20 of an activity's value: the time at which Redis last allowed a push × this factor + the byte of the
+    /// phase.
     static let sentAtFactor: Int64 = 1 << 8
     /// Bytes 1–7 of an activity's value, read as one number: byte 7 × ``flagsFactor`` + bytes 5–6 × this factor + bytes
     /// 1–4. Byte 7 is the token's form with flags, bytes 5–6 are the number of the token's bytes with flags, and bytes
@@ -21,11 +23,11 @@ enum PackedNumber {
     static let flagsFactor: Int64 = 1 << 48
 }
 
-/// The priority of a send verdict, as the digit that the script writes.
+/// The priority of a push that Redis allows, as the digit that the script writes into its reply.
 enum SentPriority: UInt8 {
     /// The command gets priority 5, as it asked.
     case low = 1
     case high
-    /// The command asked for priority 10, and gets 5.
+    /// The command asked for priority 10, and gets 5: its budget is empty or has only the reserve.
     case demoted
 }

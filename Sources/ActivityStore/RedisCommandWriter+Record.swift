@@ -3,12 +3,13 @@ import Redis
 
 /// Writes arguments of the scripts.
 extension RedisCommandWriter {
-    /// The maximum length of an operation's name, in bytes. To the script `admit`, a longer first argument is a batch.
-    static let operationBytesMax = CallBatch.callBytesMin - 1
+    /// The maximum length of an operation's name, in bytes. The script `admit` takes a longer first argument for a
+    /// batch.
+    static let operationNameBytesMax = CallBatch.callBytesMin - 1
 
-    /// Writes the name of an operation of a script.
+    /// Writes the name of an operation as an argument.
     mutating func writeArgument(operation name: StaticString) {
-        precondition(name.utf8CodeUnitCount <= Self.operationBytesMax)
+        precondition(name.utf8CodeUnitCount <= Self.operationNameBytesMax)
         writeArgument(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
     }
 
@@ -23,12 +24,12 @@ extension RedisCommandWriter {
         writeArgument(byteCount: StoredVersion.textByteCount) { $0.writeVersionText(version) }
     }
 
-    /// Writes a version in the binary form that an activity's value has.
+    /// Writes a version as thirteen bytes, as an activity's value stores it (``StoredVersion``).
     mutating func writeArgument(_ version: Version) {
         writeArgument(byteCount: StoredVersion.byteCount) { $0.writeStoredVersion(version) }
     }
 
-    /// Writes a claim as eight raw bytes: the scripts only test whether two claims are equal.
+    /// Writes a claim as eight raw bytes. The scripts only test whether two claims are equal.
     mutating func writeArgument(claim: UInt64) {
         writeArgument(byteCount: 8) { $0.writeNumber(claim, byteCount: 8) }
     }
@@ -40,7 +41,7 @@ extension RedisCommandWriter {
         }
     }
 
-    /// Writes a time in the binary form that an activity's value has.
+    /// Writes a time as a number of six bytes, as an activity's value stores it.
     mutating func writeArgument(binaryMilliseconds milliseconds: Int64) {
         writeArgument(byteCount: StoredActivity.millisecondsBytes) {
             $0.writeNumber(StoredTime.clampedMilliseconds(milliseconds), byteCount: StoredActivity.millisecondsBytes)
@@ -55,7 +56,7 @@ extension RedisCommandWriter {
         }
     }
 
-    /// Writes a registration as two arguments: the new contents of the fields `t` and `u` of a device's hash.
+    /// Writes a device's token as two arguments: the new contents of the fields `t` and `u` of the device's hash.
     mutating func writeDeviceTokenArguments(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(
             registration.token,
@@ -64,9 +65,9 @@ extension RedisCommandWriter {
         )
     }
 
-    /// Writes a retirement as three arguments. The first two are the token, split as in a device's fields `t` and `u`,
-    /// without a registration time. The third is a time: the script retires the token only if it was registered before
-    /// this time. If the third argument is empty, the time of the registration does not matter.
+    /// Writes a retirement as three arguments: the token, split as in a device's fields `t` and `u` but without a
+    /// registration time; and the time before which the token must have been registered. An empty third argument means:
+    /// retire the token whenever it was registered.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAtMilliseconds: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
@@ -76,7 +77,7 @@ extension RedisCommandWriter {
         }
     }
 
-    /// Writes how a device's start ended: the outcome's letter and the start's version.
+    /// Writes how a device's start ended: a letter for the outcome, and the start's version.
     mutating func writeArgument(_ settlement: Settlement, _ version: Version) {
         writeArgument(byteCount: 1 + StoredVersion.textByteCount) {
             $0.writeByte(settlement.letter)
@@ -86,7 +87,7 @@ extension RedisCommandWriter {
 
     static let refundArgumentBytes = 1 + StoredBucket.byteCount + StoredTime.digitCount
 
-    /// Writes a refund: the letter `g`, the numbers of the bucket, and the draw to refund.
+    /// Writes a refund: the letter `g`, the numbers of the bucket, and the identifier of the draw to refund.
     mutating func writeRefundArgument(_ bucket: Policy.Bucket, drawIdentifier: Int64) {
         writeArgument(byteCount: Self.refundArgumentBytes) {
             $0.writeByte(UInt8(ascii: "g"))
@@ -110,10 +111,10 @@ extension RedisCommandWriter {
         writeNumber(StoredDigest.value(of: digest), byteCount: StoredDigest.byteCount)
     }
 
-    /// Writes the version of a command with an alert at the end of a call of a ``CallBatch``.
+    /// Writes the version of a command whose alert is carried or was accepted, at the end of a call of a ``CallBatch``.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
-    /// Writes a token and its time into a call of a ``CallBatch``.
+    /// Writes a token into a call of a ``CallBatch``, with the time from bytes 29–34 of the table there.
     mutating func writeToken(_ token: UnsafeRawBufferPointer, _ environment: APNsEnvironment, milliseconds: UInt64) {
         Self.withEncodedToken(token, environment) { form, token in
             writeNumber(UInt64(token.count), byteCount: 2)
@@ -151,7 +152,7 @@ extension RedisCommandWriter {
     }
 
     /// Writes a confirmation of an activity's departures as a call of a ``RegistrationBatch``.
-    /// - Parameter milliseconds: the time in the reply that named the audiences.
+    /// - Parameter milliseconds: the time that the reply gave with the departures.
     mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, byteCount: 4)
@@ -177,7 +178,7 @@ extension RedisCommandWriter {
     ) {
         withUnsafeTemporaryAllocation(byteCount: StoredDeviceToken.bytesMax + StoredTime.digitCount, alignment: 1) {
             memory in
-            // `memory` is not empty, so its address is never nil.
+            // `memory` is not empty, so its address is not nil.
             let start = memory.baseAddress.unsafelyUnwrapped
             let timeBytes = registeredAtMilliseconds == nil ? 0 : StoredTime.digitCount
             if let registeredAtMilliseconds { StoredTime.write(registeredAtMilliseconds, to: start) }
@@ -194,7 +195,7 @@ extension RedisCommandWriter {
         _ body: (TokenForm, UnsafeRawBufferPointer) -> Void
     ) {
         withUnsafeTemporaryAllocation(byteCount: StoredDeviceToken.bytesMax, alignment: 1) { memory in
-            // `memory` is not empty, so its address is never nil.
+            // `memory` is not empty, so its address is not nil.
             let (form, length) = StoredDeviceToken.encodeBytes(
                 of: token,
                 environment,
@@ -206,7 +207,7 @@ extension RedisCommandWriter {
 }
 
 extension Settlement {
-    /// The letter by which the script `settle` knows the outcome: the first byte of the script's first argument.
+    /// The letter of the outcome, the first byte of the first argument of the script `settle`.
     fileprivate var letter: UInt8 {
         switch self {
         case .accepted: UInt8(ascii: "a")

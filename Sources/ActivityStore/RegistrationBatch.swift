@@ -1,9 +1,9 @@
 import LiveActivity
 import Redis
 
-/// Collects registrations and confirmations of activities, so that one script call can perform many of them. A
-/// confirmation says that an entry about an activity's departure is in the pages of each audience that it left (R27).
-/// The script gets a key for each collected call, and one argument with all calls.
+/// Collects registrations of activities and confirmations of departures, so that one script call performs many of them.
+/// A confirmation says that each audience that an activity left has an entry about this in its page (R27). The script
+/// gets a key for each collected call, and one argument with all calls. A call has these bytes:
 ///
 /// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
@@ -11,15 +11,15 @@ import Redis
 /// | 2 | the ``TokenForm`` | 0 |
 /// | 3–4 | the number of the token's bytes | 0 |
 /// | 5 | the number of audiences that the registration names | 0 |
-/// | 6–11 | when the token was registered, milliseconds | when the activity left, from the reply |
+/// | 6–11 | when the token was registered, milliseconds | the time that the reply gave with the departures |
 /// | 12– | the token | |
 /// | | if the registration names audiences: their number (1), a 0, and their digests | |
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 ///
-/// From byte 6 to the digests, the bytes are the same as in a new activity's value, so that the script can copy them.
+/// From byte 6 to the digests, a new activity's value has the same bytes, so the script copies them.
 ///
 /// The reply to a script call has limited room for held commands. A registration whose held command does not fit
-/// changes nothing and gets the verdict `full`. The core makes it again after a pause of at most a second.
+/// changes nothing and gets the verdict `full`. The core repeats this registration after a pause of at most a second.
 ///
 /// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {
@@ -78,9 +78,9 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation: an entry about the activity's departure is in the pages of each audience that it left.
+    /// Adds a confirmation: each audience that the activity left has an entry about this in its page.
     ///
-    /// - Parameter milliseconds: the time of the departures, from the reply that named these audiences.
+    /// - Parameter milliseconds: the time that Redis' reply gave with the departures.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
         let isRepeatedKey = keys.append(key)
         let bits = RegistrationBits.isDepartureConfirmationBit | (isRepeatedKey ? RegistrationBits.keyRepeatsBit : 0)
@@ -89,13 +89,13 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// The maximum length of the Redis command that `write` writes, without the given prefix.
+    /// The maximum length of the Redis command that `write` writes, without `prefix`.
     var commandBytesMax: Int {
-        keys.bytes.count + argumentByteCount + RedisCommandWriter.operationBytesMax
+        keys.bytes.count + argumentByteCount + RedisCommandWriter.operationNameBytesMax
             + 4 * RedisCommandWriter.argumentOverheadBytes
     }
 
-    /// Writes the Redis command and returns its length.
+    /// Writes the Redis command for all collected calls, and returns its length in bytes.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
         var writer = RedisCommandWriter(room, argumentCount: ScriptCallPrefixes.argumentCount + 3 + count)
         writer.writeVerbatim(prefix)
@@ -112,7 +112,7 @@ struct RegistrationBatch: ~Copyable {
     }
 }
 
-/// The bits of a call in a ``RegistrationBatch``.
+/// What a call in a ``RegistrationBatch`` says, and which parts follow: the bits of byte 1 of the call.
 enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
     static let mentionsFrequentUpdatesBit: UInt8 = 1

@@ -1,20 +1,19 @@
 import LiveActivity
 
-/// The kind of a call. It decides how the call's reply is read.
+/// The kind of a call, which decides how the call's reply is read.
 enum StoreCallKind: UInt8, BitwiseCopyable {
     case update, end, start, recordStart, hold, register, unregister, takeStartToken, reopen, confirmDepartures, settle,
         lifetime
 
-    /// Whether the call admits an update or an end. The reply to such a call may be the activity's stored value instead
-    /// of a verdict. The value means: send the command with the timestamp and the priority that it asked for.
+    /// Whether the call admits an update or an end. Redis may then reply with the activity's stored value instead of a
+    /// verdict. Such a reply means: send the command with the timestamp and the priority that the command asks for.
     var isStateAdmission: Bool { self == .update || self == .end }
 
-    /// Whether the reply waits until replicas have acknowledged the write
-    /// (``RedisConfiguration/requiredReplicaCount``). After the reply to such a call, the core may settle the record.
-    /// Kafka then never brings the token or the held command again, so Redis must not lose them.
+    /// Whether Redis' reply waits until replicas have the write (``RedisConfiguration/requiredReplicaCount``). After
+    /// this reply, the core may settle the record. Kafka then never brings the token or the held command again.
     ///
-    /// Admissions do not wait for replicas, because this would delay every command. So a token that came with a command
-    /// may be lost, but the next command brings the token again.
+    /// Admissions do not wait, because waiting would delay every command. A token that came with a command may be lost,
+    /// but the next command brings the token again.
     var needsReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true
@@ -72,9 +71,8 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     private static let verdictsOfLifetime = VerdictSet(.settled, .retry, .superseded)
     private static let noVerdicts = VerdictSet()
 
-    /// The verdicts that a call of this kind can get. After any other verdict the session closes the connection,
-    /// because the reply must belong to another call. Empty for `settle`, whose reply has a 0 or 1 instead of a
-    /// verdict.
+    /// The verdicts that a call of this kind can get. A reply with any other verdict must belong to another call, so
+    /// the session then closes the connection. Empty for `settle`, whose reply has a 0 or 1 instead of a verdict.
     var verdicts: VerdictSet {
         switch self {
         case .update: Self.verdictsOfUpdate

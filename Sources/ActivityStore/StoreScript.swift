@@ -8,18 +8,19 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     case admit
     /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle
-    /// Keeps the timetables of lifetimes.
+    /// Keeps the timetables of lifetimes: adds and removes lives, and checks whether a life continues.
     case lifetime
 
-    /// The scripts by their raw values. They are made once, because putting in all constants takes milliseconds, which
-    /// is too long for a lane that reconnects.
+    /// The texts of the scripts, by their raw values. They are made once: putting in all constants takes milliseconds,
+    /// which is too long for a lane that reconnects.
     static let luaSources = allCases.map(\.luaSource)
 
     var luaSource: String {
         Self.luaSource(of: parts, Self.constants)
     }
 
-    /// The files that together are the script, in their order. Redis runs one text, and a script cannot load another.
+    /// The script's files, in the order in which they are joined. Redis runs one text, and a script cannot load
+    /// another.
     var parts: [[UInt8]] {
         switch self {
         case .admit:
@@ -43,13 +44,13 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         }
     }
 
-    /// The constants that the scripts share with the Swift code of this module. A script names a constant as
-    /// `@NAME@`; its value replaces the name before the script is loaded.
+    /// The constants that the scripts share with the Swift code of this module. A script names a constant as `@NAME@`.
+    /// Before the script is loaded, the constant's value replaces this name.
     static let constants: [(name: String, value: Int64)] =
-        numbers + bitsBelowOthers + bitsBelowOthers.map { (name: "\($0.name)_MODULUS", value: 2 * $0.value) }
+        plainConstants + bitsWithModulus + bitsWithModulus.map { (name: "\($0.name)_MODULUS", value: 2 * $0.value) }
 
-    private static let numbers: [(name: String, value: Int64)] = [
-        // Limits and lifetimes.
+    private static let plainConstants: [(name: String, value: Int64)] = [
+        // Limits, and how long values are stored.
         ("ACTIVITY_EXPIRY_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("DEVICE_EXPIRY_MILLISECONDS", StoreLimits.deviceExpiryMilliseconds),
         ("UPDATE_PERIOD_SECONDS", StoreLimits.updatePeriodSeconds),
@@ -73,7 +74,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AT_ASSIGNED", Int64(StoredActivity.assignedTimestampByteOffset + 1)),
         ("AT_REGISTERED", Int64(StoredActivity.registrationTimeByteOffset + 1)),
         ("AT_TOKEN", Int64(StoredActivity.tokenByteOffset + 1)),
-        // The part that every value has, before the token.
+        // The length of the part before the token, which every value has.
         ("FIXED_BYTES", Int64(StoredActivity.tokenByteOffset)),
         ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFlag)),
         ("UNCONFIRMED_DEPARTURES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
@@ -82,26 +83,27 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AUDIENCE_DIGEST_BYTES", Int64(AudienceList.digestBytes)),
         ("THROTTLE_BYTES", Int64(StoredActivity.throttleBytes)),
         ("UNACCEPTED_START_BYTES", Int64(StoredActivity.unacceptedStartBytes)),
-        // Bytes 5 and 6 are the token's length with two flags. The length is this number modulo the lower flag.
+        // Bytes 5 and 6 are one number: the token's length plus two flags. The length is this number modulo the lower
+        // flag.
         ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.flagsInTokenByteCount.trailingZeroBitCount)),
         // Where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
-        // Byte 7 is the token's form with flags. The form is this byte modulo the lowest flag.
+        // Byte 7 is the token's form plus flags. The form is this byte modulo the lowest flag.
         ("FORM_MODULUS", Int64(StoredActivity.Flag.frequentUpdatesBit)),
         ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.retiredTokenBit)),
         ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenDigestBytes)),
-        // Phases of the newest version. The scripts compare them by the order of their letters: `admit.lua` has the
-        // rules.
+        // Phases of the newest version. The scripts compare phases by the order of their letters. `admit.lua` lists the
+        // rules for this order.
         ("NO_VERSION", letter("n")), ("WAITING", letter("w")), ("SENDING", letter("a")), ("START_SENDING", letter("b")),
         ("HELD", letter("h")), ("SENDING_HELD", letter("k")), ("HELD_ALERT", letter("i")),
         ("SENDING_HELD_ALERT", letter("l")), ("WAITING_OLDER_ALERT", letter("x")),
         ("SENDING_OLDER_ALERT", letter("y")), ("SETTLED", letter("s")), ("NOT_SHOWN", letter("f")),
-        // The letter of a start that is only known from a record that was read again.
+        // The letter of a start that Redis knows only from a record that was read again.
         ("START_RECORDED_AGAIN", letter("r")),
         ("HAS_DRAWN", Int64(StoredActivity.PhaseBit.hasDrawnBit)),
         ("UPPER_CASE", letter("a") - letter("A")),
-        // How several values are put into one number (`PackedNumber`), and the numbers of priorities.
+        // The factors that put several values into one number (`PackedNumber`), and the numbers of priorities.
         ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
         ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_AT_FACTOR", PackedNumber.sentAtFactor),
         ("LENGTH_FACTOR", PackedNumber.tokenByteCountFactor), ("FLAGS_FACTOR", PackedNumber.flagsFactor),
@@ -109,20 +111,22 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.throttleBit) * formAndLengthFactor),
         ("PRIORITY_LOW", Int64(SentPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(SentPriority.high.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
-        // Where parts of a pace begin (`StoredPace`), counted from 1. The first two parts are a spacing and a budget,
-        // the second one for activities with frequent updates. The third part is the longest spacing.
+        // Where the parts of a pace begin (`StoredPace`), counted from 1. Part 1: spacing and budget. Part 2: the same
+        // for activities with frequent updates. Part 3: the longest spacing.
         ("AT_BUDGET_PART", 1),
         ("AT_FREQUENT_BUDGET_PART", Int64(StoredPace.frequentBudgetPartByteOffset + 1)),
-        ("AT_LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),
-        // A call in a batch: its least length, and the highest bit of its byte 14. More bits are in `bitsBelowOthers`.
+        ("AT_LONGEST_SPACING", Int64(StoredPace.longestSpacingByteOffset + 1)),
+        // A call in a batch: its least length, and the highest bit of its byte 14. The other bits are in
+        // `bitsWithModulus`.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
         ("IS_TOO_OLD", Int64(CallPaceBits.isTooOldBit)),
-        // Byte 14 is the number of the pace's argument with three bits. The number is this byte modulo the lowest bit.
+        // Byte 14 is the number of the pace's argument plus three flags. The number is this byte modulo the lowest
+        // flag.
         ("PACE_NUMBER_MODULUS", Int64(CallPaceBits.endsNewerLifeBit)),
-        // Byte 15 of a settlement is its code with bits. The code is this byte modulo the lowest bit above the code.
+        // Byte 15 of a settlement is its code plus flags. The code is this byte modulo the lowest flag.
         ("SETTLEMENT_CODE_MODULUS", Int64(CallRequestBits.tokenFollowsBit)),
-        // Bits of byte 15 at their place in the number `requestAndPace` (admit-batches.lua). ACCEPTANCE_REQUEST is this
-        // whole number in an acceptance that names neither a token nor an alert.
+        // Bits of byte 15 at their place in the packed number `requestAndPace` (admit-batches.lua). ACCEPTANCE_REQUEST
+        // is this whole number in an acceptance that names neither a token nor an alert.
         ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallRequestBits.mayReplaceHeldAlertBit)),
         ("IS_END_IN_REQUEST", bitInRequest(CallRequestBits.isEndBit)),
         ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallRequestBits.isSettlementBit)),
@@ -142,10 +146,10 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("SOURCE_MODULUS", Int64(RegistrationBits.mentionsAudiencesBit)),
     ]
 
-    /// The bits that a script tests while higher bits of the number may be set. Each of them also gives the scripts a
-    /// modulus, which is twice the bit. For example, `flags % @HAS_START_MODULUS@ >= @HAS_START@` tests only the bit
+    /// The bits that a script tests while higher bits of the number may be set. For each of them, the scripts also get
+    /// a modulus, which is twice the bit. For example, `flags % @HAS_START_MODULUS@ >= @HAS_START@` tests only the bit
     /// `HAS_START`.
-    private static let bitsBelowOthers: [(name: String, value: Int64)] = [
+    private static let bitsWithModulus: [(name: String, value: Int64)] = [
         // An activity's value (`StoredActivity`).
         ("HAS_AUDIENCES", Int64(StoredActivity.audiencesFlag)),
         ("ALLOWS_FREQUENT", Int64(StoredActivity.Flag.frequentUpdatesBit)),
@@ -171,7 +175,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("VERSION_FOLLOWS", Int64(RegistrationBits.versionFollowsBit)),
     ]
 
-    /// The script reads bytes 5 to 7 of an activity's value as one number: byte 7 × this factor + bytes 5 and 6.
+    /// Bytes 5 to 7 of an activity's value, as the script reads them in one number: byte 7 × this factor + bytes 5 and
+    /// 6.
     private static let formAndLengthFactor = PackedNumber.flagsFactor / PackedNumber.tokenByteCountFactor
 
     private static func bitInRequest(_ bit: UInt8) -> Int64 { Int64(bit) * PackedNumber.requestFactor }

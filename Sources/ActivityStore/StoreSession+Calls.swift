@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Writes the calls as Redis commands. The first argument of the script `admit` is the name of an operation, or a batch
-/// of admissions and settlements. The script recognizes a batch by its length: it is longer than any name.
+/// Writes calls as Redis commands. The first argument of the script `admit` is an operation's name, or a batch of
+/// admissions and settlements. The script recognizes a batch by its length: a batch is longer than any name.
 extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -32,9 +32,9 @@ extension StoreSession {
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             flushCommandCalls(on: connection)
-            // A registration whose token came with a command is alone in its script call, so that the reply always has
-            // room for the held command. Without room, the reply would be `full`, and the core does not always repeat
-            // a registration of this kind.
+            // A registration whose token came with a command gets a script call of its own, so that the reply always
+            // has room for the held command. Without room, the reply would be `full`, and the core does not always
+            // repeat a registration of this kind.
             let isFromCommand = source == .command
             if isFromCommand { flushRegistrations(on: connection) }
             registrationBatch.append(
@@ -193,9 +193,9 @@ extension StoreSession {
     /// Writes a call as a Redis command of its own.
     ///
     /// - Parameters:
-    ///   - argumentCount: the number of arguments without the key.
-    ///   - argumentBytes: the maximum length of all arguments together, without the operation's name, and without the
-    ///     bytes that RESP adds to each.
+    ///   - argumentCount: the number of arguments after the key.
+    ///   - argumentBytes: the maximum length of these arguments together, without the operation's name and RESP's
+    ///     additions.
     func write(
         _ kind: StoreCallKind,
         _ tag: UInt64,
@@ -208,7 +208,7 @@ extension StoreSession {
     ) {
         flush(on: connection)
         let overhead =
-            RedisCommandWriter.argumentOverheadBytes * (argumentCount + 3) + RedisCommandWriter.operationBytesMax
+            RedisCommandWriter.argumentOverheadBytes * (argumentCount + 3) + RedisCommandWriter.operationNameBytesMax
         let prefix = connection.scriptCallPrefixes[script.rawValue]
         let bytesMax = ScriptCallPrefixes.bytesPerPrefix + key.count + argumentBytes + overhead
         connection.write(callCount: 0, bytesMax: bytesMax) { room in
@@ -227,8 +227,8 @@ extension StoreSession {
 // MARK: - Bounds
 
 extension StoreCall<UnsafeRawBufferPointer>.Operation {
-    /// Whether all parts of the operation are within their limits, and the operation may concern a subject of this
-    /// kind. For example, `holdStart` may only concern a device.
+    /// Whether all parts of the operation are within their limits, and the operation suits this kind of subject. For
+    /// example, `holdStart` suits only a device.
     func isWithinBounds(of kind: StoreSubjectKind) -> Bool {
         switch self {
         case .admit(let admission):
@@ -248,11 +248,11 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .activity && version.isStorable && (alert?.isStorable ?? true)
                 && (retirement?.isWithinBounds ?? true)
         case .takeStartToken(let type, _, let registration):
-            kind == .device && Self.isAttributesType(type) && (registration?.isWithinBounds ?? true)
+            kind == .device && Self.isAttributesTypeValid(type) && (registration?.isWithinBounds ?? true)
         case .holdStart(let start, let command):
             kind == .device && start.isWithinBounds && Self.isHoldable(command)
         case .registerDevice(let type, let registration, let step, _):
-            kind == .device && Self.isAttributesType(type) && registration.isWithinBounds
+            kind == .device && Self.isAttributesTypeValid(type) && registration.isWithinBounds
                 && (step.previousStart?.isWithinBounds ?? true) && Self.isAudienceListValid(step.audiences)
         case .settleStart(let start, _, let retirement):
             kind == .device && start.isWithinBounds && (retirement?.isWithinBounds ?? true)
@@ -267,7 +267,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         }
     }
 
-    /// Whether the call is about the timetable of lifetimes, not about the activity's own value.
+    /// Whether the call is about a timetable of lifetimes, not about the activity's own value.
     @inline(__always) var isLifetimeCall: Bool {
         switch self {
         case .reportLifetimeEvent, .checkLifetime: true
@@ -283,7 +283,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         }
     }
 
-    fileprivate static func isAttributesType(_ type: UnsafeRawBufferPointer) -> Bool {
+    fileprivate static func isAttributesTypeValid(_ type: UnsafeRawBufferPointer) -> Bool {
         (1...StoreLimits.attributesTypeBytesMax).contains(type.count)
     }
 
@@ -310,7 +310,7 @@ extension HeldStart<UnsafeRawBufferPointer> {
     fileprivate var byteCount: Int { attributesType.count + 1 + activity.count }
 
     fileprivate var isWithinBounds: Bool {
-        StoreCall<UnsafeRawBufferPointer>.Operation.isAttributesType(attributesType)
+        StoreCall<UnsafeRawBufferPointer>.Operation.isAttributesTypeValid(attributesType)
             && (1...SubjectKey.bytesMax).contains(activity.count) && version.isStorable
     }
 }

@@ -87,7 +87,7 @@ extension StoreSession {
         }
     }
 
-    /// Writes the operation `ended` or `otherEndAdmitted`. It concerns the life that began at `beganAtMilliseconds`.
+    /// Writes the operation `ended` or `otherEndAdmitted` of the life that began at `beganAtMilliseconds`.
     private func writeLifetimeEnd(
         _ operation: StaticString,
         _ tag: UInt64,

@@ -5,22 +5,22 @@ import Redis
 
 /// Reads the replies of the scripts.
 extension StoreSession {
-    /// Takes the reply to the oldest `callCount` calls, which were sent as one Redis command.
+    /// Handles the reply to the oldest `callCount` calls, which were sent as one Redis command.
     func handleReply(_ reply: Reply, toCalls callCount: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && outstandingCalls[0].kind.isStateAdmission
         if callCount > 1 || isArray {
             return handleBatchReply(reply, callCount: callCount, from: reader, on: connection)
         }
-        // The result says whether the connection is still open. Here it is always true: nothing has closed the
-        // connection since this reply arrived.
+        // The result says whether the connection is still open. Here it is always open: nothing has closed it since
+        // this reply arrived.
         _ = connection.completeOldestCall(from: reader)
         handleSingleReply(reply, on: connection)
     }
 
-    /// Takes the reply to a batch. The reply is an array with these elements:
+    /// Handles the reply to a batch: an array with these elements:
     /// - one for each call;
     /// - the activity's stored value for each update or end whose element is a number, in the same order;
-    /// - the server's clock. It may be missing if no call's element is a stored value.
+    /// - the server's clock, which may be missing if no call's element is a stored value.
     private func handleBatchReply(
         _ reply: Reply,
         callCount: Int,
@@ -36,8 +36,8 @@ extension StoreSession {
         )
         var valueIndex = callCount
         for index in 0..<callCount {
-            // A handler, an error reply or a reply that does not fit may have closed the connection. Then all
-            // remaining calls have failed already.
+            // The previous element may have closed the connection: the handler closed it, or the element was an error
+            // or did not fit its call. Then all remaining calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
             guard hasAllElements else {
                 endOldestCall(with: .protocolViolation, on: connection)
@@ -61,8 +61,8 @@ extension StoreSession {
         }
     }
 
-    /// Whether the reply has all elements that the calls of the batch need. Sets `nowMilliseconds` to the server's
-    /// clock, if the reply has it.
+    /// Whether the reply has all elements that the calls of the batch need. If the reply has the server's clock, sets
+    /// `nowMilliseconds` to it.
     private func hasAllElements(
         _ reply: Reply,
         callCount: Int,
@@ -82,7 +82,7 @@ extension StoreSession {
         return nowMilliseconds != nil
     }
 
-    /// Takes the reply to the oldest call, which the connection has already completed.
+    /// Handles the reply to the oldest call. The connection has already removed this call from its own queue.
     private func handleSingleReply(_ reply: Reply, on connection: RedisConnection) {
         let kind = outstandingCalls[0].kind
         if reply.kind == .error {
@@ -101,10 +101,10 @@ extension StoreSession {
     private enum ParsedReply {
         case reply(StoreReply<Bytes>)
         case failure(RedisError)
-        /// The reply fits its call, but it contains a stored value that the scripts did not write.
+        /// The reply fits its call, but a stored value in it has a form that the scripts never write.
         case malformedContent
-        /// The call cannot have this reply. Later replies might be given to wrong calls too, so the connection is
-        /// closed.
+        /// No reply to this call can look like this. Later replies might be given to wrong calls too, so the connection
+        /// is closed.
         case protocolViolation
     }
 
@@ -136,8 +136,8 @@ extension StoreSession {
         return .reply(storeReply)
     }
 
-    /// Returns the departures at the end of a reply: the audiences that the member has left (``AudienceDepartures``).
-    /// They follow a `=`. Nil if there is no `=`, or if the bytes after it are no departures.
+    /// Returns the end of a reply, after a `=`: the audiences that the member has left (``AudienceDepartures``). Nil if
+    /// there is no `=`, or if the bytes after it are no departures.
     ///
     /// - Parameter signPosition: where the `=` is if the reply has departures: after the verdict's word, or after the 0
     ///   or 1 of a settlement.
@@ -198,10 +198,10 @@ extension StoreSession {
         return .reply(storeReply)
     }
 
-    /// Reads a send verdict that is a number: the timestamp, the priority and the pushes that are left in the budget.
+    /// Reads a reply that allows a push and is a number: the timestamp, the priority and the pushes left in the budget.
     /// Timestamp and priority may differ from those that the command asked for.
-    /// - Parameter value: the beginning of the activity's value, from which the token is read. The value is the one
-    ///   before the admission, except that it has the new token if the command brought one.
+    /// - Parameter value: the beginning of the activity's value before the admission, from which the token is read. If
+    ///   the command brought a new token, `value` already has this token.
     private func parseSendVerdict(number: Int64, value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredActivity.tokenByteOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
@@ -218,9 +218,9 @@ extension StoreSession {
         return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
     }
 
-    /// Reads a send verdict whose reply is only the activity's value before the admission. The push gets the timestamp
-    /// and the priority that the command asked for. The token is in the value. The number of pushes left in the budget
-    /// is computed from the value and the server's clock.
+    /// Reads a reply that allows a push and is only the activity's value before the admission. The push gets the
+    /// timestamp and the priority that the command asked for. The token is in the value. The number of pushes left in
+    /// the budget is computed from the value and the server's clock.
     private func parseSendVerdict(
         asAskedBy call: StoreSessionCall,
         value: Bytes,
@@ -245,8 +245,7 @@ extension StoreSession {
         return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
     }
 
-    /// Reads the registration in an activity's value; nil if the value is malformed, so that no script of Causeway
-    /// wrote it.
+    /// Reads the registration in an activity's value; nil if the value has a form that the scripts never write.
     private func readRegistration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
         let registeredAtMilliseconds = LittleEndian.read(
             value[StoredActivity.registrationTimeByteOffset..<StoredActivity.tokenByteOffset]
@@ -270,7 +269,7 @@ extension StoreSession {
         )
     }
 
-    /// Reads a device's registration; nil if it is malformed, so that no script of Causeway wrote it.
+    /// Reads a device's registration; nil if it has a form that the scripts never write.
     /// - Parameter stored: the field `t`, which has the registration's time and the beginning of the token, followed by
     ///   the field `u`, which has the rest of the token.
     private func readRegistration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
@@ -345,8 +344,8 @@ extension StoreVerdict {
     }
 }
 
-/// A set of verdicts, with one bit for each raw value, so that reading a reply allocates nothing. An iteration begins
-/// with the lowest raw value, because the most common verdict has it.
+/// A set of verdicts, as one bit for each raw value, so that reading a reply allocates nothing. A loop over the set
+/// begins with the lowest raw value, because the most common verdict has this value.
 struct VerdictSet: Sequence, IteratorProtocol {
     private var bits: UInt32
 

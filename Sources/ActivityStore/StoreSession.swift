@@ -1,13 +1,13 @@
 import LiveActivity
 import Redis
 
-/// The parts of a call that are needed to read its reply.
+/// What the session must remember of a call to read its reply.
 struct StoreSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: StoreCallKind
-    // The next four properties are set for an update or an end. If Redis grants all that the command asks for, the
-    // reply may be only the activity's value. The session then takes the timestamp and the priority from here, and
-    // computes the pushes left from one of the two budgets.
+    // These four properties are set for an update or an end. If Redis grants all that the command asks for, the reply
+    // may be only the activity's value. The session then takes the timestamp and the priority from here, and computes
+    // the pushes left from one of the two budgets.
 
     /// The `aps.timestamp` that the command asks for, UNIX seconds.
     var timestamp: Int64 = 0
@@ -16,26 +16,26 @@ struct StoreSessionCall: BitwiseCopyable {
     var frequentBudget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
 }
 
-/// The store's part of one connection. It collects calls into one Redis command, writes the script calls, and reads the
-/// replies.
+/// Writes the store's calls on one connection, several of them as one Redis command, and reads the replies.
 final class StoreSession: RedisSession {
     weak var handler: (any ActivityStoreHandler)?
     var scripts: [String] { StoreScript.luaSources }
     /// The calls that have no reply yet, oldest first.
     var outstandingCalls: CallQueue<StoreSessionCall>
-    /// Updates, ends and settlements that are not written yet. The session writes them before it writes any other call,
-    /// so that Redis replies in the order of ``outstandingCalls``.
+    /// Updates, ends and settlements that are not written yet. The session writes these calls before any other call, so
+    /// that Redis replies in the order of ``outstandingCalls``.
     var commandCallBatch: CallBatch
     /// Registrations and confirmations that are not written yet. While this batch has a call, ``commandCallBatch`` is
     /// empty, so that calls are written in the order in which they were issued.
     var registrationBatch: RegistrationBatch
-    /// Room for the token of a reply after unpacking, when each packed byte has become two digits.
+    /// Room for the token of a reply after unpacking: each packed byte becomes two digits.
     let tokenBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoredDeviceToken.bytesMax * 2, alignment: 1)
 
+    /// Makes the session of one connection.
     /// - Parameters:
-    ///   - configuration: the configuration of the connection. It limits the outstanding calls and the calls of one
-    ///     Redis command.
-    ///   - handler: The session keeps a weak reference to it.
+    ///   - configuration: the connection's configuration. It limits the outstanding calls, and the calls of one
+    ///     command.
+    ///   - handler: held weakly.
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax)
         commandCallBatch = CallBatch(capacity: configuration.callsPerCommandMax)

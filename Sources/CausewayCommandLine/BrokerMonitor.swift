@@ -1,10 +1,10 @@
 import Kafka
 
 /// Prints a message with the reason if no Kafka broker has responded after 2.5 s. Without the message, a user would see
-/// nothing, because librdkafka keeps trying and prints nothing.
+/// nothing, because librdkafka keeps trying silently.
 ///
-/// Each client has its own monitor. The client's reference to the monitor is weak, so the caller must keep the monitor
-/// as long as the client. Only the thread that polls the client uses the monitor.
+/// Each client has its own monitor. The client refers to its monitor weakly, so the caller must keep the monitor as
+/// long as the client. Only the thread that polls the client uses the monitor.
 package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     /// How long a broker may take to respond before the monitor prints that no broker has responded.
     package static let warningDelayMilliseconds: Int64 = 2_500

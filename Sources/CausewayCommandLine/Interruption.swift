@@ -7,8 +7,8 @@ import Synchronization
 package struct Interruption {
     /// The number of a signal that has arrived; 0: none. Atomic, because the signal handler writes it.
     private static let receivedSignal = Atomic<Int32>(0)
-    /// An eventfd, on which ``awaitSignal()`` waits; -1: there is none. The first signal makes the eventfd readable,
-    /// and it stays readable. So the wait also ends if the signal arrived just before the wait.
+    /// An eventfd on which ``awaitSignal()`` waits; -1: there is none. The first signal makes the eventfd readable for
+    /// good. So the wait also ends if the signal arrived just before the wait.
     private static let eventDescriptor = Atomic<Int32>(-1)
     /// True: a signal ends the program at once. False: a signal is only noticed. See ``withSignalsUnhandled(_:)``.
     private static let signalEndsProgram = Atomic<Bool>(false)
@@ -58,7 +58,7 @@ package struct Interruption {
     private static let pollMilliseconds: Int32 = 1_000
 
     /// Runs a body that may block and cannot be cancelled. A signal that arrives during the body, or arrived before it,
-    /// ends the program at once. So call this only while no work is in progress that must be finished.
+    /// ends the program at once. So call this only while there is no work that must be finished first.
     package func withSignalsUnhandled<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
         Self.signalEndsProgram.store(true, ordering: .relaxed)
         defer { Self.signalEndsProgram.store(false, ordering: .relaxed) }
@@ -66,8 +66,8 @@ package struct Interruption {
         return try body()
     }
 
-    /// Ends the program as if it did not handle the signal. The signal handler may call this, because it is allowed to
-    /// call `signal` and `raise`. The signal then takes effect when the handler returns.
+    /// Ends the program as if it did not handle the signal. A signal handler may call this, because `signal` and
+    /// `raise` are allowed there. The signal then takes effect when the handler returns.
     private static func endProgram(by number: Int32) {
         signal(number, SIG_DFL)
         raise(number)

@@ -11,7 +11,7 @@ package enum StandardStreams {
         write(line, to: STDERR_FILENO)
     }
 
-    /// Writes bytes as they are. They must be whole lines.
+    /// Writes bytes to standard output as they are. They must be whole lines.
     package static func writeOutput(_ bytes: [UInt8]) {
         write(bytes[...], to: STDOUT_FILENO)
     }

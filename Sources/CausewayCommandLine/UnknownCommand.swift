@@ -26,7 +26,8 @@ package enum UnknownCommand {
                 let names = subcommands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
                 let siblingCommands = command == root ? sibling.commands : []
                 return """
-                    Error: \(path) has no command \(word)\(suggestion(for: word, path, names, sibling.name, siblingCommands))
+                    Error: \(path) has no command \
+                    \(word)\(suggestion(for: word, path, names, sibling.name, siblingCommands))
                     Usage: \(path) <subcommand>
                       See '\(path) --help' for more information.
                     """

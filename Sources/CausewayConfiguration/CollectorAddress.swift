@@ -8,14 +8,14 @@ package struct CollectorAddress: Sendable, Equatable {
     /// front of the collector.
     static let defaultSecurePort: UInt16 = 443
 
-    /// Whether TLS is used.
+    /// Whether the URL begins with `https`.
     package var isSecure: Bool
     package var server: HostAndPort
-    /// The path that traces are posted to.
+    /// The path of the requests that post traces: the path of the base URL, then `/v1/traces`.
     package var path: String
 
-    /// Parses the base URL of a collector; nil if the text is no such URL, or has a query, a fragment or more than
-    /// 1,024 bytes. Credentials are refused too, because logs would show them.
+    /// Parses the base URL of a collector. Returns nil if the text is no such URL, has more than 1,024 bytes, or
+    /// contains a query, a fragment or credentials. Credentials are refused, because logs would show them.
     package init?(_ text: String) {
         isSecure = text.hasPrefix("https://")
         let scheme = isSecure ? "https://" : "http://"

@@ -1,15 +1,14 @@
 import Delivery
 import LiveActivity
 
-/// The difference between a running worker's configuration and a new one: the changes that the worker takes
-/// now, and the changes that need a restart.
+/// What changes if a running worker gets a new configuration: some changes take effect at once, the others at the next
+/// start.
 package struct ConfigurationChange {
-    /// The running configuration, with all changes that a running worker can take.
+    /// The running configuration, with the changes that take effect at once.
     package private(set) var configuration: WorkerConfiguration
-    /// Changed keys and new policies that the worker takes now. `configuration` contains their values.
+    /// The changed keys and the new policies that take effect at once. `configuration` contains their values.
     package private(set) var appliedKeys: [String] = []
-    /// Keys that have changed, and apps or policies that are new or were removed. These changes take effect at the next
-    /// start.
+    /// The changed keys, and the new or removed apps and policies, that take effect only at the next start.
     package private(set) var keysNeedingRestart: [String] = []
 
     /// - Parameters:
@@ -29,8 +28,8 @@ package struct ConfigurationChange {
         if isApplied { appliedKeys.append(key) } else { keysNeedingRestart.append(key) }
     }
 
-    /// Takes changed policies. Commands in memory name a policy by its position in the list, so positions never change:
-    /// a new policy is appended, and a policy that was removed from the file stays.
+    /// Applies the changed policies. Commands in memory name a policy by its position in the list, so no position may
+    /// change. A new policy is therefore appended, and a policy that the file no longer has stays in the list.
     private mutating func applyPolicies(of newConfiguration: WorkerConfiguration) {
         for index in configuration.policies.indices {
             let name = configuration.policies[index].name
@@ -60,7 +59,7 @@ package struct ConfigurationChange {
                 continue
             }
             for key in ConfigurationSchema.appSectionKeys where !key.hasSameValue(configuration.apps[index], app) {
-                // A new policy is not in the list if the list had no room for it. An app with such a policy keeps its
+                // A new policy is missing from the list if the list was full. An app that names such a policy keeps its
                 // old policy.
                 let isPolicyKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }
                 if key.isReloadable, isPolicyKnown { key.copyValue(&configuration.apps[index], app) }

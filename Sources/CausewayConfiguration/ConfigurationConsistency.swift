@@ -83,7 +83,10 @@ enum ConfigurationConsistency {
                 let key = "\(section).channels.environments"
                 add(
                     key,
-                    "\(missingEnvironments.map { "\($0.name)" }.joined(separator: ", ")) is not one of the app's environments"
+                    """
+                    \(missingEnvironments.map { "\($0.name)" }.joined(separator: ", ")) is not one of the app's \
+                    environments
+                    """
                 )
             }
             if !policies.contains(app.policy) {

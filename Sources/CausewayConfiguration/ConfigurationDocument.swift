@@ -1,11 +1,11 @@
 import Configuration
 import Yams
 
-/// The YAML file, parsed and checked against the schema. It has the place of each key. It also has a fault for each
+/// The YAML file, parsed and checked against the schema. It knows the place of each key. It has a fault for each
 /// unknown key, and for each value of a wrong kind, such as a list for a number.
 ///
-/// swift-configuration reads the values (`snapshot`), but it knows neither line numbers nor the keys that exist. So
-/// this type parses the same text once more with Yams. `places` says which keys have a value of the right kind.
+/// swift-configuration reads the values (`snapshot`), but knows neither line numbers nor which keys exist. So this type
+/// also parses the text with Yams.
 struct ConfigurationDocument {
     static let bytesMax = 1 << 20
     /// The maximum number of values. Without it, YAML aliases could make a small file use much memory.
@@ -19,7 +19,7 @@ struct ConfigurationDocument {
     /// The names of the librdkafka properties that the file sets, by section, such as `kafka.consumer`.
     private(set) var propertyNames: [String: [String]] = [:]
     private(set) var faults: [PlacedFault] = []
-    /// The values. Nil if the document is empty, or cannot be read as a map of keys. In the second case, `faults`
+    /// The values. Nil if the document is empty, or cannot be read as a map of keys; if it cannot be read, `faults`
     /// says why.
     private(set) var snapshot: YAMLSnapshot?
 
@@ -57,8 +57,8 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Counts the values in `node`. Returns how many more are allowed, of `nodesMax` in all. Nil if the node has too
-    /// many values, is nested too deeply, or has a form that the snapshot cannot represent.
+    /// Returns how many of `nodesMax` values are left after the values in `node`. Returns nil if `node` has too many
+    /// values, is nested too deeply, or has a form that the snapshot cannot represent.
     private static func remainingNodeCount(_ node: Node, nodesMax: Int, depth: Int) -> Int? {
         var remainingCount = nodesMax - 1
         guard remainingCount >= 0, depth < 16 else { return nil }
@@ -108,7 +108,7 @@ extension ConfigurationDocument {
         node.mark.map { .document(line: $0.line, column: $0.column) } ?? .wholeFile
     }
 
-    /// Checks the keys of a section and of the sections in it.
+    /// Checks the keys and values of a section, and of the sections inside it.
     ///
     /// - Parameter sectionPattern: the section's name, with `*` for each name that the operator chose.
     private mutating func checkSection(_ mapping: Node.Mapping, section: String, sectionPattern: String) {
@@ -147,8 +147,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Passes the keys and values of a section to the body. A section may be empty: YAML's null, or a key
-    /// without a value.
+    /// Calls `body` with the keys and values of a section. Does nothing for an empty section: YAML's null, or a key
+    /// without a value. Adds a fault for any other value.
     private mutating func withMapping(of value: Node, key: String, _ body: (inout Self, Node.Mapping) -> Void) {
         if let mapping = value.mapping {
             body(&self, mapping)
@@ -157,8 +157,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Adds a key to `places` if its value is of the right kind; if not, adds a fault. A text or a choice may have no
-    /// value: the key then counts as missing, and nothing is added.
+    /// Adds a key to `places` if its value is of the right kind; otherwise adds a fault. A text or choice without a
+    /// value adds neither, so the key counts as missing.
     private mutating func checkValue(
         _ value: Node,
         valueKind: ConfigurationValueKind,
@@ -216,8 +216,8 @@ extension Node {
         return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
     }
 
-    /// Whether the text is a plain decimal number. Octal (010), sexagesimal (1:30) and hexadecimal numbers of
-    /// YAML are refused, because perhaps an operator does not know that YAML reads them so.
+    /// Whether the text is a plain decimal number. YAML also knows octal (010), sexagesimal (1:30) and hexadecimal
+    /// numbers. These are refused, because an operator may not expect that 010 means 8.
     fileprivate var isDecimalInteger: Bool {
         guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
         var digits = scalar.string.utf8[...]

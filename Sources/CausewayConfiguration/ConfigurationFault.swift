@@ -23,8 +23,8 @@ package struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConve
 
 /// All faults of a configuration together.
 package struct ConfigurationFaults: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Never empty. The faults of the file come first, in the order of its lines, then those without a line. The faults
-    /// of environment variables follow, in the order of the variables' names.
+    /// Never empty. The order: the faults in the file by line, the faults without a line, the faults of environment
+    /// variables by name.
     package var faults: [ConfigurationFault]
 
     package var description: String {

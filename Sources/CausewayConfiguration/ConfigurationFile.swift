@@ -27,7 +27,8 @@ package enum ConfigurationFile {
         return text
     }
 
-    /// Returns the reason why the file cannot be read; nil if it can be read. Does not wait for the writer of a pipe.
+    /// Returns the reason why the file cannot be read; nil if it can be read. Does not block if the file is a pipe
+    /// without a writer.
     static func unreadableReason(path: String) -> String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return "cannot be opened: \(errnoText())" }

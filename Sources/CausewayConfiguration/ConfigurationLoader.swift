@@ -10,25 +10,19 @@ import LiveActivity
 package typealias ConfigurationCheck =
     @Sendable (_ configuration: WorkerConfiguration, _ requiresFiles: Bool) -> [(key: String, message: String)]
 
-/// Reads a `WorkerConfiguration` from a YAML file and from environment variables, which override the file.
+/// Reads a `WorkerConfiguration` from a YAML file and from environment variables, which override the file. Throws all
+/// faults together: unknown keys, wrong values and missing values.
 ///
-/// Unknown keys, wrong values and missing values are faults. The loader collects them and throws them together. It
-/// compares values with each other only if it has found no other fault, because a key with a fault has its default
-/// value.
-///
-/// The variables:
-/// - Every key has one: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the entries of a list.
-/// - The librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. A
-///   property whose name has a capital letter, `_` or `-` has no variable.
-/// - The keys of each app and policy have variables too. `CAUSEWAY_APPS=match,ride` and `CAUSEWAY_POLICIES=sports` name
-///   apps and policies that the file does not have.
+/// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the entries of a list.
+/// `CAUSEWAY_APPS=match,ride` and `CAUSEWAY_POLICIES=sports` add apps and policies to those of the file.
+/// ``ConfigurationNames`` has the spelling, also for librdkafka properties.
 package struct ConfigurationLoader: Sendable {
     /// The environment variables. Tests pass their own.
     package var environment: [String: String]
-    /// Whether the files that the configuration names must be readable. True for a worker's start, false for a check on
-    /// another machine.
+    /// Whether an unreadable file that the configuration names is a fault. True for a worker's start, false for a check
+    /// on another machine.
     package var requiresFiles: Bool
-    /// A further check of the values that were read; nil for none.
+    /// A check that runs after the checks of the schema; nil for none.
     package var additionalCheck: ConfigurationCheck?
 
     package init(environment: [String: String], requiresFiles: Bool) {
@@ -57,7 +51,8 @@ package struct ConfigurationLoader: Sendable {
             requiresFiles: requiresFiles
         )
         configurationReader.additionalCheck = additionalCheck
-        // If the document cannot be parsed, do not read its keys: every required key would be reported as missing.
+        // If the document cannot be parsed, do not read its keys. Otherwise every required key would be reported as
+        // missing.
         let isUnreadable = document.snapshot == nil && !document.faults.isEmpty
         let configuration = isUnreadable ? WorkerConfiguration() : configurationReader.readConfiguration()
         guard configurationReader.faults.isEmpty else {
@@ -72,7 +67,7 @@ package struct ConfigurationLoader: Sendable {
     }
 }
 
-/// Reads each key of the schema from the environment, or else from the file, and collects the faults.
+/// Reads each key of the schema from the environment or, without a variable, from the file. Collects the faults.
 private struct ConfigurationReader {
     let document: ConfigurationDocument
     let environment: [String: String]
@@ -240,10 +235,10 @@ private struct ConfigurationReader {
         }
     }
 
-    /// Returns the names of all apps or of all policies, sorted. They come from the file and the environment.
+    /// Returns the sorted names of all apps, or of all policies, in the file and the environment.
     ///
-    /// Adds a fault for each malformed name in the environment. If the section has no fault, also adds one for a wrong
-    /// number of names.
+    /// Adds a fault for each malformed name in the environment. Adds a fault for a wrong number of names, but only if
+    /// the section has no other fault.
     private mutating func readAppOrPolicyNames(of section: NamedSection) -> [String] {
         var names = section.predefinedNames.union(document.namePlaces[section, default: [:]].keys)
         if let list = environment[section.variable] {
@@ -276,7 +271,7 @@ private struct ConfigurationReader {
         ConfigurationSchema.policySectionKeys.map { "policies.\(name).\($0.name)" }
     }
 
-    /// Refuses policies whose names give the same environment variables, as `a-b` and `a_b` do, because one
+    /// Adds a fault for two policies whose names give the same environment variables, such as `a-b` and `a_b`. One
     /// variable would set the numbers of both.
     private mutating func refuseSharedVariables(_ policies: [String]) {
         var policiesByVariable: [String: String] = [:]

@@ -1,5 +1,5 @@
-/// The place of a key or value: in the file or in the environment. Faults are reported in the order of their
-/// places.
+/// The place of a key or value, in the file or in the environment. The order of the cases is the order in which faults
+/// are reported.
 enum ConfigurationPlace: Comparable, Sendable {
     /// A place in the file. Line and column count from 1.
     case document(line: Int, column: Int)
@@ -18,7 +18,7 @@ enum ConfigurationPlace: Comparable, Sendable {
     }
 }
 
-/// A fault with its place as a value, so that the loader can sort the faults before it reports them.
+/// A fault with its place in a form that the loader can sort.
 struct PlacedFault: Sendable {
     var place: ConfigurationPlace
     var key: String

@@ -36,8 +36,10 @@ extension ConfigurationWarning {
             warnings.append(
                 ConfigurationWarning(
                     key: session.key,
-                    message: "\(session.value) is less than brokers accept by default "
-                        + "(group.min.session.timeout.ms, \(sessionTimeoutsMilliseconds.lowerBound)), so they reject the worker"
+                    message: """
+                        \(session.value) is less than brokers accept by default (group.min.session.timeout.ms, \
+                        \(sessionTimeoutsMilliseconds.lowerBound)), so they reject the worker
+                        """
                 )
             )
         }
@@ -45,8 +47,10 @@ extension ConfigurationWarning {
             warnings.append(
                 ConfigurationWarning(
                     key: session.key,
-                    message: "\(session.value) is more than brokers accept by default "
-                        + "(group.max.session.timeout.ms, \(sessionTimeoutsMilliseconds.upperBound)), so they reject the worker"
+                    message: """
+                        \(session.value) is more than brokers accept by default (group.max.session.timeout.ms, \
+                        \(sessionTimeoutsMilliseconds.upperBound)), so they reject the worker
+                        """
                 )
             )
         }
@@ -63,8 +67,8 @@ extension ConfigurationWarning {
         return warnings
     }
 
-    /// Returns the value that the consumer uses for a property, and the configuration key that sets the value. If no
-    /// key sets the value, returns the default value, and the key in `kafka.consumer` that would set it.
+    /// Returns the value that the consumer uses for a property, and the configuration key that sets it. If no key sets
+    /// it, returns the default, and the key below `kafka.consumer` that would set it.
     private static func integerProperty(
         _ name: String,
         of kafka: WorkerConfiguration.Kafka,

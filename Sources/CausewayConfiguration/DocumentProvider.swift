@@ -1,7 +1,7 @@
 import Configuration
 
-/// Gives the file's values to swift-configuration. Environment variables override them. The values come from the text
-/// that was checked against the schema, so the file is read only once.
+/// Gives the file's values to swift-configuration, which lets environment variables override them. The values come from
+/// the same text that was checked against the schema, so the file is read only once.
 struct DocumentProvider: ConfigProvider {
     let contents: YAMLSnapshot
 

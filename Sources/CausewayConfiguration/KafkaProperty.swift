@@ -3,7 +3,7 @@ import Kafka
 /// One librdkafka property, with librdkafka's own name and spelling.
 package struct KafkaProperty: Sendable, Equatable {
     package var name: String
-    /// May be a password, so never print it.
+    /// The property's value. It may be a password, so never print it.
     package var value: String
 
     package init(name: String, value: String) {
@@ -31,10 +31,10 @@ package struct PropertyValueFile: Sendable, Equatable {
         self.path = path
     }
 
-    /// Reads the whole file, without the line end that editors add at its end.
+    /// Reads the value: the whole file, without a line end at its end.
     ///
-    /// A worker reads the file when it collects the properties of a client, and keeps these properties. If the file is
-    /// replaced later, the worker uses the new file only after its next start.
+    /// A client gets its properties when it is created, and keeps them. So a replaced file takes effect only at the
+    /// worker's next start.
     ///
     /// - Throws: an error that names the property and the file.
     package func value() throws(KafkaError) -> String {
@@ -47,11 +47,11 @@ package struct PropertyValueFile: Sendable, Equatable {
 }
 
 extension WorkerConfiguration.Kafka {
-    /// All properties that the consumer gets. If a name occurs twice, the later property counts, so the properties from
-    /// the configuration's section `kafka.consumer` come last.
+    /// All properties of the consumer. If a name occurs twice, the later one counts, so the properties of the section
+    /// `kafka.consumer` come last.
     ///
-    /// `statistics.interval.ms` makes librdkafka report statistics. The worker needs them, because they say whether a
-    /// broker is connected.
+    /// `statistics.interval.ms` makes librdkafka report statistics, which tell the worker whether a broker is
+    /// connected.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var consumerProperties: [(name: String, value: String)] {
@@ -62,12 +62,11 @@ extension WorkerConfiguration.Kafka {
         }
     }
 
-    /// All properties that the producer gets.
+    /// All properties of the producer.
     ///
-    /// With `linger.ms`, a record may wait 50 ms, so that librdkafka sends large batches: at 12,000 results a second,
-    /// the size of the batches determines most of the cost. The wait does not delay the push of a command in a lane. It
-    /// delays offset commits, because a record settles only when Kafka has its result. It also delays records that a
-    /// lane reads, such as deferred commands and fan-out records.
+    /// With `linger.ms`, a record may wait 50 ms for a larger batch. At 12,000 results a second, the size of the
+    /// batches determines most of the cost. Pushes are not delayed. Offset commits are, because a record settles only
+    /// when Kafka has its result (R9). Records that lanes read, such as deferred commands, are delayed too.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {

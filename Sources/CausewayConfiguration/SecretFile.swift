@@ -22,8 +22,8 @@ package enum SecretFile {
         }
     }
 
-    /// Whether the file's mode lets others read it (`o+r`). By default, the files of a Kubernetes Secret have such a
-    /// mode, 0644. A mount with `defaultMode: 0440` removes this permission.
+    /// Whether the file's mode lets all users read it (`o+r`). By default, the files of a Kubernetes Secret have such a
+    /// mode, 0644. A mount with `defaultMode: 0440` prevents this.
     package static func isReadableByOthers(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0

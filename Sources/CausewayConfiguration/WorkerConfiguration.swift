@@ -4,9 +4,9 @@ import Logging
 
 /// The complete configuration of a worker as plain values, from the YAML file and the environment.
 ///
-/// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The initial values
-/// are the defaults. `ConfigurationSchema` has the same names (a test checks this), with the ranges and explanations of
-/// the keys. So a property here has a comment only for what the schema does not say.
+/// The properties have the names of the keys: the key `worker.lanes` sets `worker.lanes`. The initial values are the
+/// defaults. `ConfigurationSchema` explains the keys, so a property has a comment only for what the schema does not
+/// say.
 package struct WorkerConfiguration: Sendable {
     package var log = Log()
     package var http = HTTP()
@@ -82,9 +82,9 @@ extension WorkerConfiguration {
         }
 
         package var mode = Mode.single
-        /// `RedisURL` reads it. May have a password, so never print it.
+        /// The text that `RedisURL` parses. It may contain a password, so never print it.
         package var url = ""
-        /// May have a password, so never print it.
+        /// The URL may contain a password, so never print it.
         package var sentinelURL: String?
         package var sentinelPasswordFile: String?
         package var passwordFile: String?
@@ -144,8 +144,8 @@ extension WorkerConfiguration {
         package var environments = [APNsEnvironment.production]
     }
 
-    /// The check of an app's commands against its contract: the JSON that its phones can decode. APNs accepts any JSON,
-    /// but a phone shows nothing if it cannot decode it.
+    /// How an app's commands are checked against its contract: the JSON that its phones can decode. APNs accepts any
+    /// JSON, but a phone that cannot decode it shows nothing.
     package struct Shapes: Sendable {
         package enum Mode: String, Sendable, CaseIterable {
             case refuse, warn
@@ -192,12 +192,12 @@ extension WorkerConfiguration {
         package var lanes = 0
         package var drainMilliseconds = 20_000
         package var memoryMebibytes = 0
-        /// The maximum number of all records in a lane. (R4) Registrations count too, not only commands.
+        /// The maximum number of all records in a lane, registrations included. (R4)
         package var commandsPerLane = 131_072
         package var retryMillisecondsMax = 300_000
         package var deferAfterMilliseconds = 10_000
         package var deferredDelayMilliseconds = 30_000
-        /// A lane compares this number with the unread commands of all its partitions together.
+        /// Above this number of unread commands in all partitions of a lane together, the lane reads ahead.
         package var readAheadLagRecords = 10_000
         package var readAheadMillisecondsMax = 30_000
     }

@@ -10,8 +10,8 @@ struct BrokerCommand: ParsableCommand {
         commandName: "broker",
         abstract: "Run an embedded Kafka broker, in memory, on loopback.",
         discussion: """
-            This command runs librdkafka's mock cluster with Causeway's topics. It keeps 5 MiB of each partition in memory. It is \
-            for experiments, not for production. When it is ready, it prints one line of JSON: \
+            This command runs librdkafka's mock cluster with Causeway's topics. It keeps 5 MiB of each partition in \
+            memory. It is for experiments, not for production. When it is ready, it prints one line of JSON: \
             {"bootstrapServers":"127.0.0.1:40123"}
 
             Example:

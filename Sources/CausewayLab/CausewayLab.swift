@@ -8,7 +8,8 @@ struct CausewayLab: AsyncParsableCommand {
         commandName: "causeway-lab",
         abstract: "Simulates Kafka, APNs and phones, to try causeway.",
         discussion: """
-            Do not use this program in production. Commands that run a worker need the program causeway in the same directory.
+            Do not use this program in production. Commands that run a worker need the program causeway in the same \
+            directory.
 
             Run a demo, without an account, a phone or a server:
               causeway-lab demo

@@ -3,11 +3,11 @@ import Glibc
 
 /// Waits for SIGTERM or SIGINT.
 ///
-/// A handler catches the signals. It would not be enough to block them in one thread, because the runtime already has
-/// other threads. A signal to one of these would end the process.
+/// A handler catches the signals. To block them in one thread would not be enough: the runtime already has other
+/// threads, and a signal to one of these would end the process.
 struct TerminationSignal {
-    /// A pipe: the handler writes to it, and `wait` waits until it has data. The process has one pipe, because it has
-    /// one set of handlers. The pipe is never closed.
+    /// A pipe to which the handler writes, so that `wait` sees data. The process has one pipe, as it has one set of
+    /// handlers, and never closes it.
     private static let pipeDescriptors: (reading: Int32, writing: Int32) = {
         var pipeEnds: [Int32] = [-1, -1]
         precondition(pipe(&pipeEnds) == 0, "a process that just started has descriptors left")
@@ -17,8 +17,7 @@ struct TerminationSignal {
 
     /// Installs the handlers. From now on, the signals do not end the process.
     init() {
-        // A static property is initialized at its first use. Use this one now, because a signal handler must not
-        // initialize it.
+        // Initialize the static property now, because a signal handler must not do so at its first use.
         precondition(Self.pipeDescriptors.writing >= 0)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in
@@ -31,7 +30,7 @@ struct TerminationSignal {
         sigaction(SIGINT, &action, nil)
     }
 
-    /// Waits until a signal has arrived, on a thread of its own, because Swift's thread pool may have a single thread.
+    /// Waits until a signal has arrived, on its own thread, because Swift's thread pool may have only one.
     func awaitArrival() async {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -41,7 +40,7 @@ struct TerminationSignal {
         }
     }
 
-    /// Waits until a signal has arrived. If `input` is given, waits at most until it has ended or cannot be read.
+    /// Waits until a signal has arrived, or until `input` (if it is given) has ended or cannot be read.
     func wait(orEndOf input: Int32? = nil) {
         var awaitedInputs = [pollfd(fd: Self.pipeDescriptors.reading, events: Int16(POLLIN), revents: 0)]
         if let input { awaitedInputs.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }

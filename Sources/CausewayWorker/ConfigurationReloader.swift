@@ -3,12 +3,12 @@ import Glibc
 import Logging
 import Observability
 
-/// The source of a worker's configuration, from which it can be read again.
+/// Where a worker's configuration came from, so that the worker can read it again.
 package struct ConfigurationSource: Sendable {
     package var loader: ConfigurationLoader
-    /// The configuration file. Nil if the whole configuration comes from the environment, which does not change.
+    /// The configuration file; nil if the whole configuration comes from environment variables, which do not change.
     package var path: String?
-    /// The log threshold of the worker. A reload may change it.
+    /// The lowest level of the log lines that the worker writes. A reload may change this level.
     package var logThreshold: LogThreshold
 
     package init(loader: ConfigurationLoader, path: String?, logThreshold: LogThreshold) {
@@ -23,8 +23,8 @@ package struct ConfigurationSource: Sendable {
 ///
 /// If the configuration has any fault, none of it is applied.
 actor ConfigurationReloader {
-    /// The time between two polls of the file. A changed file is read only when two polls in a row find the
-    /// same state, because the first of them may find a half-written file.
+    /// The time between two polls of the file. A changed file is read only when two polls in a row find it in the same
+    /// state, because the first of them may find a half-written file.
     static let pollInterval = Duration.seconds(1)
 
     private let source: ConfigurationSource
@@ -33,7 +33,6 @@ actor ConfigurationReloader {
     /// Gives the new settings, and the contracts of the apps, to the lanes.
     private let apply: @Sendable (WorkerConfiguration) -> Void
     private var fileStateAtLastRead: FileState?
-    /// The state of the file at the last poll. A changed file is read when two polls in a row find the same state.
     private var fileStateAtLastPoll: FileState?
 
     init(
@@ -76,7 +75,7 @@ actor ConfigurationReloader {
                 ["errors": "\(error.faults.map(\.description).joined(separator: "; "))"]
             )
         }
-        // The loader does not read the files of shapes, so a fault in one of them is found only here.
+        // The loader does not read the apps' files of shapes, so a fault in one of these files shows only here.
         do throws(ShapesFileError) {
             for app in newConfiguration.apps { _ = try app.readContractRule() }
         } catch {
@@ -85,7 +84,7 @@ actor ConfigurationReloader {
         let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
         runningConfiguration = change.configuration
         source.logThreshold.level = runningConfiguration.log.level
-        // Apply also if no key has changed: a file of shapes may have changed.
+        // Apply the configuration even if no key has changed: a file of shapes may have changed.
         if !change.appliedKeys.isEmpty || runningConfiguration.apps.contains(where: { $0.shapes.file != nil }) {
             apply(runningConfiguration)
         }

@@ -9,8 +9,8 @@ import Redis
 extension LabelValues {
     /// Makes the labels of a worker with this configuration.
     ///
-    /// - Parameter signingKeys: the signing keys, in the order of `keyIdentifiers`. If another key replaces one
-    ///   of them later, the label keeps the id of the replaced key.
+    /// - Parameter signingKeys: the signing keys; `keyIdentifiers` has their ids in the same order. If a key file is
+    ///   replaced later, the label keeps the id of the first key.
     init(_ configuration: WorkerConfiguration, signingKeys: [AppKey], keyIdentifiers: [String], version: String) {
         self.init(
             apps: configuration.apps.map(\.name),
@@ -36,7 +36,7 @@ extension LabelValues {
 
     private static let kafkaErrors = KafkaLibrary.errors
 
-    /// For each of librdkafka's error codes: the index of the error in ``kafkaErrors``.
+    /// The index in ``kafkaErrors`` of each error, by librdkafka's error code.
     static var kafkaErrorIndices: [Int32: Int] {
         Dictionary(kafkaErrors.enumerated().map { ($1.code, $0) }) { first, _ in first }
     }

@@ -2,8 +2,8 @@ import Logging
 import Observability
 import Reactor
 
-/// A thread with an event loop and a log. Each kind of line has a limit, and the metrics count the suppressed
-/// lines.
+/// A thread with an event loop and a log. The log limits how often each kind of line is written. The metrics count the
+/// lines that are left out.
 protocol LoggingThread: AnyObject {
     var loop: EventLoop { get }
     var log: LimitedLog { get set }

@@ -1,14 +1,14 @@
 import Glibc
 
-/// How many processors this process may keep busy: the processors of its affinity, or fewer if its control
-/// group has a quota.
+/// How many processors this process may keep busy: those of its CPU affinity, or fewer if its control group has a
+/// quota.
 struct ProcessorLimit {
     var groups = ControlGroups()
     /// The kernel's file that says which processors the process may use.
     var statusFile = "/proc/self/status"
 
-    /// The number of processors, at least 1. A quota is rounded up, for example from one and a half processors to 2,
-    /// because one lane would leave half a processor idle.
+    /// The number of processors, at least 1. A quota is rounded up: one and a half processors count as 2, because one
+    /// lane alone would leave half a processor idle.
     var processorCount: Int {
         let affinityCount = affinityProcessorCount ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         return max(1, min(affinityCount, quotaProcessorCount ?? .max))
@@ -32,8 +32,8 @@ struct ProcessorLimit {
         groups.readVersion2Files("cpu.max").compactMap(Self.parseQuotaProcessorCount).min()
     }
 
-    /// Reads `cpu.max`: microseconds of processor time (or `max`) in each period, and the length of the period. Rounds
-    /// up.
+    /// Returns the quota in processors, rounded up; nil if `cpu.max` says `max`, which means that there is no quota.
+    /// For example, `150000 100000` gives 2: 150,000 µs of processor time in each period of 100,000 µs.
     private static func parseQuotaProcessorCount(_ text: String) -> Int? {
         let words = text.split(whereSeparator: \.isWhitespace)
         guard words.count == 2, let timeMicroseconds = Int64(words[0]), let periodMicroseconds = Int64(words[1]),

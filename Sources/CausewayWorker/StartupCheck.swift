@@ -6,9 +6,9 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Finds faults that otherwise only a worker's start would show, for example in the files of keys, certificates and
-/// shapes, and in the properties of the Kafka clients. Tries each part of the configuration separately, to find all
-/// faults. ``WorkerSetup`` uses the same code.
+/// Finds faults that otherwise only the start of a worker would show. Examples are a damaged key file and an unknown
+/// property of a Kafka client. Tries each part of the configuration separately, so that one fault does not hide
+/// another. ``WorkerSetup`` uses the same code.
 package enum StartupCheck {
     package static func findFaults(
         of configuration: WorkerConfiguration,
@@ -93,8 +93,8 @@ package enum StartupCheck {
         var configurationWithPresentFiles = kafka
         configurationWithPresentFiles.propertyFiles.removeAll { !findings.shouldCheckFile($0.path) }
         for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.shouldCheckFile(file.path) {
-            // librdkafka refuses a user without a password. The file with the password does not exist on this
-            // machine, so the check uses the file's path as the password.
+            // librdkafka refuses a user without a password. This machine does not have the file with the password, so
+            // the check uses the file's path as the password.
             configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
@@ -115,8 +115,8 @@ package enum StartupCheck {
         }
     }
 
-    /// Returns the configuration key that gives a client's property its value. If no key gives it, returns the key
-    /// under which the property can be set.
+    /// Returns the configuration key that gives a librdkafka property its value. If no key gives it a value, returns
+    /// the key under which the property can be set.
     private static func configurationKey(
         of property: String,
         in kafka: WorkerConfiguration.Kafka,

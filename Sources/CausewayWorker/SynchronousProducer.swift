@@ -8,15 +8,17 @@ final class SynchronousProducer {
     typealias Record = (key: [UInt8], value: [UInt8]?)
 
     private static let acknowledgementTimeoutMilliseconds: Int64 = 15_000
-    // Closing the client cannot be interrupted, so it may delay a worker's stop by this time.
+    // Closing the client cannot be interrupted, so a close may delay the worker's stop by this time.
     private static let closeTimeoutMilliseconds: Int64 = 1_000
-    /// The wait for acknowledgements has steps of this length. After each step, the wait ends if the task is cancelled.
-    private static let flushTimeoutMilliseconds: Int64 = 250
+    /// The wait for acknowledgements has steps of this length. Between two steps, the wait ends if the task is
+    /// cancelled.
+    private static let flushStepMilliseconds: Int64 = 250
 
     private let topicName: String
     private let properties: [KafkaProperties.Property]
     private var openClient: (producer: Producer, topic: ProducerTopic)?
-    /// Knows why the open client has no connection. Kept here, because the client's reference to this object is weak.
+    /// Knows why the open client has no connection. This property keeps the monitor alive, because the client refers to
+    /// it weakly.
     private var brokerMonitor: BrokerMonitor?
 
     init(topicName: String, properties: [KafkaProperties.Property]) {
@@ -31,13 +33,14 @@ final class SynchronousProducer {
         openClient = nil
     }
 
-    /// - Throws: an error if any record is not acknowledged. Kafka may still have written some or all of the
-    ///   records.
+    /// Produces the records, and waits until Kafka has acknowledged all of them.
+    ///
+    /// - Throws: an error if any record is not acknowledged. Kafka may still have written some or all of the records.
     func produce(_ records: [Record]) throws(KafkaError) {
         do throws(KafkaError) {
             try produceAndWait(records)
         } catch {
-            // The client may be unusable, so the next call opens a new one.
+            // The client may be unusable after an error, so the next call opens a new one.
             close()
             throw error
         }
@@ -59,10 +62,10 @@ final class SynchronousProducer {
             }
         }
         var (acknowledgedCount, failureCode) = (0, Int32(-1))
-        var remainingFlushCount = Self.acknowledgementTimeoutMilliseconds / Self.flushTimeoutMilliseconds
+        var remainingFlushCount = Self.acknowledgementTimeoutMilliseconds / Self.flushStepMilliseconds
         var isDone = false
         while !isDone, remainingFlushCount > 0, !Task.isCancelled {
-            isDone = producer.flush(timeoutMilliseconds: Self.flushTimeoutMilliseconds) { _, code, _ in
+            isDone = producer.flush(timeoutMilliseconds: Self.flushStepMilliseconds) { _, code, _ in
                 if code == 0 { acknowledgedCount += 1 } else { failureCode = code }
             }
             remainingFlushCount -= 1

@@ -12,7 +12,7 @@ import Synchronization
 
 /// A complete worker process: one or more lanes, one consumer, and one producer that all lanes share.
 ///
-/// `run` returns when the worker has stopped on request. It throws if the worker cannot start or cannot continue.
+/// ``run()`` returns when the worker has stopped on request, and throws if the worker cannot start or cannot continue.
 /// Kafka, Redis and APNs may be down at the start: the worker waits for them.
 package final class Worker: Service {
     /// How long closing the producer may take if the worker could not start.
@@ -27,7 +27,7 @@ package final class Worker: Service {
     package var metricRegistry: MetricRegistry { setup.metricRegistry }
 
     /// - Parameters:
-    ///   - source: where the configuration came from; nil: it is never read again.
+    ///   - source: where the configuration came from; nil: the configuration is never read again.
     ///   - version: the release, as the worker shows it.
     /// - Throws: a fault in the configuration or in a file that it names, for example a key, a certificate or shapes.
     ///   Faults of librdkafka's properties show only in ``run()``.
@@ -55,19 +55,19 @@ package final class Worker: Service {
     /// configuration has a fault, logs the fault and applies nothing.
     package func reload() async { await configurationReloader?.reload() }
 
-    /// Ends a drain that is under way. Offsets of settled records are committed; the next owner reads all other records
-    /// again.
+    /// Stops a draining worker without waiting longer for its records in flight. The offsets of settled records are
+    /// committed; the next owner reads all other records again.
     ///
-    /// The clients are still closed in order. Each step that has not begun gets half a second. Call this only after the
-    /// graceful shutdown has begun.
+    /// The clients are still closed in order. Each closing step that has not begun gets half a second. Call this only
+    /// after the graceful shutdown has begun.
     package func stopAtOnce() {
         signals.requestStopAtOnce()
         setup.traceExporter?.cancelRequests()
         setup.wakeup.signal()
     }
 
-    /// Runs the worker until it has stopped on request, or cannot continue. All its tasks have ended when this
-    /// returns or throws. (R5)
+    /// Runs the worker until it has stopped on request, or cannot continue. When this call returns or throws, all tasks
+    /// of the worker have ended. (R5)
     package func run() async throws {
         let signals = signals
         let wakeup = setup.wakeup
@@ -100,8 +100,8 @@ package final class Worker: Service {
             await withGracefulShutdownHandler {
                 await signals.waitUntilStopped()
             } onGracefulShutdown: {
-                // `StoreWatch` may wait for a Redis that does not reply, so cancel its task. If Redis loses data from
-                // now on, the partitions' next owners notice it.
+                // `StoreWatch` may be waiting for a Redis that does not reply, so cancel its task. If Redis loses data
+                // from now on, the partitions' next owners notice the loss.
                 storeWatchTask.cancel()
                 setup.metricRegistry.condition.change { $0.isDraining = true }
                 signals.requestStop()

@@ -5,7 +5,7 @@ import LiveActivity
 import Observability
 import Reactor
 
-/// The pools of connections to APNs, the sources of their provider tokens, and the metrics' labels.
+/// Makes the pools of connections to APNs, the sources of their provider tokens, and the labels of the metrics.
 extension WorkerSetup {
     /// Makes one token source for each key. All apps and environments with the same key share its source.
     static func makeTokenSources(
@@ -45,9 +45,8 @@ extension WorkerSetup {
     }
 
     /// Limits the connections of the whole process: all of them, and those to one address. Each limit is two
-    /// connections for each pool of each lane, so that a pool can replace its connection before it closes the old one.
-    /// But a limit is at least the default of ``ConnectionBudget``, and at most 4,096. A pool's only connection is
-    /// never refused.
+    /// connections for each pool of each lane (at least the default of ``ConnectionBudget``, at most 4,096), so that a
+    /// pool can open a new connection before it closes the old one. A pool's only connection is never refused.
     private static func makeConnectionBudget(poolCount: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         return ConnectionBudget(

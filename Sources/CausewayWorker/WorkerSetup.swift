@@ -9,7 +9,7 @@ import Observability
 import Reactor
 import Redis
 
-/// The parts from which the worker's threads are built. `init` makes most of them, so most faults show before any
+/// The parts from which the worker's threads are built. `init` makes most of them, so that most faults show before any
 /// thread starts.
 ///
 /// `@unchecked Sendable` is correct: the values do not change after `init`, and the objects are `Sendable`. The
@@ -31,8 +31,8 @@ struct WorkerSetup: @unchecked Sendable {
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
     private let storeWatchMailbox = StoreWatchMailbox()
-    /// The lanes' requests to the channel keeper. A full buffer discards new requests. A later command then requests
-    /// its channel again. The keeper's daily comparison finds the ends that were discarded.
+    /// The lanes' requests to the channel keeper. A full buffer discards new requests. A request for a channel comes
+    /// again with a later command. The keeper's daily comparison finds the ends of audiences that were discarded.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.
@@ -86,7 +86,8 @@ struct WorkerSetup: @unchecked Sendable {
         try Producer(properties: producerProperties)
     }
 
-    /// The memory budget's limits, then the properties from the configuration, which take precedence.
+    /// librdkafka's properties of the consumer: first those that limit its memory, then the configured ones. If a
+    /// property occurs twice, the configured value applies.
     private var consumerProperties: [KafkaProperties.Property] {
         get throws(KafkaError) { memoryBudget.consumerProperties + (try configuration.kafka.consumerProperties) }
     }
@@ -127,11 +128,14 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Makes the keeper of limited lifetimes. It waits while no policy has a limit; a reload may add one.
+    /// Makes the keeper of limited lifetimes. While no policy limits a lifetime, the keeper does nothing; a reload may
+    /// add such a policy.
     func makeLifetimeKeeper() throws -> LifetimeKeeper {
         try LifetimeKeeper(configuration, redis: redis, status: metricRegistry.lifetimes, log: log)
     }
 
+    /// Makes the actor that notices a loss of data in Redis.
+    ///
     /// - Parameter onFault: called if the Redis server belongs to a cluster, and `redis.mode` is not `cluster`.
     func makeStoreWatch(onFault: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
         try StoreWatch(
@@ -173,8 +177,8 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Passes the channel keeper's response to all lanes. One lane sent the request. But all lanes may have commands or
-    /// broadcasts that wait for this channel.
+    /// Passes the channel keeper's response to all lanes, not only to the one that sent the request: all lanes may have
+    /// commands or broadcasts that wait for this channel.
     func passToLanes(_ response: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
             switch response {
@@ -215,8 +219,8 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. If the file of shapes of
-    /// any app cannot be read, the lanes keep all their contracts.
+    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. If any app's file of
+    /// shapes cannot be read, the lanes keep all their contracts.
     ///
     /// - Parameter configuration: must have all apps with which the worker started, even if the reloaded file no longer
     ///   names some of them. The caller has checked the files of shapes that the reloaded file names.
@@ -227,7 +231,7 @@ struct WorkerSetup: @unchecked Sendable {
         for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
 
-    /// Orders every lane to leave its loop.
+    /// Orders every lane to end its event loop.
     func stopLanes() {
         for mailbox in mailboxes {
             _ = mailbox.orders.push(LaneOrder(kind: .stop))
@@ -254,8 +258,8 @@ struct WorkerSetup: @unchecked Sendable {
         return audiences
     }
 
-    /// Makes the configuration of the lanes' cores, without what `init` adds: the contracts, and the limits that follow
-    /// from the memory budget.
+    /// Makes the configuration of the lanes' cores. `init` adds the contracts, and the limits that follow from the
+    /// memory budget.
     private static func makeDeliveryConfiguration(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
         var delivery = DeliveryConfiguration(
             apps: configuration.apps.map { app in
@@ -283,7 +287,7 @@ struct WorkerSetup: @unchecked Sendable {
         var settings = ReloadableSettings(appCount: configuration.apps.count)
         settings.policies = configuration.policies
         for (index, app) in configuration.apps.enumerated() {
-            // The configuration was checked, so every app names an existing policy.
+            // Every app names an existing policy, because the configuration has been checked.
             settings.apps[index].defaultPolicyIndex = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
         }
         settings.retryMillisecondsMax = Int64(worker.retryMillisecondsMax)

@@ -1,23 +1,23 @@
 /// Limits the memory of a core: says how much a record needs, and returns unused memory to the system.
 extension Delivery {
-    /// An estimate of the bytes that one more record needs for its slot, its entries in queues, its change of
-    /// audiences, and two activities. The record's blocks are not included.
+    /// An estimate of the bytes that one more record needs: for its slot, its places in queues, one change of
+    /// audiences, and two activities. The blocks with the record's texts, token and body are not included.
     public static var bytesPerRecord: Int {
         Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }
 
-    /// Unused blocks are deallocated when their bytes exceed `usedBlockBytesMax` divided by this number. `MemoryBudget`
-    /// reserves just as much memory for unused blocks.
-    private static var spareBytesDivisor: Int { 4 }
+    /// The core deallocates unused blocks when they have more bytes than `usedBlockBytesMax` divided by this number.
+    /// `MemoryBudget` reserves the same number of bytes for unused blocks.
+    private static var unusedBytesDivisor: Int { 4 }
     /// The shortest interval between two deallocations. They must be rare, because each visits every free block.
     private static var deallocationIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Deallocates the chunks in which every block is free, for example after a backlog or after records of another
-    /// size.
-    mutating func deallocateSpareBlocks(now: Moment) {
+    /// Gives unused memory back to the system if there is much of it: the chunks in which every block is free. This is
+    /// usual after a backlog, or when the size of most records has changed.
+    mutating func deallocateUnusedBlocks(now: Moment) {
         guard
             records.allocatedBlockBytes - records.usedBlockBytes > configuration.usedBlockBytesMax
-                / Self.spareBytesDivisor,
+                / Self.unusedBytesDivisor,
             now.monotonicMilliseconds >= deallocatedBlocksAtMilliseconds + Self.deallocationIntervalMilliseconds
         else { return }
         deallocatedBlocksAtMilliseconds = now.monotonicMilliseconds

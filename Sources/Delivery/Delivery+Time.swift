@@ -1,8 +1,9 @@
-/// After each batch of records, the shell calls ``endBatch(now:)`` and then ``advance(now:)``. It also calls `advance`
-/// at ``nextDueMilliseconds``.
+/// Tells the core that time has passed. The shell calls ``endBatch(now:)`` and then ``advance(now:)`` after each batch
+/// of records. It also calls `advance` at ``nextDueMilliseconds``.
 extension Delivery {
-    /// Ends a batch of `receive` calls. Each activity that got a command in the batch and has no current one begins its
-    /// next command now, or waits. `receive` begins none, so that newer states of the batch first replace older ones.
+    /// Ends a batch of `receive` calls. Each activity that got a command in the batch, and has no current one, now
+    /// begins its next command or waits. `receive` itself begins no command, so that newer states of the batch first
+    /// replace older ones.
     public mutating func endBatch(now: Moment) {
         while let activity = activities.popActivityQueuedToBegin() { beginNextCommand(of: activity, now: now) }
     }
@@ -15,11 +16,11 @@ extension Delivery {
         outgoingRecords.endPauseIfDue(now: now)
         deferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
-        // This due time has only woken the lane. The check itself (`checkReadAheadEnd`) runs when the shell next asks
-        // for a store call or a push. If the lane must read ahead further, the check sets the next due time.
+        // This due time only wakes the lane. The check itself (`checkReadAheadEnd`) runs when the shell next asks for a
+        // store call or a push. If the lane must read ahead further, the check sets the next due time.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
         if awaitingStoreRecordCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
-        deallocateSpareBlocks(now: now)
+        deallocateUnusedBlocks(now: now)
         reviewPoolQueues(now: now)
         activities.fireTimers(now: now)
         while let activity = activities.popDueActivity() {

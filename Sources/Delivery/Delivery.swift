@@ -2,37 +2,28 @@ import LiveActivity
 import Numbers
 import Synchronization
 
-/// The core of one lane for registrations and for commands to single activities. It also reads the commands to
-/// audiences, and passes them to the core of audiences. It does no I/O. (R1)
+/// The core of one lane: decides about registrations and about commands to single activities, without I/O (R1). It also
+/// reads the commands to audiences, and passes them to the core `Audiences`.
 ///
-/// Each event is a call, usually with the `Moment` at which the event happened. Events are, for example, a record, a
-/// reply of the store, a response of APNs, a delivery report of Kafka, and the passing of time.
-///
-/// Decisions go out through queues: store calls, pushes, outgoing records, and what the core of audiences must do. The
-/// shell empties the queues when it can. The same events in the same order give the same decisions, so a simulation can
-/// repeat any sequence of faults from its seed.
+/// The shell calls a method for each event, such as a record, a reply of Redis, a response of APNs, a delivery report
+/// of Kafka, or the passing of time. The core puts its decisions into queues, and the shell empties them when it can:
+/// store calls, pushes, outgoing records, and work for `Audiences`. The same events in the same order give the same
+/// decisions. So a simulation can repeat any sequence of faults from its seed.
 ///
 /// The steps of a command:
-/// - `receive` reads its record. While the command waits, newer commands of its activity may replace it.
-/// - The call `admit` asks Redis whether the command may be sent. If so, APNs gets its push.
-/// - When the command has an outcome, the core produces its result. If Redis must know the outcome, the call `settle`
-///   writes it there. A superseded command may be counted instead, without a result (`SupersededCount`).
-/// - When all of this is acknowledged, the ledger of the record's partition counts the record's offset as settled.
+/// 1. `receive` reads its record. While the command waits, newer commands of its activity may replace it.
+/// 2. The call `admit` asks Redis whether the command may be sent. If so, APNs gets its push.
+/// 3. The command gets an outcome, and the core produces its result. If Redis must know the outcome, the call `settle`
+///    writes it there. A superseded command may be counted instead, without a result (`SupersededCount`).
+/// 4. When all of this is acknowledged, the record's offset is settled in the ledger of its partition.
 ///
 /// What must hold:
-/// - At most one command of an activity is worked on at a time (`ActivitySlot.currentCommand`). The others wait for
+/// - At most one command of an activity is worked on at a time (`ActivitySlot.currentCommand`). The others wait before
 ///   their admission, and a newer state may still replace them.
 /// - A slot is freed only when no call, push or outgoing record names it. Otherwise a late reply would change another
 ///   record that has got the slot.
 /// - A record is settled in its partition's ledger at most once, and only after all its calls and outgoing records are
 ///   acknowledged. A dropped record is not settled.
-///
-/// Two limits of these promises:
-/// - The settlement in Redis is sent together with the result, not after it. If the worker dies when Redis has the
-///   settlement and Kafka does not have the result, the next owner reads the record again. The first outcome is never
-///   published. The new result says `duplicate`, or `superseded` or `ended` after a newer version.
-/// - The core does not check that a record's Kafka key is the id of its activity. If commands of one activity
-///   are in two partitions, Redis still orders them by version. Commands with the same version have no order.
 public struct Delivery: ~Copyable {
     /// Only ``apply(_:)`` changes the configuration.
     public private(set) var configuration: DeliveryConfiguration
@@ -44,55 +35,55 @@ public struct Delivery: ~Copyable {
     var records: Records
     var activities: Activities
     var partitions = PartitionTable<Partition>()
-    /// Remembers the last `aps` dictionary that was read. Many commands have the same dictionary as the command before.
-    /// It is then not decoded again, so reading a command of 456 bytes takes 2,200 instructions instead of 5,400.
+    /// Remembers the last `aps` dictionary that was read, because many commands have the same dictionary as the command
+    /// before. An equal dictionary is not decoded again: reading a command of 456 bytes then takes 2,200 instructions
+    /// instead of 5,400.
     var apsCache = ApsCache()
     /// The contracts of those apps that have one: what the phones of the app can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
     var readAhead: ReadAhead
     var storeOutageWatch = OutageWatch()
-    /// When the lane next checks whether it has read ahead far enough after an outage (R21), a monotonic time;
-    /// `.max`: no check is planned.
+    /// When the lane next checks whether it has read ahead far enough after an outage (R21), a monotonic time; `.max`:
+    /// no check is planned.
     var readAheadCheckDueMilliseconds = Int64.max
     let supersededResultMode: SupersededResultMode
     var storeQueue: StoreQueue<StoreTicket>
     let bundleIdentifiers: BundleIdentifiers
-    /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. A property, so that
-    /// its memory is reused.
+    /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property so
+    /// that its buffer is reused.
     var storedCommandWriter = JSONWriter()
     var outgoingRecords: OutgoingRecordQueue<OutgoingRecord>
-    /// Commands that the producer has not yet taken for the deferred topic. They have a queue of their own, so that
-    /// results are produced even if the deferred topic accepts nothing.
+    /// Deferred commands that Kafka's producer has not yet taken. They have a queue of their own, so that results are
+    /// produced even if the deferred topic accepts nothing.
     var deferrals: OutgoingRecordQueue<OutgoingRecord>
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<RecordIndex>
     /// Reread commands to audiences (`isReread`). The core of audiences takes them only while
-    /// `areAudienceMembersComplete` is true. They have a queue of their own, so that newer commands do not wait behind
+    /// `areAudienceMembersComplete` is true. They have a queue of their own, so that other commands do not wait behind
     /// them.
     var rereadHandovers: IndexQueue<RecordIndex>
-    /// Whether Redis has all members of audiences. False while some may be missing after a loss of data; the commands
-    /// in `rereadHandovers` then wait. The shell sets it to true when the members are registered again, or when the
+    /// Whether Redis has all members of audiences, as the shell says. False while some may be missing after a loss of
+    /// data: the commands in `rereadHandovers` then wait. True again when the members are registered again, or when the
     /// wait for them reaches its limit. (R26)
     public var areAudienceMembersComplete = true
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
     var earliestPoolReviewAtMilliseconds: Int64 = .min
     let pools: PoolTable
-    /// Never read. It keeps the compiler from copying the core. A type with an `Atomic` has a fixed address, so the
+    /// Keeps the compiler from copying the core; never read. A type with an `Atomic` has a fixed address, so the
     /// compiler passes the core by its address. Otherwise each call of a method that only reads would copy the whole
     /// struct: more than 1,000 bytes, several times for each command.
     private let copyPreventingAtomic = Atomic<Bool>(false)
-    /// What `takeNextPush` changed for the last push, so that `pushNotSent` can undo it if no stream takes the
-    /// push.
+    /// What `takeNextPush` changed for the last push, so that `pushNotSent` can undo it if no stream takes the push.
     var lastOfferedPush = OfferedPush()
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApp: [AppCounters]
     /// When unused blocks were last deallocated, a monotonic time.
     var deallocatedBlocksAtMilliseconds: Int64 = 0
-    /// The number of records that cannot continue before the store has replied to a call. Calls whose replies no record
-    /// waits for do not count (`StoreTicket.Purpose.isAwaited`).
+    /// The number of records that cannot continue before Redis has replied to a call. A call for whose reply no record
+    /// waits does not count (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var awaitingStoreRecordCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -107,11 +98,10 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.reloadable.policies)
         contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // The lane stops receiving when it has `activityCountThatStopsReceiving` activities. Each record that the lane
-        // already has may still add one more: for example, a registration may release a held command of another
-        // activity.
+        // Receiving stops at `activityCountThatStopsReceiving` activities. But each record that the lane already has
+        // may still add one: for example, a registration may release a held command of another activity.
         let activitiesMax = Self.activityCountThatStopsReceiving(configuration) + recordsMax
-        // A record has at most four calls at a time. But a tombstone has up to three for each app.
+        // A record has at most four calls at a time. Only a tombstone has more: up to three for each app.
         let callsMax = recordsMax * max(4, configuration.apps.count * 3)
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
@@ -119,7 +109,7 @@ public struct Delivery: ~Copyable {
         supersededResultMode = configuration.supersededResults
         storeQueue = StoreQueue(limit: callsMax)
         bundleIdentifiers = BundleIdentifiers(configuration.apps)
-        // Each record may have up to three outgoing records here: a result, an invalidation and a dead letter.
+        // A record has at most three outgoing records in this queue: a result, an invalidation and a dead letter.
         outgoingRecords = OutgoingRecordQueue(limit: recordsMax * 3)
         deferrals = OutgoingRecordQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
@@ -129,13 +119,13 @@ public struct Delivery: ~Copyable {
     }
 
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. Half of
-    /// the room is for activities with records, half for activities that have only a wait, such as the spacing after
+    /// them are for activities with records, and half for activities that have only a wait, such as the spacing after
     /// their last push.
     private static func activityCountThatStopsReceiving(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
 
-    /// Applies reloaded settings. An activity that already waits keeps the end of its wait.
+    /// Applies reloaded settings. An activity that already waits keeps the time at which its wait ends.
     public mutating func apply(_ settings: ReloadableSettings) {
         let presentPolicies = configuration.reloadable.policies
         precondition(
@@ -152,7 +142,7 @@ public struct Delivery: ~Copyable {
         readAhead.apply(configuration)
     }
 
-    /// The number of records that are received and not yet settled or dropped.
+    /// The number of records that the lane has received and has neither settled nor dropped.
     public var inProgressRecordCount: Int { records.count }
 
     /// The number of records that are finished, being deferred or being refunded, and wait only for acknowledgements.
@@ -200,37 +190,37 @@ public struct Delivery: ~Copyable {
 /// Counters of one app for its metrics. They only grow.
 public struct AppCounters: Sendable, Equatable {
     /// Commands that another command of their activity replaced in the lane, nearly always before Redis was asked about
-    /// them. Also records that repeat a command of the lane.
+    /// them. A second record of a command that the lane already has counts too.
     public var replacedCommandCount: UInt64 = 0
-    /// Superseded commands that have no result of their own, because the command that replaced them counts
-    /// them.
+    /// Superseded commands without a result of their own: the commands that replaced them count them.
     public var supersededWithoutResultCount: UInt64 = 0
     /// How often a start found its device's budget empty.
     public var startBudgetWaitCount: UInt64 = 0
-    /// Commands that no phone could decode, whether they were rejected or sent.
+    /// Commands that no phone could decode: rejected ones, and those that were sent because their app gets only
+    /// warnings.
     public var undecodableCommandCount: UInt64 = 0
-    /// Commands whose body was too large, and from which fields were dropped.
+    /// Commands that lost fields because their body was too large.
     public var bodyWithDroppedFieldsCount: UInt64 = 0
 }
 
 /// Counters of the core for the whole lane. They only grow, except `pushCount`: it falls when no stream takes a push.
 ///
 /// Only tests and benchmarks read these counters now. To export one as a metric of each lane, set the metric in
-/// `setRecordMetrics` of the lane, as `setAppMetrics` does with the counters of each app (``AppCounters``).
+/// `setRecordMetrics` of the lane. (`setAppMetrics` shows how: it exports ``AppCounters``.)
 public struct DeliveryCounters: Sendable {
-    /// Records that this owner of the partition read and skipped, because an earlier owner had settled them (R10).
+    /// Records that the lane read and skipped, because an earlier owner of the partition had settled them (R10).
     public var skippedRecordCount: UInt64 = 0
     /// The sum of ``AppCounters/replacedCommandCount`` over all apps.
     public var replacedCommandCount: UInt64 = 0
     public var pushCount: UInt64 = 0
     public var retryCount: UInt64 = 0
-    /// Admissions with priority 5 of commands that asked for 10, because the activity's budget did not allow 10.
+    /// Commands that asked for priority 10 and were admitted with 5, because the activity's budget did not allow 10.
     public var demotedPushCount: UInt64 = 0
-    /// Responses of APNs that limit an activity's token.
+    /// Responses with which APNs limits the pushes to an activity's token (status 429).
     public var throttledResponseCount: UInt64 = 0
     /// How often the alert of an older command moved to a newer state.
     public var carriedAlertCount: UInt64 = 0
-    /// Commands to audiences or channels that the core of audiences wrote to the fan-out topic.
+    /// Commands to audiences or channels for which the fan-out topic has all records.
     public var fannedOutCommandCount: UInt64 = 0
     /// How often each outcome occurred, by `Outcome.rawValue`. The elements after the last outcome stay 0.
     public var outcomeCounts: InlineArray<16, UInt64> = .init(repeating: 0)

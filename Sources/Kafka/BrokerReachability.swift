@@ -8,15 +8,15 @@ func hasReachedBroker(_ client: OpaquePointer) -> Bool {
     return true
 }
 
-/// Waits until a broker has responded to the client. Meanwhile the client's log handler gets its errors.
+/// Waits until a broker has responded to the client. Meanwhile the client's errors go to its log handler.
 ///
 /// - Parameter whileWaiting: called after each request without a response: about every half second at first, later
 ///   about every 5 s.
 /// - Returns: whether a broker has responded.
 func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
-    // Each request waits longer than the one before, up to 5 s. A request that times out is lost: a broker that needs
-    // two seconds never responds in time to requests that wait half a second.
+    // The response to a request that timed out is discarded. So each request waits longer than the previous one, up to
+    // 5 s. With waits of half a second, a broker that needs two seconds would never seem to respond.
     var requestTimeoutMilliseconds: Int32 = 500
     while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }

@@ -1,23 +1,23 @@
 import CRdkafka
 import Glibc
 
-/// Receives a client's log lines, errors and statistics. Called inside a poll of the client, on the polling
-/// thread. The bytes are valid only during the call. Text that librdkafka writes itself is UTF-8.
+/// Receives a client's log lines, errors and statistics. Called inside a poll of the client, on the polling thread. The
+/// bytes are valid only during the call. Text that librdkafka writes itself is UTF-8.
 public protocol ClientLogHandler: AnyObject {
     /// - Parameters:
     ///   - level: syslog severity, 0 (emergency) to 7 (debug).
     ///   - facility: librdkafka's short name for the kind of line, such as `FAIL`.
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer)
-    /// Reports an error of the whole client, for example that all brokers are down. The client continues,
-    /// unless `isFatal`.
+    /// Reports an error of the whole client, for example that all brokers are down. The client continues, unless
+    /// `isFatal`.
     func clientFailed(_ error: KafkaError)
-    /// Reports librdkafka's statistics as JSON. Called every `statistics.interval.ms`; never if that property
-    /// is not set.
+    /// Reports librdkafka's statistics as JSON. Called every `statistics.interval.ms`; never if that property is not
+    /// set.
     func clientReportedStatistics(json: UnsafeRawBufferPointer)
 }
 
-/// The context that librdkafka passes to all callbacks of a client. The context must outlive the client: its owner
-/// releases the context only after `rd_kafka_destroy` has returned.
+/// The context that librdkafka passes to all callbacks of a client. Its owner must keep the context until
+/// `rd_kafka_destroy` has returned.
 final class ClientCallbacks {
     weak var logHandler: (any ClientLogHandler)?
     /// Weak, because the consumer owns this object.
@@ -41,8 +41,8 @@ final class ClientCallbacks {
         }
     }
 
-    /// Passes a log line, an error or statistics to the log handler. Only a producer needs this method: it polls its
-    /// queue for events, and then librdkafka calls no callbacks.
+    /// Passes a log line, an error or statistics to the log handler. Only a producer calls this method, for each event
+    /// in its queue: librdkafka calls no callbacks for a client that polls events.
     func deliver(_ event: OpaquePointer) {
         guard let logHandler else { return }
         switch rd_kafka_event_type(event) {

@@ -54,7 +54,8 @@ struct ClientConfiguration: ~Copyable {
     }
 
     borrowing func hasProperty(_ name: String) -> Bool {
-        // Without a buffer, librdkafka writes no value, only the size of the value. So it needs `size`.
+        // This call passes no buffer for the value, because only the result counts. librdkafka writes the value's size
+        // to `size` in any case.
         var size = 0
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }
@@ -71,7 +72,7 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Throws if the configuration lacks this property. librdkafka does not check this: without the property, its
+    /// Throws if the configuration lacks this property. librdkafka does not check this. Without the property, the
     /// client would wait forever, or fail later with another error.
     borrowing func require(_ name: String, reason: String) throws(KafkaError) {
         guard value(of: name)?.isEmpty == false else {
@@ -79,7 +80,8 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Passes the handle to `body`. Callbacks and their context are not strings, so no property sets them.
+    /// Passes the handle to `body`, which registers callbacks and their context. A property cannot do so, because its
+    /// value is a text.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }
@@ -108,7 +110,7 @@ struct ClientConfiguration: ~Copyable {
         return KafkaError.unusableProperty(property, "\(refusedValue): \(cause.drop { $0 == " " })")
     }
 
-    /// - Returns: why librdkafka does not take the value; nil if the property is set now.
+    /// Sets a property. Returns why the value was refused; nil if the property is set now.
     private borrowing func setProperty(_ name: String, to value: String) -> String? {
         guard !name.utf8.contains(0), !value.utf8.contains(0) else { return "contains a NUL byte" }
         var text = ErrorText()

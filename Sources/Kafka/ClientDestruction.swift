@@ -10,12 +10,11 @@ public enum CloseResult: Sendable {
     case unfinished
 }
 
-/// Destroys `client`, and waits at most until `deadline`. If the system has no descriptor or thread for this, the
-/// result is `.unfinished` too. The caller must not use the client afterwards, whatever the result.
+/// Destroys `client`, and waits for this at most until `deadline`. The caller must not use the client afterwards,
+/// whatever the result. The result is `.unfinished` also if the system has no descriptor or no thread left.
 ///
-/// `rd_kafka_destroy` waits until every record and topic handle is released, so it can wait forever. So it runs on a
-/// thread of its own, and this function waits at a pipe: the thread closes its end of the pipe when `rd_kafka_destroy`
-/// has returned.
+/// `rd_kafka_destroy` waits until every record and topic handle is released, perhaps forever. So a thread of its own
+/// makes this call, and closes its end of a pipe afterwards. This function waits at the other end of the pipe.
 func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseResult {
     var pipeEnds: (reading: Int32, writing: Int32) = (-1, -1)
     let pipeResult = withUnsafeMutableBytes(of: &pipeEnds) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }

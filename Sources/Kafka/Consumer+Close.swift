@@ -5,12 +5,8 @@ extension Consumer {
     private static let pollTimeoutMilliseconds: Int32 = 100
 
     /// Closes the consumer: gives the partitions back through `partitionsRevoked`, commits, leaves the group and frees
-    /// the client. Afterwards no call that uses the client is allowed.
-    ///
-    /// Every `Message` must be released first: the client cannot be freed while one exists.
-    ///
-    /// If this consumer has had no assignment yet, `close` first waits for one. Otherwise librdkafka 2.0.2 could abort
-    /// the process (`hasHadAssignment`), or hang when the assignment arrives during the close.
+    /// the client. Release every `Message` before this call: the client cannot be freed while one exists. After this
+    /// call, no call that uses the client is allowed.
     ///
     /// The result is `.unfinished` if this consumer does not leave the group before the deadline, or if a fatal error
     /// prevents the first assignment. The group then removes this consumer when its session times out.
@@ -32,8 +28,11 @@ extension Consumer {
         return closeResult
     }
 
-    /// Waits until this consumer has had an assignment. Returns false if the deadline passes first, or after a fatal
-    /// error.
+    /// Waits until this consumer has had an assignment, and returns whether it has. Returns false if the deadline
+    /// passes first, or after a fatal error.
+    ///
+    /// Without this wait, a close could make librdkafka 2.0.2 abort the process (`hasHadAssignment`), or hang when the
+    /// assignment arrives during the close.
     private func awaitAssignment(until deadline: Deadline) -> Bool {
         while !hasHadAssignment {
             // After a fatal error no assignment comes any more.
@@ -43,10 +42,11 @@ extension Consumer {
         return true
     }
 
-    /// Leaves the group. Returns whether this consumer is no member any more. It may still be one if the deadline
-    /// passes first, or if librdkafka reports an error that is not fatal.
+    /// Leaves the group. Returns true if this consumer is no member any more. Returns false if the deadline passes
+    /// first, or if librdkafka reports an error that is not fatal.
     ///
-    /// librdkafka leaves the group in the background and calls `partitionsRevoked` when this thread polls the queue.
+    /// Polls the queue meanwhile: librdkafka leaves the group in the background, and calls `partitionsRevoked` during a
+    /// poll.
     private func leaveGroup(until deadline: Deadline) -> Bool {
         if let error = rd_kafka_consumer_close_queue(handle, queue) {
             // After a fatal error the consumer is no member any more, so there is no group to leave.

@@ -1,8 +1,8 @@
 import CRdkafka
 import Glibc
 
-/// The range of offsets that a broker has of a partition. An offset that is not known yet is
-/// `RD_KAFKA_OFFSET_INVALID` (-1001).
+/// The range of offsets that a broker has of a partition. An offset that is not known yet is `RD_KAFKA_OFFSET_INVALID`
+/// (-1001).
 public struct Watermarks: Hashable, Sendable {
     /// The oldest offset that can be read; elsewhere `logStartOffset`.
     public var low: Int64
@@ -11,12 +11,11 @@ public struct Watermarks: Hashable, Sendable {
 }
 
 extension Consumer {
-    /// Makes librdkafka fetch these partitions at once if its queue has room. Needed before librdkafka 2.2.
+    /// Makes librdkafka fetch these partitions at once if its queue has room. Needed only before librdkafka 2.2.
     ///
-    /// librdkafka has a thread for each broker, which stops fetching while the queue is full. Before 2.2, nothing wakes
-    /// the thread when the queue has room again, so an idle thread notices the room up to a second too late. Any
-    /// request to the broker wakes its thread. So this method requests the ends of the partitions, which changes
-    /// nothing, and does not wait for the responses.
+    /// librdkafka has a fetching thread for each broker. The thread stops while the queue is full, and before 2.2 it
+    /// notices up to a second too late that the queue has room again. Any request to the broker wakes the thread. So
+    /// this method requests the ends of the partitions' logs, and does not wait for the responses.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
         guard !partitions.isEmpty else { return }
@@ -24,15 +23,14 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // Ignore the result: the call has already woken the brokers' threads when it queued its requests. With a
-        // timeout of 0 it normally ends with an error, before the brokers respond. If it fails for another reason, the
-        // threads still notice within a second that the queue has room.
+        // Ignore the result. The requests that were queued have already woken the threads. The result is normally a
+        // timeout error, because the timeout is 0. After any other error, the threads still notice the room within a
+        // second.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
-    /// Stops fetching these partitions. Their records that were fetched and not polled are discarded, and are
-    /// fetched again after `resume`, so frequent pauses are expensive. Partitions that are not assigned or
-    /// already paused are skipped.
+    /// Stops fetching these partitions. Skips partitions that are not assigned or already paused. Frequent pauses are
+    /// expensive: records that were fetched and not polled are discarded, and are fetched again after `resume`.
     public func pause(_ partitions: [TopicPartition]) {
         precondition(isOpen)
         let changedPartitions = Set(partitions).intersection(assignment).subtracting(pausedPartitions)
@@ -45,9 +43,9 @@ extension Consumer {
         }
     }
 
-    /// Stops fetching a partition. After `resume`, `poll` returns the partition's records again from `offset` on. So
-    /// the caller can free these records during the pause, and with them the fetched batches whose memory they use.
-    /// Does nothing if the partition is not assigned.
+    /// Stops fetching a partition. After `resume`, `poll` returns the partition's records from `offset` on again. So
+    /// during the pause the caller can release these records, which frees the memory of the batches in which they were
+    /// fetched. Does nothing if the partition is not assigned.
     public func pause(_ partition: TopicPartition, rewindingTo offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }
@@ -55,8 +53,8 @@ extension Consumer {
         pause([partition])
     }
 
-    /// Starts fetching again, after the last polled record or at the offset of `pause(_:rewindingTo:)`.
-    /// Partitions that are not paused are skipped.
+    /// Starts fetching again, after the last polled record or at the offset of `pause(_:rewindingTo:)`. Partitions that
+    /// are not paused are skipped.
     public func resume(_ partitions: [TopicPartition]) {
         precondition(isOpen)
         let changedPartitions = Set(partitions).intersection(pausedPartitions)
@@ -66,25 +64,25 @@ extension Consumer {
         seekToWakeFetching(changedPartitions)
     }
 
-    /// Wakes the threads that fetch the resumed partitions. It does so with a seek: to the offset that
-    /// `pause(_:rewindingTo:)` set, or else to the partition's present position, which changes nothing.
+    /// Wakes the threads that fetch the resumed partitions, with a seek: to the offset that `pause(_:rewindingTo:)`
+    /// set, or else to the partition's present position, which changes nothing.
     ///
-    /// Without the seek, an idle thread would notice the resume up to a second too late. The resume of librdkafka 2.0.2
-    /// itself wakes the thread only if the partition has no offset yet and `auto.offset.reset` names one.
+    /// Without the seek, an idle thread notices the resume up to a second too late: `rd_kafka_resume_partitions` of
+    /// librdkafka 2.0.2 wakes the thread only if the partition has no offset yet and `auto.offset.reset` names one.
     private func seekToWakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = readPositions(of: CollectionOfOne(partition))
-            // The position is unknown if no record was polled since reading began or since the last seek. Then there is
-            // no position to seek to, and an idle thread may notice the resume up to a second late.
+            // The position is unknown if no record was polled since reading began or since the last seek. A seek is
+            // then not possible, so an idle thread may notice the resume up to a second late.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
-            // Ignore the error. With timeout 0 the call only queues the seek. It fails at once only for an empty list,
-            // or if the client is no consumer.
+            // Ignore the error. With the timeout 0, the call only queues the seek, and fails only for an empty list or
+            // a client that is no consumer.
             rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
         }
     }
 
-    /// Returns the offsets at which reading continues, including those that `pause(_:rewindingTo:)` set. An offset
-    /// is negative if no record of its partition was polled since reading began or since the last seek.
+    /// Returns the offsets at which reading continues, including those that `pause(_:rewindingTo:)` set. An offset is
+    /// negative if no record of its partition was polled since reading began or since the last seek.
     private func readPositions(of partitions: some Collection<TopicPartition>) -> PartitionList {
         let list = PartitionList(partitions, of: topics)
         list.withPointer { pointer in
@@ -96,12 +94,12 @@ extension Consumer {
         return list
     }
 
-    /// Continues reading at another position. Records that were fetched before are discarded. Waits until the seek is
-    /// done, at most `requestTimeoutMilliseconds`.
+    /// Continues reading a partition at another position. Records that were fetched before are discarded. Waits until
+    /// the seek is done, at most `requestTimeoutMilliseconds`.
     ///
-    /// Also restarts a partition that stopped after an error. With the eager protocol, only a new assignment of all
-    /// partitions can do so. Then the other partitions continue at their positions, and their records that were fetched
-    /// and not polled are fetched again.
+    /// Also restarts a partition that stopped after an error. With the eager protocol, this needs a new assignment of
+    /// all partitions. The others then continue at their positions, and their records that were fetched and not polled
+    /// are fetched again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         rewoundOffsets[partition] = nil
@@ -132,13 +130,13 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again: one at the position, the others where they are.
+    /// Assigns all partitions again: `partition` at `position`, the others where they are.
     ///
-    /// Paused partitions are resumed before the assignment, and paused again after it. If they were still paused during
-    /// the assignment, librdkafka would forget the pause without starting them, and a later `resume` could not start
-    /// them either.
+    /// Resumes the paused partitions before the assignment, and pauses them again after it. If a partition were paused
+    /// during the assignment, librdkafka would forget the pause without starting the partition, and a later `resume`
+    /// could not start it.
     private func reassignAllPartitions(moving partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
-        // If no record of a partition was polled, its offset stays unset. librdkafka then asks the group's
+        // The offset of a partition stays unset if none of its records was polled. librdkafka then asks the group's
         // coordinator for the committed offset.
         let allPositions = readPositions(of: assignment.subtracting([partition]))
         allPositions.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
@@ -168,8 +166,8 @@ extension Consumer {
         return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
     }
 
-    /// Asks the brokers where the logs of these partitions end, and waits for the brokers. `watermarks` cannot say this
-    /// for a partition that is not fetched: it knows no end, or an old one.
+    /// Asks the brokers where the logs of these partitions end, and waits for the brokers. For a partition that is not
+    /// fetched, `watermarks` knows no end, or an old one.
     ///
     /// - Returns: the ends of those partitions for which a broker responded.
     public func fetchLogEndOffsets(

@@ -17,8 +17,10 @@ extension Consumer {
     /// Whether the group agreed on the cooperative protocol; false before it agreed on any.
     var isCooperative: Bool { strcmp(rd_kafka_rebalance_protocol(handle), "COOPERATIVE") == 0 }
 
-    /// - Parameter partitions: with the cooperative protocol those that are added or removed, with the eager
-    ///   protocol all.
+    /// Handles an assignment or a revocation.
+    ///
+    /// - Parameter partitions: with the cooperative protocol, the partitions that are added or removed; with the eager
+    ///   protocol, all partitions.
     fileprivate func rebalance(
         _ code: rd_kafka_resp_err_t,
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?
@@ -53,15 +55,13 @@ extension Consumer {
         }
     }
 
-    /// Requests the committed offsets of these partitions. So two things are known before the first record arrives: the
-    /// lag, and the settled records above the committed offset.
+    /// Loads the offsets and metadata that the group has committed for these partitions, before their first record
+    /// arrives. Waits for the coordinator. If the coordinator does not respond, librdkafka asks it again by itself.
     ///
     /// If `auto.offset.reset` is `error`, a partition without a committed offset must be read from its beginning:
     /// - With the eager protocol, this method sets that position. Later, only a new assignment of all partitions could
     ///   set it.
     /// - With the cooperative protocol, the partition stops with an error, and the caller restarts it with `seek`.
-    ///
-    /// Waits for the coordinator. If the coordinator does not respond, librdkafka asks it again by itself.
     private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool
@@ -94,8 +94,8 @@ extension Consumer {
         loadLogEnds()
     }
 
-    /// Requests the ends of the logs of partitions that have commit metadata. With the end, the consumer's owner checks
-    /// the settled offsets in the metadata: an offset that is not below the end must be wrong.
+    /// Requests the ends of the logs of partitions that have commit metadata. The consumer's owner checks the settled
+    /// offsets in the metadata: an offset that is not below the end of the log must be wrong.
     private func loadLogEnds() {
         let partitionsWithMetadata =
             committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEndOffset == nil }
@@ -137,8 +137,8 @@ extension Consumer {
                 pendingError = error
             }
             offsetCommits.remove(removedPartitions)
-            // librdkafka keeps a partition paused even after this consumer has lost the partition. Without this resume,
-            // a partition that comes back would not be read.
+            // librdkafka keeps a partition paused even after this consumer has lost it. Without this resume, the
+            // partition would not be read when it comes back.
             resume(removedPartitions)
         }
         assignment.subtract(removedPartitions)

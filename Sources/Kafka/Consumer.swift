@@ -12,10 +12,12 @@ public protocol ConsumerHandler: AnyObject {
     ///   only the new ones. May be empty.
     func partitionsAssigned(_ partitions: [TopicPartition])
 
-    /// Handles partitions that this consumer gives up or has lost. With the eager protocol, each rebalance begins with
-    /// the revocation of all partitions of this consumer. The handler stops new work, and lets work in flight finish
-    /// within its drain time. Meanwhile it may call `storeOffset`, `watermarks` and `pause`, and no other method. When
-    /// the handler returns, the consumer commits the stored offsets and gives the partitions up.
+    /// Handles partitions that this consumer gives up or has lost. The handler stops new work, and lets work in flight
+    /// finish within its drain time. When the handler returns, the consumer commits the stored offsets and gives the
+    /// partitions up.
+    ///
+    /// The handler may call `storeOffset`, `watermarks` and `pause`, and no other method. With the eager protocol, each
+    /// rebalance begins with the revocation of all partitions of this consumer.
     ///
     /// - Parameter areLost: whether the group may already have given the partitions to others. If so, the consumer
     ///   commits no offset, so the handler need not wait for anything.
@@ -55,10 +57,8 @@ public final class Consumer {
     /// thread gets no records.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
     /// The longest time that an assignment waits for the ends of the partitions' logs. No partition is read during the
-    /// wait, so the time is short.
-    ///
-    /// The ends show which settled offsets in a commit's metadata must be wrong. If an end is not known, the settled
-    /// offsets of its partition are not used, and their records are processed again.
+    /// wait, so the time is short. If the end of a log is not known, the settled offsets in the partition's commit
+    /// metadata are not used, and their records are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
     /// Whether a full queue stops librdkafka's fetching for up to a second, even if the queue has room sooner. If true,
@@ -76,15 +76,15 @@ public final class Consumer {
     public internal(set) var assignment: Set<TopicPartition> = []
     /// The position at which reading of each assigned partition begins.
     ///
-    /// If the coordinator did not respond or refused a partition, the partition is missing here until `seek` sets its
-    /// position. If `auto.offset.reset` is not `error`, librdkafka chooses the positions, and only partitions with a
+    /// A partition is missing until `seek` sets its position, if the coordinator did not respond or refused the
+    /// partition. If `auto.offset.reset` is not `error`, librdkafka chooses the positions, and only partitions with a
     /// `seek` are here.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
-    /// The paused partitions. This class keeps them, because librdkafka can rewind a partition that is resumed without
-    /// having been paused.
+    /// The paused partitions. `resume` must leave out all others: librdkafka can rewind a partition that is resumed
+    /// without having been paused.
     public internal(set) var pausedPartitions: Set<TopicPartition> = []
     /// The offsets that `pause(_:rewindingTo:)` set. An offset is removed when a record of its partition is polled,
     /// when `seek` sets another position, and when the partition is revoked.

@@ -12,11 +12,10 @@ import Reactor
 ///
 /// A new group waits 3 s for its partitions. A group that was used before waits about as long as its session timeout.
 ///
-/// - Important: A partition keeps only its newest batches: at most 100,000, with at most `retainedBytesPerPartition`
-///   together. It silently deletes older batches, even if nobody has read them. The offset of a reader whose next batch
-///   was deleted is out of range. With `auto.offset.reset=error` the reader then gets an error; with `earliest` it
-///   loses the records silently. So spread the load over partitions: the unread part of each, compressed, must stay
-///   below these limits.
+/// - Important: A partition keeps only its newest batches: at most 100,000, and at most `retainedBytesPerPartition`
+///   together. It deletes older batches, even if nobody has read them. With `auto.offset.reset=error`, a reader whose
+///   next batch was deleted gets an error; with `earliest`, the records are lost silently. So spread the load over
+///   partitions, so that the unread part of each stays below these limits.
 public final class EmbeddedBroker {
     /// Bytes that a partition keeps, counted in the compressed form that the producer sent.
     public static let retainedBytesPerPartition = 5 * 1024 * 1024
@@ -84,9 +83,9 @@ public final class EmbeddedBroker {
 
     /// Closes a broker's connections and refuses new ones; -1 means all brokers. The broker keeps its port.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
-        // The mock cluster closes its listener and binds the port again. If the port is still in use, the mock cluster
-        // ends this process. A program that is just being started may still have a copy of the listener. So no program
-        // may start meanwhile.
+        // The mock cluster closes its listener and binds the port again. It ends this process if the port is still in
+        // use. A program that is just being started may still have a copy of the listener, so no program may start
+        // meanwhile.
         try ProcessStartLock.runExclusively { () throws(KafkaError) in
             try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }

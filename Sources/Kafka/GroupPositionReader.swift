@@ -50,8 +50,8 @@ public final class GroupPositionReader {
         precondition(!isOpen, "positions must be closed before they are released")
     }
 
-    /// Asks the brokers for the committed offset and the end of the log of each partition. The result has the
-    /// order of the partitions.
+    /// Asks the brokers for the committed offset and the end of the log of each partition. The result has the order of
+    /// the partitions.
     ///
     /// - Parameter timeoutMilliseconds: the limit of each request: one for all committed offsets, and one for the end
     ///   of each log.
@@ -65,7 +65,7 @@ public final class GroupPositionReader {
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var positions: [Position] = []
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
-            // If the coordinator refused this partition, its offset is not known. Throw then: a nil `committedOffset`
+            // If the coordinator refused this partition, its offset is not known. So throw: a nil `committedOffset`
             // would say that the group has committed nothing.
             guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
                 let reason = String(cString: rd_kafka_err2str(element.err))

@@ -1,32 +1,22 @@
 /// Reads the bytes around a record's value in the fetched batch, to detect records without headers.
 ///
-/// librdkafka allocates a buffer before it knows how many headers a record has. In the record format since
-/// Kafka 0.11 (magic 2: https://kafka.apache.org/documentation/#record), the number of headers follows the
-/// value directly.
+/// librdkafka allocates a buffer before it knows how many headers a record has. In the record format since Kafka 0.11
+/// (magic 2: https://kafka.apache.org/documentation/#record), the number of headers follows the value directly.
 enum HeaderDetection {
     /// Whether a record certainly has no headers. If false, the caller must ask librdkafka.
     ///
-    /// The format of magic 2 has this order: key, length of the value (a varint), value, number of headers. The
-    /// function works in two steps:
-    /// 1. It checks that one to three bytes are between key and value, and that they are the value's length. If not,
-    ///    the result is false.
-    /// 2. It reads the byte after the value. 0 means no headers.
-    ///
-    /// In two cases the result is false although the format is that of magic 2:
-    /// - The value has a mebibyte or more, so its length takes four bytes. Step 1 refuses four bytes, because older
-    ///   formats store every length in four bytes.
-    /// - librdkafka has copied the key and the value to separate addresses. The bytes before the value are then
-    ///   practically never its length.
-    ///
-    /// The read in step 2 is safe: in the format of magic 2, at least one byte follows the value. In a record that a
-    /// broker has damaged, the byte may belong to what follows the record. At worst, the record then counts as one
-    /// without headers, and librdkafka would find no headers in it either.
+    /// The format of magic 2 has this order: key, length of the value (a varint), value, number of headers. So this
+    /// function checks that the bytes between key and value are the value's length, and then reads the byte after the
+    /// value: 0 means no headers.
     ///
     /// - Parameter value: the value of the same record as the key.
     static func certainlyHasNoHeaders(key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
-        guard let keyStart = key.baseAddress, let start = value.baseAddress else { return false }
+        guard let keyStart = key.baseAddress, let valueStart = value.baseAddress else { return false }
         let lengthStart = keyStart + key.count
-        let lengthBytes = UInt(bitPattern: start) &- UInt(bitPattern: lengthStart)
+        let lengthBytes = UInt(bitPattern: valueStart) &- UInt(bitPattern: lengthStart)
+        // Refuse a length of four bytes, which a value of a mebibyte or more has: older formats store every length in
+        // four bytes. If librdkafka has copied key and value to separate addresses, the bytes between are practically
+        // never the value's length, so the result is false too.
         guard (1...3).contains(lengthBytes) else { return false }
         var length = 0
         for position in 0..<Int(lengthBytes) {
@@ -36,6 +26,9 @@ enum HeaderDetection {
         }
         // The varint is zigzag-encoded, which doubles every number that is not negative.
         guard length == value.count << 1 else { return false }
-        return start.load(fromByteOffset: value.count, as: UInt8.self) == 0
+        // This read is safe: in magic 2, at least one byte follows the value. In a record that a broker has damaged,
+        // the byte may belong to what follows the record. At worst, the record then counts as one without headers, and
+        // librdkafka would find no headers in it either.
+        return valueStart.load(fromByteOffset: value.count, as: UInt8.self) == 0
     }
 }

@@ -1,8 +1,8 @@
 import CRdkafka
 import Glibc
 
-/// The headers of a received record. The headers, their names and their values are valid as long as the
-/// `Message` exists.
+/// The headers of a received record. The headers, their names and their values are valid as long as the `Message`
+/// exists.
 public struct MessageHeaders {
     let list: OpaquePointer
 
@@ -50,8 +50,8 @@ public struct ProducedHeaders: ~Copyable {
     /// Appends a copy of a header. A nil value becomes Kafka's null.
     public mutating func append(_ name: StaticString, _ value: UnsafeRawBufferPointer?) {
         name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) { name in
-            // For librdkafka, a nil pointer means null. An empty value is not null, but its base address may be nil.
-            // Then pass the pointer of the name: librdkafka reads no byte of an empty value.
+            // For librdkafka, a nil pointer means null. An empty value is not null, but its base address may be nil. So
+            // pass the pointer of the name instead: librdkafka reads no byte of an empty value.
             let start = value.map { $0.baseAddress ?? UnsafeRawPointer(name) }
             // librdkafka refuses a header only if a record already owns the list.
             precondition(rd_kafka_header_add(list, name, -1, start, value?.count ?? 0) == RD_KAFKA_RESP_ERR_NO_ERROR)

@@ -2,8 +2,8 @@ import CRdkafka
 
 /// An error from librdkafka or from this module's own checks.
 ///
-/// librdkafka has three kinds of errors. If `isRetriable`, the caller repeats the call. If `isFatal`, the
-/// caller replaces the client. Otherwise the caller must change something.
+/// librdkafka has three kinds of errors. If `isRetriable`, the caller repeats the call. If `isFatal`, the caller
+/// replaces the client. Otherwise the caller must change something.
 public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The number of an `rd_kafka_resp_err_t`. Codes below -1 are librdkafka's own. The others are those of Kafka's
     /// protocol, usually from a broker.
@@ -35,8 +35,8 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         self.partition = partition
     }
 
-    /// Whether a partition has no valid position to read from, and `auto.offset.reset` is `error`. The
-    /// partition is not read until `seek`.
+    /// Whether a partition has no valid position to read from, and `auto.offset.reset` is `error`. The partition is not
+    /// read until `seek`.
     public var isPositionUnknown: Bool { code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET.rawValue }
 
     /// Whether the broker has no such topic or partition, or this client is not allowed to see the topic.
@@ -109,8 +109,8 @@ extension KafkaError {
         return error
     }
 
-    /// The codes of errors whose cause may end by itself, so that the caller may try again. librdkafka marks only
-    /// its error objects as retriable. This list is for calls that return only a code.
+    /// The codes of errors whose cause may end by itself, so that the caller may try again. librdkafka marks only its
+    /// error objects as retriable. This list is for calls that return only a code.
     private static let retriableCodes: Set<Int32> = Set(
         [
             RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, RD_KAFKA_RESP_ERR__TIMED_OUT,

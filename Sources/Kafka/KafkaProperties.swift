@@ -1,5 +1,5 @@
-/// The librdkafka properties that Causeway sets before the user's own. So Causeway does not depend on the
-/// library's defaults, which may change. Names and values are librdkafka's (its `CONFIGURATION.md`).
+/// The librdkafka properties that Causeway sets before the user's own. So Causeway does not depend on the library's
+/// defaults, which may change. Names and values are librdkafka's (its `CONFIGURATION.md`).
 public enum KafkaProperties {
     public typealias Property = (name: String, value: String)
 
@@ -15,18 +15,17 @@ public enum KafkaProperties {
     /// The maximum kilobytes of the records in a producer. Above it, `produce` returns `.queueFull`.
     public static let producerQueueKilobytesMax = 128 * 1024
 
-    /// How long the group waits for a member's heartbeat before it gives the member's partitions to others.
-    /// After a worker is killed, no member reads its partitions for this time, and for the rebalance that
-    /// follows: the other members must send their next heartbeats, drain and join. The two times together are
-    /// usually at most 12 s. They are longer if a member takes long to drain, for example because APNs does not
-    /// respond.
+    /// How long the group waits for a member's heartbeat before it gives the member's partitions to others. After a
+    /// worker is killed, nobody reads its partitions for this time, and for the rebalance that follows. The two times
+    /// together are usually at most 12 s. The rebalance takes longer if a member drains for long, for example because
+    /// APNs does not respond.
     ///
-    /// A short session has a disadvantage: a worker that is cut off or paused for this long loses its
-    /// partitions, and another worker reads its unsettled records again. Brokers refuse a session below
-    /// `group.min.session.timeout.ms`, 6 s by default.
+    /// A short session has a disadvantage: a worker that is cut off or paused for this long loses its partitions, and
+    /// another worker reads its unsettled records again. Brokers refuse a session below `group.min.session.timeout.ms`,
+    /// 6 s by default.
     public static let sessionTimeoutMilliseconds = 8_000
-    /// The interval of heartbeats. A member learns of a rebalance from the response to its next heartbeat.
-    /// Several heartbeats fit into a session, so a late one does no harm.
+    /// The interval of heartbeats. A member learns of a rebalance from the response to its next heartbeat. Several
+    /// heartbeats fit into a session, so a late one does no harm.
     public static let heartbeatIntervalMilliseconds = 1_000
 
     /// Defaults of all consumers and producers.
@@ -48,15 +47,15 @@ public enum KafkaProperties {
         commonDefaults + [
             // `Consumer` commits itself, because librdkafka before 2.2 commits no metadata with the offsets.
             ("enable.auto.commit", "false"),
-            // How often `Consumer` commits. After a kill, the records that were settled since the last commit
-            // are read again, and their results may be written twice.
+            // How often `Consumer` commits. After a kill, the records that were settled since the last commit are read
+            // again, and their results may be written twice.
             ("auto.commit.interval.ms", "250"),
             // `Consumer.storeOffset` stores an offset when its record is settled. librdkafka would store the offset
             // when the record is polled.
             ("enable.auto.offset.store", "false"),
             // Gives each worker the same partition numbers of all topics with equally many partitions.
-            // `cooperative-sticky` balances the sum of all topics' partitions, and may give one worker all commands
-            // and another all registrations.
+            // `cooperative-sticky` balances the sum of all topics' partitions, and may give one worker all commands and
+            // another all registrations.
             ("partition.assignment.strategy", "range"),
             // If the position is unknown, the consumer reports an error that names the partition, and does not silently
             // begin at another position.
@@ -68,8 +67,8 @@ public enum KafkaProperties {
             ("isolation.level", "read_committed"),
             // Switching this check off did not make a backlog cheaper (Measurements.md).
             ("check.crcs", "true"),
-            // A log can end with the marker of a transaction, or with an open transaction. A reader gets no record for
-            // either. So only this property tells the reader that it has reached the end.
+            // A reader gets no record for a transaction's marker or an open transaction at the end of the log. So only
+            // this property tells the reader that it has reached the end.
             ("enable.partition.eof", "true"),
             ("queued.min.messages", "100000"),
             ("queued.max.messages.kbytes", String(consumerQueueKilobytesMax)),
@@ -91,8 +90,8 @@ public enum KafkaProperties {
     /// Defaults of every producer.
     public static let producerDefaults: [Property] =
         commonDefaults + [
-            // A producer must not create topics. A consumer does not need this property: false is its default. If a
-            // consumer sets it, librdkafka warns about each broker that does not know the property.
+            // A producer must not create topics. Consumers do not set this property: false is their default, and
+            // librdkafka would warn about each broker that does not know the property.
             ("allow.auto.create.topics", "false"),
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -113,10 +112,9 @@ public enum KafkaProperties {
             ("delivery.report.only.error", "false"),
         ]
 
-    /// A rule for a property on which one of Causeway's promises depends. The rule is checked after the user's
-    /// properties are applied.
-    ///
-    /// A user cannot avoid the rule with an alias of the property: librdkafka then sets the property `name` itself.
+    /// A rule for the value of a property on which one of Causeway's promises depends, checked after the user's
+    /// properties are applied. An alias of the property is checked too, because librdkafka then sets the property
+    /// `name` itself.
     struct PropertyRule {
         var name: String
         var permits: @Sendable (_ value: String) -> Bool

@@ -23,10 +23,11 @@ public struct TopicPartition: Hashable, Sendable {
     }
 }
 
-/// One record, in librdkafka's own memory. The memory is freed with this value.
+/// One record, in librdkafka's own memory. The memory is freed with this value. Any thread may read and destroy a
+/// record.
 ///
-/// A record keeps its client alive, and the memory of the whole batch in which it was fetched: far more than its own
-/// bytes. Release every record before the consumer is closed. Any thread may read and destroy a record.
+/// Release every record before the consumer is closed: a record keeps its client alive. It also keeps the memory of the
+/// whole batch in which it was fetched, which is far more than its own bytes.
 @frozen
 public struct Message: ~Copyable {
     /// librdkafka's record, in a form that can be passed between threads.
@@ -45,8 +46,8 @@ public struct Message: ~Copyable {
         rd_kafka_message_destroy(pointer)
     }
 
-    /// Returns the record's pointer and gives up its ownership, so that a ring can pass the record to another
-    /// thread. The receiver must call `init(taking:)`.
+    /// Returns the record's pointer and gives up its ownership, so that a ring can pass the record to another thread.
+    /// The receiver must call `init(taking:)`.
     @inlinable
     public consuming func releaseOwnership() -> UnsafeMutablePointer<rd_kafka_message_t> {
         let taken = pointer
@@ -97,9 +98,9 @@ public struct Message: ~Copyable {
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
     }
 
-    /// The record's headers; nil if the record has none, or if they cannot be read. For most records with a key and
-    /// without headers, `HeaderDetection` detects that there are none. Otherwise librdkafka is asked, which allocates a
-    /// buffer. The first call parses the headers, and must not run on two threads at once.
+    /// The record's headers; nil if the record has none, or if they cannot be read. The first call parses the headers,
+    /// and must not run on two threads at once. librdkafka allocates a buffer for this, so most records without headers
+    /// are detected by `HeaderDetection` first.
     public var headers: MessageHeaders? {
         if let key, let value, HeaderDetection.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?

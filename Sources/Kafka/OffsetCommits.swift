@@ -6,8 +6,8 @@ public struct CommittedOffset: Sendable {
     public var offset: Int64
     /// The bytes that the partition's owner committed with the offset.
     public var metadata: [UInt8]
-    /// The end of the log at the assignment: the offset that the partition's next record gets. Requested only if
-    /// there is metadata. Nil if it was not requested, or if the request failed.
+    /// The end of the log at the assignment: the offset that the partition's next record gets. Requested only if there
+    /// is metadata. Nil if it was not requested, or if the request failed.
     public var logEndOffset: Int64?
 
     public init(offset: Int64, metadata: [UInt8]) {
@@ -24,8 +24,8 @@ public struct CommittedOffset: Sendable {
 /// The offsets that a consumer has stored, and whether each was sent to the group's coordinator. An offset that the
 /// coordinator refuses counts as unsent again.
 ///
-/// At most one commit is in flight at a time, with one exception. If `commit(until:)` gets no acknowledgement of an
-/// earlier commit before its deadline, it sends a second commit, on the same connection.
+/// At most one commit is in flight at a time. Exception: if `commit(until:)` gets no acknowledgement of an earlier
+/// commit before its deadline, it sends a second commit on the same connection.
 struct OffsetCommits {
     private struct StoredOffset {
         var nextOffset: Int64
@@ -36,8 +36,8 @@ struct OffsetCommits {
     private var storedOffsets: [TopicPartition: StoredOffset] = [:]
     private(set) var isCommitInFlight = false
     private var dueMilliseconds: Int64 = 0
-    /// Whether the broker has refused metadata because of its length (`offset.metadata.max.bytes`). From then
-    /// on, commits have no metadata.
+    /// Whether the broker has refused metadata because of its length (`offset.metadata.max.bytes`). From then on,
+    /// commits have no metadata.
     private(set) var omitsMetadata = false
     /// The error of the last acknowledgement, if the coordinator refused offsets because of a rebalance; else nil. The
     /// next commit sends these offsets again.
@@ -73,7 +73,7 @@ struct OffsetCommits {
         for partition in partitions { storedOffsets[partition] = nil }
     }
 
-    /// Returns whether the next commit is due. If so, the interval until the following commit begins.
+    /// Returns whether the next commit is due. If it is, also begins the interval until the following commit.
     mutating func restartIntervalIfDue(nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= dueMilliseconds else { return false }
         dueMilliseconds = nowMilliseconds + intervalMilliseconds
@@ -109,10 +109,10 @@ struct OffsetCommits {
     /// metadata is too long. In the second case, the next commit leaves the metadata out.
     var shouldRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
-    /// Handles the acknowledgement of a commit, which may refuse offsets. The next commit sends refused offsets again.
+    /// Handles the acknowledgement of a commit. The next commit sends the offsets again that the coordinator refused.
     ///
-    /// - Returns: why the commit failed; nil if it succeeded, or failed only because of a rebalance. `rebalanceRefusal`
-    ///   keeps the error of a rebalance.
+    /// - Returns: why the commit failed; nil if it succeeded, or if it failed only because of a rebalance (then
+    ///   `rebalanceRefusal` has the error).
     mutating func handleAcknowledgement(_ event: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isCommitInFlight = false
         rebalanceRefusal = nil
@@ -132,8 +132,8 @@ struct OffsetCommits {
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
             storedOffsets[partition]?.isSent = false
-            // The coordinator refused the offset because of a rebalance. The next commit sends it again, at the
-            // latest when the partition is revoked.
+            // The coordinator refused the offset because of a rebalance. The next commit sends it again, at the latest
+            // when the partition is revoked.
             if Self.isTemporary(refusal) {
                 rebalanceRefusal = KafkaError(refusal, partition: partition)
                 continue
@@ -156,10 +156,10 @@ struct OffsetCommits {
 
 extension Consumer {
     /// Notes that all records before `nextOffset` are done. A later `commitIfDue` or `commitStoredOffsets` commits the
-    /// offset. When the partition is revoked and not lost, the consumer itself commits it.
+    /// offset. If the partition is revoked first, and is not lost, the consumer itself commits the offset.
     ///
-    /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`).
-    ///   Brokers accept 4,096 bytes by default.
+    /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`). Brokers
+    ///   accept 4,096 bytes by default.
     /// - Returns: an error if this consumer does not have the partition. The offset is then not stored, because its
     ///   commit could overwrite the commits of the partition's owner. Nil if the offset was stored.
     public func storeOffset(
@@ -177,8 +177,8 @@ extension Consumer {
         return nil
     }
 
-    /// Commits the stored offsets, if `auto.commit.interval.ms` has passed since the last time and no earlier commit
-    /// is in flight. Does not wait.
+    /// Commits the stored offsets, if `auto.commit.interval.ms` has passed since the last time and no earlier commit is
+    /// in flight. Does not wait.
     ///
     /// - Returns: why the commit could not be sent, or why an earlier commit was refused; nil if there is no such
     ///   error. A refusal because of a rebalance is no error. The next commit sends refused offsets again.
@@ -201,10 +201,10 @@ extension Consumer {
     }
 
     /// Commits, and waits for the acknowledgement until the deadline. The acknowledgement comes on a queue, because a
-    /// wait at a queue has a time limit, and `rd_kafka_commit` has none.
+    /// wait at a queue can have a time limit, and `rd_kafka_commit` has none.
     ///
-    /// The coordinator may refuse the commit because of a rebalance, or because its metadata is too long. The commit is
-    /// then retried until the deadline: a consumer that leaves the group has no later opportunity.
+    /// If the coordinator refuses the commit because of a rebalance, or because its metadata is too long, the commit is
+    /// repeated until the deadline: a consumer that leaves the group has no later opportunity.
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitAcknowledgements(until: deadline)
         while true {

@@ -16,19 +16,19 @@ public final class PartitionReader {
     private static let fixedProperties: [KafkaProperties.Property] = [
         ("enable.auto.commit", "false"),
         ("enable.auto.offset.store", "false"),
-        // The last offset before the end may be a transaction's marker, for which no record is returned. Only
-        // this property shows that the end is reached.
+        // The last offset before the end may be a transaction's marker, for which no record is returned. Only this
+        // property shows that the end is reached.
         ("enable.partition.eof", "true"),
         // If the records at an offset were deleted, reading must fail and not continue at another position.
         ("auto.offset.reset", "error"),
     ]
     /// Properties that would make the reader a member of a group.
     private static let groupMembershipProperties: Set<String> = ["group.id", "group.instance.id"]
-    /// The longest wait for one record. After each wait, `read` calls `isOver` again, so it can stop soon.
+    /// The longest wait for one record. It is short, because `read` calls `isOver` only between two waits.
     private static let pollTimeoutMilliseconds: Int32 = 100
 
-    /// - Parameter properties: a consumer's properties. `bootstrap.servers` is required; properties of group
-    ///   membership are ignored.
+    /// - Parameter properties: a consumer's properties. `bootstrap.servers` is required; properties of group membership
+    ///   are ignored.
     public init(
         properties: [(name: String, value: String)],
         topic: String,
@@ -79,8 +79,8 @@ public final class PartitionReader {
         return topicMetadata.pointee.partition_cnt
     }
 
-    /// Returns the partition into which a producer puts a key. Nil if the key is empty or there is no partition. Also
-    /// nil if the partitioner chooses at random, or is not known here.
+    /// Returns the partition to which a producer writes a record with this key. Nil if there is no partition, if the
+    /// key is empty, or if the partitioner chooses at random or is not known here.
     ///
     /// - Parameter partitioner: the producer's property of this name; nil for the default in
     ///   ``KafkaProperties/producerDefaults``.
@@ -141,8 +141,8 @@ public final class PartitionReader {
 
     /// Calls `body` with the records in `offsets`, in order.
     ///
-    /// - Returns: true if the range was read to its end, or to the log's end if that comes first; false if the time was
-    ///   over before.
+    /// - Returns: true if the whole range was read, or all records up to the end of the log; false if the time was over
+    ///   before.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
@@ -153,8 +153,8 @@ public final class PartitionReader {
         return try read(partition, offsets: offsets, until: { deadline.hasPassed }, body) == nil
     }
 
-    /// Calls `body` with the records in `offsets`, in order, until `isOver` returns true. `isOver` is called
-    /// before each record, and every 0.1 s while no record arrives.
+    /// Calls `body` with the records in `offsets`, in order, until `isOver` returns true. `isOver` is called before
+    /// each record, and every 0.1 s while no record arrives.
     ///
     /// - Returns: nil if the whole range was read, or the log's end was reached; otherwise the offset at which to
     ///   continue.

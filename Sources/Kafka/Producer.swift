@@ -47,7 +47,7 @@ public final class Producer: @unchecked Sendable {
 
     /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producerDefaults`.
     ///   `bootstrap.servers` is required.
-    /// - Throws: an error that names the wrong property, if it is known which one is wrong.
+    /// - Throws: an error that names the wrong property, if librdkafka says which one is wrong.
     public init(
         properties: [(name: String, value: String)],
         logHandler: (any ClientLogHandler)? = nil
@@ -236,8 +236,8 @@ extension Producer {
             pollReports(body)
             if outstandingCount == 0 { return true }
             if deadline.hasPassed { return false }
-            // While `rd_kafka_flush` waits, the client sends records without waiting for `linger.ms`. The call itself
-            // takes no reports, because this client delivers them as events: `pollReports` above takes them.
+            // While `rd_kafka_flush` waits, the client sends records without waiting for `linger.ms`. `rd_kafka_flush`
+            // itself takes no reports from the queue of events: `pollReports` above takes them.
             rd_kafka_flush(handle, deadline.remainingMilliseconds(atMost: Self.flushWaitMillisecondsMax))
         }
     }

@@ -49,8 +49,9 @@ extension Producer {
 
 /// Finds the faults of properties in two steps:
 /// 1. Sets the properties one by one.
-/// 2. If librdkafka accepts all properties whose files can be opened, makes a client with these, but without servers.
-///    librdkafka reports some faults only then: wrong certificates or keys, and properties that exclude each other.
+/// 2. If there is no fault except files that cannot be opened: makes a client with the other properties, but without
+///    servers. librdkafka reports some faults only then, such as wrong certificates or keys, and properties that
+///    exclude each other.
 private struct PropertyCheck {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
@@ -108,8 +109,8 @@ private struct PropertyCheck {
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
-    /// Returns a `security.protocol` without SASL, if the SASL mechanism is one of `mechanismsThatContactServer`; else
-    /// nothing. With this protocol, the client that is made for the check asks no server for a ticket or token.
+    /// Returns a `security.protocol` without SASL, if the client that is made for the check would ask a server for a
+    /// ticket or token (`mechanismsThatContactServer`). Otherwise returns nothing.
     private func protocolWithoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatContactServer.contains(mechanism.uppercased()) else { return [] }

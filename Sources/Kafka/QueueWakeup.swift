@@ -4,8 +4,8 @@ import Glibc
 /// The number that is written to an eventfd to wake its reader.
 private let wakeupIncrement: UInt64 = 1
 
-/// Makes librdkafka write to `descriptor` when `queue` becomes non-empty. It writes again only after the queue has been
-/// polled.
+/// Makes librdkafka write to `descriptor` when `queue` becomes non-empty. The next write comes only after the queue has
+/// been polled.
 ///
 /// - Parameter descriptor: a non-blocking eventfd.
 func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
@@ -16,12 +16,12 @@ func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
     wake(descriptor)
 }
 
-/// Stops librdkafka's writes to the eventfd of this queue. librdkafka locks the queue when it writes, so it
-/// writes nothing after this call.
+/// Stops librdkafka's writes to the eventfd of this queue. librdkafka locks the queue while it writes, so it writes
+/// nothing after this call.
 ///
 /// Call this before the descriptor is closed. A client that could not be closed in time continues to run, and the
-/// system may give the descriptor's number to another file or connection. Without this call, the client would write to
-/// that file or connection.
+/// system may give the number of the closed descriptor to another file or connection. Without this call, the client
+/// would write to that file or connection.
 func disableWakeup(of queue: OpaquePointer) {
     rd_kafka_queue_io_event_enable(queue, -1, nil, 0)
 }

@@ -40,8 +40,7 @@ struct SubscribedTopics {
         names.firstIndex { strcmp($0, name) == 0 }.map { TopicIdentifier(index: Int32($0)) }
     }
 
-    /// Destroys the handles. Call this before the client is destroyed, because the destruction waits for all
-    /// handles.
+    /// Destroys the handles. Call this before the client is destroyed, because the destruction waits for all handles.
     mutating func destroyHandles() {
         for handle in topicHandles { rd_kafka_topic_destroy(handle) }
         topicHandles.removeAll()

@@ -24,8 +24,8 @@ public struct NewTopic: Sendable, Equatable {
     }
 }
 
-/// Reads the list of topics from the brokers and creates topics. Only one thread may use an administrator. Calls
-/// wait for the brokers: at most for their timeout, `create` for up to 5 s more.
+/// Reads the list of topics from the brokers and creates topics. Only one thread may use an administrator. Calls wait
+/// for the brokers: at most for their timeout, `create` for up to 5 s more.
 public final class TopicAdministrator {
     let handle: OpaquePointer
     private let queue: OpaquePointer
@@ -80,8 +80,7 @@ public final class TopicAdministrator {
 
     /// Creates topics. If one fails, the others may still be created.
     ///
-    /// - Returns: for each topic that was not created, why. A topic that already exists does not count as
-    ///   failed.
+    /// - Returns: for each topic that was not created, why. A topic that already exists does not count as failed.
     /// - Throws: the failure of the whole request. Some topics may have been created.
     public func create(
         _ topics: [NewTopic],

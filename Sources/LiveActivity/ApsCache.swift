@@ -2,26 +2,23 @@ import Glibc
 
 /// Remembers the last `aps` dictionary that was parsed without a fault, so that the same bytes are not parsed again.
 ///
-/// For example, a goal changes the state of all activities that follow a match. So consecutive commands in a
-/// partition often differ only in their activity. Comparing bytes costs far less than parsing them.
-///
-/// Only the dictionary's own bytes are compared. The bytes after its closing brace cannot change what the dictionary
-/// means.
+/// For example, a goal changes the state of all activities that follow a match. So consecutive commands in a partition
+/// often differ only in their activity. Comparing bytes costs far less than parsing them.
 public struct ApsCache: ~Copyable {
     /// Nil in a cache that never remembers a dictionary (``disabled``).
     private let dictionaryStart: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
-    /// The number of the dictionary in the last record that was decoded without a fault. Records with the same number
-    /// have the same dictionary. A dictionary that is parsed without a fault gets a new number, even if it is not
-    /// remembered. A dictionary that is copied from this cache keeps its number. ``forget()`` also makes a new number.
+    /// The number of the `aps` dictionary of the last record, if this record was decoded without a fault. Records with
+    /// the same number have the same dictionary: a dictionary that is parsed gets a new number, and one that is copied
+    /// from this cache keeps its number.
     public private(set) var apsDictionaryNumber: UInt64 = 0
-    /// The fields that come from the remembered dictionary. Their positions are those in the record from which
-    /// the dictionary was parsed. All other fields are blank.
+    /// A command that has only the fields of the remembered dictionary. Their positions are those in the record from
+    /// which the dictionary was parsed.
     private var rememberedFields = Command.blank
     private var rememberedKeys = ApsKeys()
 
-    /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytesMax`` is not remembered: it is too
-    /// large for a body to a device, so it is rare.
+    /// Allocates room for one dictionary of at most ``Limits/bodyBytesMax`` bytes. Longer dictionaries are not
+    /// remembered. They are rare, because they are too large for a body to a device.
     public init() {
         dictionaryStart = .allocate(byteCount: Limits.bodyBytesMax, alignment: 16)
     }
@@ -34,11 +31,11 @@ public struct ApsCache: ~Copyable {
         dictionaryStart?.deallocate()
     }
 
-    /// A value that never remembers a dictionary, for decoding a single record.
+    /// A cache that never remembers a dictionary, for decoding a single record.
     static var disabled: ApsCache { ApsCache(storage: nil) }
 
-    /// Copies the fields of the last dictionary into `command`, if the dictionary at `start` has the same
-    /// bytes.
+    /// Copies the fields of the last dictionary into `command`, if the dictionary at `start` has the same bytes. The
+    /// bytes after its closing brace are not compared, because they cannot change what the dictionary means.
     /// - Returns: the position after the dictionary; nil if the dictionary must be parsed.
     @inline(__always)
     func copyIfRepeated(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
@@ -55,8 +52,8 @@ public struct ApsCache: ~Copyable {
     }
 
     /// Forgets the last dictionary and increases ``apsDictionaryNumber``. The core calls this after it has dropped
-    /// fields from a record (R33). The body of this record lacks the dropped fields. Records with the same number share
-    /// a body, so no later record may get the number of this record.
+    /// fields from a record (R33). Records with the same number share a body, so no later record may get the number of
+    /// a record whose body lacks fields.
     public mutating func forget() {
         apsDictionaryNumber &+= 1
         dictionaryByteCount = 0
@@ -67,8 +64,8 @@ public struct ApsCache: ~Copyable {
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         apsDictionaryNumber &+= 1
-        // A dictionary that is too long is not remembered, but it has just got a new number. So the cache also forgets
-        // the previous dictionary: a record that repeats the previous dictionary would get this new number too.
+        // A dictionary that is too long gets a new number, but is not remembered. So the cache also forgets the
+        // previous dictionary: a record that repeats the previous dictionary would get the new number too.
         guard let dictionaryStart, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return

@@ -1,5 +1,5 @@
 /// The keys that were found in Apple's dictionary (`aps`). They are checked after all keys are read: `aps.event`
-/// decides which keys are required, and it may be the last key.
+/// decides which keys are required, and `event` may be the last key.
 struct ApsKeys {
     /// Whether the title, or the body, of an alert is absent, empty or present.
     enum TextPresence {
@@ -116,8 +116,7 @@ extension Command {
         }
     }
 
-    /// Checks a start. It must have attributes and a complete alert, because a device silently drops a start without
-    /// them.
+    /// Checks a start. It must have attributes and a complete alert: a device silently drops a start that lacks them.
     private func checkStart(_ keys: ApsKeys, _ position: Int) throws(Fault) {
         guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: position) }
         guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: position) }
@@ -161,8 +160,7 @@ extension ApsKeys {
         return members.position
     }
 
-    /// Reads a title or body: a string, or `{"loc-key": string, "loc-args": [string]}` with optional
-    /// `loc-args`.
+    /// Reads a title or body: a string, or `{"loc-key": string, "loc-args": [string]}` with optional `loc-args`.
     @inline(__always)
     private static func readLocalizableText(
         _ text: JSONText,

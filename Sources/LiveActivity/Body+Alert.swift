@@ -1,12 +1,11 @@
-/// Changes a body so that it carries another command's alert, or has no alert any more, for example because its
-/// alert is too old.
+/// Gives a body another command's alert, or removes a body's alert, for example because the alert is too old.
 extension Body {
-    /// The key of an alert that is inserted at the dictionary's beginning. A comma follows the alert.
+    /// The key that is written before an alert at the dictionary's beginning. A comma follows the alert.
     private static let alertKey: StaticString = "\"alert\":"
     private static let comma = UInt8(ascii: ",")
 
-    /// Returns the length of a body with another alert of `alertBytes` bytes. The other alert replaces the body's own
-    /// alert. If the body has none, the other alert is inserted.
+    /// Returns the length that a body will have with another alert of `alertBytes` bytes. The other alert replaces the
+    /// body's own alert, or is inserted if the body has none.
     public static func byteCount(_ body: UnsafeRawBufferPointer, _ layout: Layout, carryingAlertBytes alertBytes: Int)
         -> Int
     {
@@ -95,12 +94,12 @@ extension Body {
         )
     }
 
-    /// Returns the range to remove with the alert: its key, its value and one comma. The comma is the one after the
-    /// value; if there is none, the one before the key. There is always a comma, because `aps` has other required keys.
+    /// Returns the bytes to remove: the alert's key, its value and one comma. The comma is the one after the value, or
+    /// else the one before the key. One of the two exists, because `aps` has other required keys.
     private static func alertMember(of body: UnsafeRawBufferPointer, _ layout: Layout) -> Range<Int> {
         let quote = UInt8(ascii: "\"")
-        // Finds the two quotes around the key, from right to left. The key is `alert`, perhaps written with escapes. So
-        // the key itself contains no quote.
+        // Finds the two quotes around the key, from right to left. Between them is `alert`, perhaps with escapes such
+        // as `\u0061`, but without a quote.
         var start = Int(layout.alert.offset) - 1
         for _ in 0..<2 {
             while body[start] != quote { start -= 1 }

@@ -1,8 +1,7 @@
-/// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as in the command's record. If
-/// fields were dropped (R33), this is the shortened record. After a body is written, only its timestamp and its alert
-/// may be changed.
+/// The body of a request to APNs: `{"aps":DICTIONARY,KEYS}`, or `{"aps":DICTIONARY}` without custom keys.
 ///
-/// A body has the form `{"aps":DICTIONARY,KEYS}`; without custom keys, `{"aps":DICTIONARY}`.
+/// The dictionary and the keys are byte for byte as in the command's record, or as in its shortened copy if fields were
+/// dropped (R33). After a body is written, only its timestamp and its alert may be changed.
 public enum Body {
     /// The bytes before the dictionary.
     private static let opening: StaticString = "{\"aps\":"
@@ -29,8 +28,7 @@ public enum Body {
         )
     }
 
-    /// Returns the length of a body: the opening, the dictionary, a comma and the custom keys if there are any, and the
-    /// closing brace.
+    /// Returns the length of a body with these parts of a record.
     @inline(__always)
     static func byteCount(aps: ByteRange, payloadMembers: ByteRange) -> Int {
         opening.utf8CodeUnitCount + Int(aps.count) + (payloadMembers.isAbsent ? 0 : 1 + Int(payloadMembers.count)) + 1
@@ -81,8 +79,8 @@ public enum Body {
         return number == min(max(timestamp, Limits.timestampMin), Limits.timestampMax)
     }
 
-    /// Overwrites the ten digits of a body's timestamp, because Redis may have raised the timestamp above the last one
-    /// sent (R11).
+    /// Overwrites the ten digits of a body's timestamp. Redis may have raised the timestamp above the last one sent
+    /// (R11).
     /// - Parameters:
     ///   - timestamp: UNIX seconds. Clamped to ``Limits/timestampMin``...``Limits/timestampMax``, so that it always has
     ///     ten digits.
@@ -101,9 +99,9 @@ public enum Body {
         }
     }
 
-    /// Returns a digest of everything that a phone can display: Apple's dictionary without the digits of its timestamp,
-    /// and the custom keys. Redis compares the digest with that of the state that was sent last. So bodies that differ
-    /// only in the timestamp have the same digest, on every machine and in every release.
+    /// Returns a digest of everything that a phone can display: the custom keys, and Apple's dictionary without the
+    /// digits of its timestamp. So bodies that differ only in the timestamp have the same digest, on every machine and
+    /// in every release. Redis compares the digest with that of the state that was sent last.
     public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
         var digest = Digest()
         digest.add(layout.aps, without: layout.timestampDigits, of: body)

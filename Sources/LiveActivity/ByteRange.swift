@@ -1,7 +1,8 @@
-/// Some bytes of a record or of a body, by position. A decoded command has ranges instead of copies.
+/// A part of a record or of a body: the position of its first byte, and its length. A decoded command has ranges
+/// instead of copies.
 ///
-/// A range is valid only together with the bytes from which it was taken. It is within their bounds, because
-/// ranges are made only from positions that a decoder has read or a writer has written.
+/// A range is valid only together with the bytes from which it was taken. It is within their bounds, because ranges are
+/// made only from positions that a decoder has read or a writer has written.
 @frozen
 public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
     /// The position of the first byte in the record or body. `UInt32.max`: the range is absent.
@@ -15,7 +16,7 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
         self.count = count
     }
 
-    /// The range of a part that the record does not have. It differs from an empty range, which has a position.
+    /// The range of a part that the record does not have. It is not the same as an empty range, which has a position.
     public static let absent = ByteRange(offset: .max, count: 0)
 
     @inlinable
@@ -55,8 +56,7 @@ extension ByteRange {
 @frozen
 public struct TextRange: Equatable, Sendable, BitwiseCopyable {
     public var range: ByteRange
-    /// Whether the bytes contain escapes, so that ``unescape(_:from:into:)`` gives fewer bytes than the range
-    /// has.
+    /// Whether the bytes contain escapes. ``unescape(_:from:into:)`` then gives fewer bytes than the range has.
     public var isEscaped: Bool
 
     @inlinable

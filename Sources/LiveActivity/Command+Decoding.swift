@@ -7,8 +7,8 @@ extension Command {
         return try decode(record, recalling: &cache)
     }
 
-    /// Decodes a record, even if its body is too large (``fitsBodyLimit``), because the command's policy may drop
-    /// fields from the body (R33).
+    /// Decodes a record even if its body is too large (``fitsBodyLimit``): the command's policy may drop fields from
+    /// the body (R33).
     public static func decodeIgnoringBodyLimit(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var cache = ApsCache.disabled
         var templates = RecentStateTemplates.disabled
@@ -16,8 +16,7 @@ extension Command {
     }
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record.
-    /// - Parameter cache: remembers the previous dictionary. A dictionary with the same bytes is not parsed
-    ///   again.
+    /// - Parameter cache: remembers the previous dictionary. The same bytes are not parsed again.
     public static func decode(
         _ record: UnsafeRawBufferPointer,
         recalling cache: inout ApsCache
@@ -26,8 +25,8 @@ extension Command {
         return try decode(record, recalling: &cache, &templates, isWrittenByCauseway: false, mustFitBodyLimit: true)
     }
 
-    /// Decodes a record, even if the command's body is too large (``fitsBodyLimit``). If the `aps` dictionary has the
-    /// same bytes as that of the previous record, it is not parsed again.
+    /// Decodes a record even if its body is too large (``fitsBodyLimit``). An `aps` dictionary with the same bytes as
+    /// that of the previous record is not parsed again.
     /// - Parameter templates: recent states that fit their shapes. If a new state differs from one of them only in
     ///   values, only these values are read and checked (``RecentStateTemplates/hasMatched(_:ofApp:)``).
     public static func decodeIgnoringBodyLimit(
@@ -38,8 +37,7 @@ extension Command {
         try decode(record, recalling: &cache, &templates, isWrittenByCauseway: false, mustFitBodyLimit: false)
     }
 
-    /// Decodes a command that ``CommandRecord`` wrote. Such a record may have keys that a producer must not
-    /// write.
+    /// Decodes a command that ``CommandRecord`` wrote. It may have keys that a producer must not write.
     public static func decodeWrittenByCauseway(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var cache = ApsCache.disabled
         var templates = RecentStateTemplates.disabled
@@ -77,7 +75,7 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(apsKeys)
         command.bodyByteCount = Body.byteCount(aps: command.aps, payloadMembers: command.payloadMembers)
-        // This function checks the size itself: a further function around it would copy the command once more.
+        // The size is checked here, because one more function around this one would copy the command once more.
         guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.sizeFault }
         return command
     }
@@ -114,8 +112,8 @@ extension Command {
 
     /// Reads the value of a key beside `aps`.
     ///
-    /// Each case assigns its own property. A common function that takes the property as an `inout` argument would
-    /// add up to 2 % to the instructions of a decoding.
+    /// Each case assigns its own property. A common function with the property as an `inout` argument would cost up to
+    /// 2 % more instructions for each command.
     @inline(__always)
     private mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         switch field {
@@ -222,7 +220,7 @@ extension Command {
         return name.nextPosition
     }
 
-    /// Reads the custom keys. The body has them beside the key `aps`, so none of them may be `aps`.
+    /// Reads the custom keys. None of them may be `aps`, because the body has them beside its own key `aps`.
     private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .payload, unknownKeys: .unchecked)
         var membersStart = 0

@@ -13,21 +13,18 @@ public struct Command: Sendable, BitwiseCopyable {
     public var activity: TextRange
     /// The id of the audience that the command is for; absent in a command to an activity or a channel.
     public var audience: TextRange
-    /// The id of a broadcast channel that the producer manages. Such a command names no activity and no
-    /// audience.
+    /// The id of a broadcast channel that the producer manages. Such a command names no activity and no audience.
     public var channel: TextRange
-    /// Whether a command to an audience asks for a broadcast channel, even if the configuration gives the
-    /// audience none.
+    /// Whether a command to an audience asks for a broadcast channel, even if the configuration gives the audience
+    /// none.
     public var requestsChannel: Bool
     /// The device whose push-to-start token is used. Present only in a start of a single activity.
     public var device: TextRange
-    /// The command's own `id`. If it is absent, results name the command by its place,
-    /// `topic/partition/offset`.
+    /// The command's own `id`. If it is absent, results name the command by its place, `topic/partition/offset`.
     public var identifier: TextRange
     /// Hexadecimal digits in upper or lower case, never escaped. Present only with ``environment``.
     public var token: TextRange
-    /// The environment of the token or of the channel. A command to a channel without an environment is for
-    /// production.
+    /// The environment of the token or of the channel. A command to a channel without an environment is for production.
     public var environment: APNsEnvironment?
     /// The policy that the command names, never escaped. If absent, the default policy of the app applies.
     public var policy: TextRange
@@ -45,22 +42,22 @@ public struct Command: Sendable, BitwiseCopyable {
     public var attributes: ByteRange
     /// The `payload`: an object of custom keys, including its braces; absent if there is none.
     public var payload: ByteRange
-    /// The keys and values of ``payload`` without its braces and without the white space at both ends. Absent if
-    /// there is no payload or if it is empty.
+    /// The keys and values of ``payload`` without its braces and without the white space at both ends. Absent if there
+    /// is no payload or if it is empty.
     public var payloadMembers: ByteRange
-    /// The priority that the command asks for: 5 or 10. 0: it asks for none, so Causeway uses 5 for an update without
-    /// an alert, and 10 for all other commands.
+    /// The priority that the command asks for: 5 or 10. If it asks for none, this is 0: Causeway then uses 5 for an
+    /// update without an alert, and 10 for all other commands.
     public var priority: UInt8
     /// The command is not sent after this time, UNIX seconds; -1 if absent.
     public var expirationSeconds: Int64
     public var hasAlert: Bool { !alert.isAbsent }
     /// `aps.stale-date` in whole UNIX seconds, fractions cut, negative numbers raised to 0; -1 if absent.
     public var staleDateSeconds: Int64
-    /// `aps.dismissal-date`, converted like ``staleDateSeconds``. The device removes the activity at once for 0 or a
-    /// past time.
+    /// `aps.dismissal-date` in the form of ``staleDateSeconds``. If it is 0 or has passed, the device removes the
+    /// activity at once.
     public var dismissalDateSeconds: Int64
-    /// In a command that Causeway wrote: the version of the older command whose alert this command carries. The
-    /// timestamp is 0 if the alert is this command's own, or if there is no alert.
+    /// The version of the older command whose alert this command carries. The timestamp is 0 if the alert is this
+    /// command's own or absent. Only a command that Causeway wrote can carry another command's alert.
     public var carriedAlertVersion: Version
     /// The length of the request body that ``Body/write(_:from:into:)`` composes. The maximum is ``bodyBytesMax``. Only
     /// a command from one of the functions `decodeIgnoringBodyLimit` may have a longer body.

@@ -1,12 +1,12 @@
-/// The record of a command that Causeway writes from the command's parts, for example to hold, defer or fan out
-/// the command. Texts are plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
+/// The record of a command that Causeway writes from the command's parts, for example to hold, defer or fan out the
+/// command. Texts are plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
 ///
-/// Decoding the written record gives the same command, with the same digest and body. ``aps`` is copied byte
-/// for byte. If the command carries an older command's alert, the caller has put this alert into ``aps``.
+/// Decoding the written record gives the same command, with the same digest and body. If the command carries an older
+/// command's alert, the caller has put this alert into ``aps``.
 public struct CommandRecord {
     public var app: UnsafeRawBufferPointer
-    /// The activity's id, or the template in a start to an audience. Nil for a command to a channel, and for an
-    /// update or end to an audience.
+    /// The activity's id, or the template in a start to an audience. Nil for a command to a channel, and for an update
+    /// or end to an audience.
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
     /// The channel that the command is broadcast to, instead of an activity or an audience.
@@ -14,15 +14,16 @@ public struct CommandRecord {
     /// Whether a command to an audience asks for a broadcast channel.
     public var requestsChannel = false
     public var device: UnsafeRawBufferPointer?
-    /// Apple's dictionary, including its braces. But if ``address`` is set, the dictionary lacks `input-push-token` and
-    /// the closing brace (``StartedActivityAddress/copyWithoutAddress(_:into:)``): ``write(to:)`` adds the address and
-    /// the brace.
+    /// Apple's dictionary, byte for byte as it will be written, including its braces.
+    ///
+    /// If ``address`` is set, the dictionary lacks `input-push-token` and the closing brace
+    /// (``StartedActivityAddress/copyWithoutAddress(_:into:)``), and ``write(to:)`` adds the address and the brace.
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
-    /// The command's `id`. If the producer gave none: the place of the producer's record, `topic/partition/offset`. So
-    /// results name the producer's record, and not this copy. Nil if the place is longer than
-    /// ``Limits/commandIdentifierBytesMax``.
+    /// The command's `id`. If the producer gave none, it is the place of the producer's record,
+    /// `topic/partition/offset`: results then name the producer's record, and not this copy. Nil if the place is longer
+    /// than ``Limits/commandIdentifierBytesMax``.
     public var identifier: UnsafeRawBufferPointer?
     public var sequence: UInt64 = 0
     /// The priority that the command asks for: 5, 10, or 0 as in ``Command/priority``.
@@ -32,14 +33,14 @@ public struct CommandRecord {
     /// The command's own expiration, UNIX seconds; -1: it has none.
     public var expirationSeconds: Int64 = -1
     /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
-    /// If Redis held another record of the same command, it may be the command's own version. Only Causeway may write
-    /// this field.
+    /// The version may also be the command's own, if Redis held another record of the same command. Only Causeway may
+    /// write this field.
     public var carriedAlertVersion: Version?
-    /// How updates reach the activity that this start begins. ``write(to:)`` completes ``aps`` with this address. Nil:
-    /// ``aps`` is complete.
+    /// How updates reach the activity that this start begins; nil if ``aps`` is complete. ``write(to:)`` adds the
+    /// address to ``aps``.
     public var address: StartedActivityAddress?
-    /// The token that came with the command. A held command has no token, because another token may be valid
-    /// when the command is sent.
+    /// The token that came with the command. A held command has no token, because another token may be valid when the
+    /// command is sent.
     public var token: (digits: UnsafeRawBufferPointer, environment: APNsEnvironment)?
 
     public init(app: UnsafeRawBufferPointer, activity: UnsafeRawBufferPointer, aps: UnsafeRawBufferPointer) {
@@ -99,7 +100,7 @@ public struct CommandRecord {
             writer.string(token.environment.name)
         }
         writer.key("aps")
-        if let address { address.writeCompleted(aps, to: &writer) } else { writer.raw(aps) }
+        if let address { address.writeWithAddress(aps, to: &writer) } else { writer.raw(aps) }
         if let payloadMembers, !payloadMembers.isEmpty {
             writer.key("payload")
             writer.beginObject()

@@ -1,6 +1,6 @@
 import Numbers
 
-/// Device tokens: pairs of hexadecimal digits in records and in APNs' paths.
+/// Checks and copies device tokens: pairs of hexadecimal digits, as in records and in APNs' paths.
 public enum DeviceToken {
     /// Whether the bytes can be a token: an even number of hexadecimal digits of either case, ``Limits/tokenDigitsMin``
     /// to ``Limits/tokenDigitsMax``. Such a token is safe in a path and in a header.

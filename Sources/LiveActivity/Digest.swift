@@ -1,14 +1,14 @@
 /// A 64-bit digest of bytes. It multiplies two 64-bit words at a time, and uses both halves of the 128-bit product.
 ///
-/// Digests are stored and compared across machines and releases, so the digest of the same bytes never changes. It has
-/// no secret key. So a producer that chooses contents or ids can give two of them the same digest, but this harms only
-/// its own activities and audiences.
+/// Digests are stored and compared across machines and releases, so the same bytes always have the same digest. The
+/// digest has no secret key: a producer can choose two contents or ids with the same digest. But this harms only the
+/// producer's own activities and audiences.
 struct Digest {
     // The first 64 bits of the fractional parts of the square roots of 2, 3 and 5.
     //
-    // The two words of a pair are combined by XOR with `firstConstant` and `secondConstant`, and then multiplied. A
-    // word that equals its constant would make the product 0, whatever the other word is. No text has such a word,
-    // because neither constant is well-formed UTF-8. `multiplier` is odd, so that a multiplication by it loses no bits.
+    // Two words are multiplied at a time, after a XOR of each with its constant. A word that equals its constant would
+    // make the product 0, whatever the other word is. No text contains such a word, because neither constant is
+    // well-formed UTF-8. `multiplier` is odd, so that a multiplication by it loses no bits.
     private static let firstConstant: UInt64 = 0x6A09_E667_F3BC_C908
     private static let secondConstant: UInt64 = 0xBB67_AE85_84CA_A73B
     private static let multiplier: UInt64 = 0x3C6E_F372_FE94_F82B
@@ -26,8 +26,8 @@ struct Digest {
             position &+= 16
         }
         // Adds the last 16 bytes, or all bytes of a shorter part, as one pair of words. Of a part of 20 bytes, the
-        // first pair has bytes 0 to 15, and the last pair bytes 4 to 19. The number of bytes is added last, and tells
-        // how many are repeated. So two different parts never add the same words.
+        // first pair has bytes 0 to 15, and the last pair has bytes 4 to 19. The length is added last: it says how many
+        // bytes are repeated, so that two different parts never add the same words.
         if count >= 16 {
             addWords(word(bytes, count &- 16), word(bytes, count &- 8))
         } else if count >= 8 {
@@ -40,7 +40,7 @@ struct Digest {
         addWords(UInt64(truncatingIfNeeded: count), 0)
     }
 
-    /// Adds the bytes of `whole` without those of `part`: first the bytes before `part`, then those after it.
+    /// Adds the bytes of `whole` without those of `part`: first the bytes before `part`, then the bytes after it.
     @inline(__always)
     mutating func add(_ whole: ByteRange, without part: ByteRange, of record: UnsafeRawBufferPointer) {
         add(ByteRange(from: Int(whole.offset), to: Int(part.offset)).bytes(in: record))
@@ -58,7 +58,7 @@ struct Digest {
         state = state &<< 27 | state &>> 37
     }
 
-    /// Returns the XOR of the two halves of the 128-bit product.
+    /// Multiplies two words, and returns the XOR of the two halves of the 128-bit product.
     @inline(__always)
     private static func fold(_ left: UInt64, _ right: UInt64) -> UInt64 {
         let product = left.multipliedFullWidth(by: right)

@@ -69,7 +69,10 @@ extension Fault {
         case .audience: "is not allowed together with device; with activity it is allowed only in a start"
         case .token, .environment: "is not allowed together with audience"
         case .channel:
-            "true or false needs audience; an id is not allowed together with activity, audience, device or token, and not in a start"
+            """
+            true or false needs audience; an id is not allowed together with activity, audience, device or token, and \
+            not in a start
+            """
         case .device: "only a start has a device; an update or end uses the token of its activity"
         case .dismissalDate: "is allowed only in an end"
         case .inputPushToken: "is allowed only in a start"
@@ -83,7 +86,7 @@ extension Fault {
 extension FieldPath {
     /// The maximum length of an unknown key that is shown, in bytes.
     private static let shownKeyBytesMax = 64
-    /// A text with this many hexadecimal digits in a row is not shown, because they might be part of a token.
+    /// A text with this many hexadecimal digits in a row is not shown, because it might contain a token.
     static let suspectedTokenDigitsMin = 16
 
     /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and cannot be a

@@ -2,13 +2,14 @@
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var path: FieldPath
-    /// The position in the record, in bytes: usually that of the wrong value, of a byte or key that is not allowed, or
-    /// of the object that breaks a rule.
+    /// The position in the record, in bytes. It is usually the position of the wrong value, of the byte or key that is
+    /// not allowed, or of the object that breaks a rule.
     public var offset: Int
-    /// The number that is above its limit; 0 for all codes that are not in this list:
+    /// The number that is above its limit. Its meaning depends on the code:
     /// - `recordTooLarge`, `tooLong`, `bodyTooLarge`: the size in bytes.
     /// - `tooMany`: the number of audiences, or the number of unknown keys at which reading stopped.
     /// - `timestampInFuture`: the seconds ahead of the clock.
+    /// - all others: 0.
     public var valueAboveLimit: UInt32
 
     init(_ code: FaultCode, _ field: Field, at offset: Int, valueAboveLimit: Int = 0) {

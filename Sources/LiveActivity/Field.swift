@@ -1,5 +1,5 @@
-/// A key, or another part of a record, that Causeway reads. There may be at most 64 fields, because ``JSONMembers`` has
-/// one bit for each.
+/// A part of a record that Causeway reads: usually the value of a key. There may be at most 64 fields, because
+/// ``JSONMembers`` has one bit for each.
 public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case record
     case app, activity, audience, device, aps, payload, id, sequence, priority, policy, expiration, token, environment
@@ -12,7 +12,7 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case alertTimestamp, alertSequence
     case registeredAt, attributesType, frequentUpdates, shows, showsTimestamp, showsSequence, audiences, channels
     case channel
-    /// Not a key: stands for the request body that is composed from the command.
+    /// The request body that is composed from the command. It is not a key of the record.
     case body
 
     /// The keys from the record's object down, joined with dots; empty for the record itself.
@@ -65,7 +65,7 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         }
     }
 
-    /// What the value must be. The text follows "must be".
+    /// What the field's value must be, in words that follow "must be" in a message.
     var requirement: StaticString {
         switch self {
         case .record, .aps, .payload, .contentState, .attributes, .alert: "an object"

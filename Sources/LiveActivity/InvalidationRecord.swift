@@ -1,5 +1,5 @@
-/// The record for the invalidations topic about a dead token. Texts are plain bytes without escapes. They are
-/// borrowed until ``write(to:)`` has returned.
+/// The record for the invalidations topic about a dead token. Texts are plain bytes without escapes. They are borrowed
+/// until ``write(to:)`` has returned.
 public struct InvalidationRecord {
     /// The activity or device of the token.
     public enum Address {
@@ -14,8 +14,8 @@ public struct InvalidationRecord {
     public var environment: APNsEnvironment
     /// The reason in APNs' response.
     public var reason: UnsafeRawBufferPointer
-    /// The time since which the token is known to be dead, UNIX milliseconds: the time in APNs' response, or, if it
-    /// has none, the time of the response.
+    /// Since when the token is known to be dead, UNIX milliseconds: the time in APNs' response. If the response has no
+    /// time, this is the time at which the response came.
     public var invalidAtMilliseconds: Int64
 
     public init(

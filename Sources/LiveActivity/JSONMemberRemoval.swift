@@ -1,13 +1,13 @@
 /// Removes keys with their values from a JSON object in place, and closes the gaps.
 ///
-/// Invariant: `writtenByteCount <= copyStart <=` the position that is read. So a byte is overwritten only after it was
-/// read.
+/// Invariant: `writtenByteCount` <= `copyStart` <= the position that is read. So a byte is overwritten only after it
+/// was read.
 struct JSONMemberRemoval {
     private let text: JSONText
     private let record: UnsafeMutableRawBufferPointer
-    /// The length of the part of the result that is complete.
+    /// How many bytes of the result are written. The result grows from the record's first byte on.
     private var writtenByteCount = 0
-    /// The position of the next byte to copy. All bytes before it have been copied to the result or removed.
+    /// The position of the next byte to copy. All bytes before it have been copied to the result or are removed.
     private var copyStart = 0
 
     private init(_ text: JSONText, _ record: UnsafeMutableRawBufferPointer) {
@@ -15,10 +15,10 @@ struct JSONMemberRemoval {
         self.record = record
     }
 
-    /// Removes every member at a path.
+    /// Removes every member at a path, such as `alert`, `sound`.
     /// - Parameters:
     ///   - path: keys, from outside to inside.
-    ///   - start: the position of the object.
+    ///   - start: the position of the object in which the path begins.
     ///   - record: a record that was decoded.
     /// - Returns: the record's new length; nil if the text is not valid, which never happens for a decoded record.
     static func remove(_ path: [[UInt8]], from start: Int, in record: UnsafeMutableRawBufferPointer) -> Int? {
@@ -33,11 +33,11 @@ struct JSONMemberRemoval {
     }
 
     /// Removes the members at the path from the object at `start`. If a key occurs twice, both members are removed,
-    /// because a phone would read a member that stayed.
+    /// because a phone would read the remaining one.
     /// - Returns: the position after the object.
     private mutating func removeMembers(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .contentState, unknownKeys: .unchecked)
-        // The position in the result of the comma after the last member that was kept. Nil: there is no such comma.
+        // Where the result has the comma after the last member that was kept; nil: there is no such comma.
         var lastCommaPosition: Int?
         while try members.next(in: text, { _ in nil }) != nil {
             let keyPosition = members.keyPosition
@@ -57,7 +57,7 @@ struct JSONMemberRemoval {
             if hasNext {
                 copyStart = end + 1
             } else {
-                // The last member is removed with the comma before it.
+                // No member follows, so the comma before the removed member is removed too.
                 if let lastCommaPosition { writtenByteCount = lastCommaPosition }
                 copyStart = members.position
             }

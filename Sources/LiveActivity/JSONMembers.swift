@@ -1,8 +1,7 @@
-/// Reads the keys and values of a JSON object one by one. The caller knows some of the keys; ``UnknownKeyRule`` says
-/// how all other keys are handled.
+/// Reads the members of a JSON object one by one.
 ///
-/// ``next(in:_:)`` reads a key up to its value. The caller reads the value at ``position`` and sets
-/// ``position`` to the byte after the value.
+/// ``next(in:_:)`` reads a key. The caller then reads the value, which begins at ``position``, and sets ``position`` to
+/// the byte after the value. ``UnknownKeyRule`` says what happens to keys that the caller does not know.
 struct JSONMembers {
     enum UnknownKeyRule {
         /// Unknown keys are refused with a fault that names the key.
@@ -43,8 +42,9 @@ struct JSONMembers {
 
     /// Reads the next key.
     /// - Parameter knownField: returns the field that a key names; nil for an unknown key.
-    /// - Returns: the field whose value is at ``position``. For an unknown key that is not refused, this is the field
-    ///   of the whole object, such as `payload`. Nil at the end of the object: ``position`` is then after its brace.
+    /// - Returns: the field whose value is at ``position``; nil at the end of the object, and ``position`` is then
+    ///   after its closing brace. For an unknown key that is not refused, returns the field of the whole object, such
+    ///   as `payload`.
     @inline(__always)
     mutating func next(
         in text: JSONText,
@@ -97,7 +97,7 @@ struct JSONMembers {
     }
 
     /// Returns the field of a key that has escapes; nil if the key is unknown. A key longer than
-    /// ``Limits/unescapedKeyBufferBytes`` is unknown.
+    /// ``Limits/unescapedKeyBufferBytes`` is always unknown.
     @inline(never)
     private static func fieldOfEscapedKey(
         _ key: UnsafeRawBufferPointer,
@@ -114,8 +114,9 @@ struct JSONMembers {
         }
     }
 
-    /// Throws if two unknown keys of the object are equal; ``next(in:_:)`` has refused repeated known keys. The buffer
-    /// `keys` has room for all keys of the object, because ``next(in:_:)`` has limited their number.
+    /// Throws if two unknown keys of the object are equal. Known keys need no check, because ``next(in:_:)`` has
+    /// refused repeated ones. The buffer `keys` has room for all keys, because ``next(in:_:)`` has limited their
+    /// number.
     @inline(never)
     private func refuseDuplicateKeys(_ text: JSONText) throws(Fault) {
         let keysMax = Limits.unknownKeysPerObjectMax + Field.allCases.count

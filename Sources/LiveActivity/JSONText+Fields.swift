@@ -24,8 +24,8 @@ extension JSONText {
         guard end == count else { throw Fault(.trailingBytes, .record, at: end) }
     }
 
-    /// Reads a name: a string that is not empty and contains no control character. Its text has at most
-    /// `bytesMax` bytes after the escapes are decoded.
+    /// Reads a name: a string that is not empty and contains no control character. Its text has at most `bytesMax`
+    /// bytes after the escapes are decoded.
     @inline(__always)
     func readName(_ position: Int, atMost bytesMax: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         let string = try readString(position, field)

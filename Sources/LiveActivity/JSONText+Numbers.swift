@@ -86,8 +86,8 @@ extension JSONText {
         return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)
     }
 
-    /// Returns the whole part of a non-negative number: the digits before the decimal point, after the exponent has
-    /// moved the point. For example, it is 123 for `1.234e2`.
+    /// Returns the whole part of a non-negative number. An exponent first moves the decimal point: the whole part of
+    /// `1.234e2` is 123.
     @inline(never)
     private func wholePart(_ start: Int, _ end: Int) -> Int64 {
         var wholeDigitCount = 0
@@ -120,7 +120,7 @@ extension JSONText {
     }
 
     /// Reads the exponent whose "e" is at `start`; 0 if there is none. The exponent is clamped to twice the maximum
-    /// length of a record, which already moves the decimal point beyond all digits.
+    /// length of a record, which is enough to move the decimal point beyond all digits.
     private func readExponent(_ start: Int, _ end: Int) -> Int {
         guard start < end else { return 0 }
         var value = 0

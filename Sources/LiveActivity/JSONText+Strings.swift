@@ -25,19 +25,18 @@ private let backslash = UInt8(ascii: "\\")
 
 /// Finds the first byte of `word` that is not plain: a quote, a backslash, a control character, DEL, or not ASCII.
 ///
-/// The lowest bit that is set in the result is the top bit of this byte. A caller must use no other bit, because higher
-/// bits may be wrong. The result is 0 if all eight bytes are plain.
+/// The lowest bit that is set in the result is the top bit of this byte. The result is 0 if all bytes are plain.
+/// Callers must ignore all higher bits, because they may be wrong.
 ///
-/// All eight bytes are computed at once. For each byte `b`:
-/// - `b ^ 2` changes the quote, 0x22, to 0x20. Control characters stay within 0 to 0x1F. After 0x21 is
-///   subtracted, the quote and the control characters are negative, so their top bit is set.
-/// - `b ^ 0x5C` is zero only for the backslash, so subtracting 1 sets the top bit only for the backslash.
-/// - `b + 1` has the top bit set for DEL, 0x7F. A byte that is not ASCII has its own top bit set.
+/// All eight bytes are computed at once. For each byte `b`, a top bit shows that `b` is not plain:
+/// - of `(b ^ 2) - 0x21`: a quote, which `^ 2` changes from 0x22 to 0x20, or a control character (below 0x20)
+/// - of `(b ^ 0x5C) - 1`: a backslash (0x5C)
+/// - of `b + 1`: DEL (0x7F)
+/// - of `b`: not ASCII
 ///
-/// A borrow or a carry can wrongly set the top bit of a higher byte. But a chain of borrows or carries begins only at a
-/// byte that is not plain. So the lowest set bit is always correct.
+/// A carry or borrow into the next byte begins only at a byte that is not plain. So the lowest set bit is always right.
 @inline(__always)
-func nonPlainByteTopBits(_ word: UInt64) -> UInt64 {
+func nonPlainByteMask(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
     let quoteOrControl = (word ^ (ones &* 0x02)) &- (ones &* 0x21)
     let escape = (word ^ (ones &* UInt64(backslash))) &- ones
@@ -55,10 +54,10 @@ extension JSONText {
         let start = position &+ 1
         var plainEnd = start
         if start &+ 16 <= count {
-            var topBits = nonPlainByteTopBits(eightBytes(start))
+            var topBits = nonPlainByteMask(eightBytes(start))
             if topBits == 0 {
                 plainEnd = start &+ 8
-                topBits = nonPlainByteTopBits(eightBytes(plainEnd))
+                topBits = nonPlainByteMask(eightBytes(plainEnd))
             }
             plainEnd = plainEnd &+ (topBits.trailingZeroBitCount &>> 3)
             if topBits != 0, byte(plainEnd) == quote {
@@ -68,13 +67,13 @@ extension JSONText {
         return try readRestOfString(start, from: plainEnd, field)
     }
 
-    /// Returns the position of the first quote, backslash, control character, DEL or byte outside of ASCII from `start`
-    /// on; the record's length if there is none. All other bytes are plain.
+    /// Returns the position of the first byte from `start` on that is not plain (``nonPlainByteMask(_:)``); the
+    /// record's length if all bytes are plain.
     @inline(__always)
     private func endOfPlainBytes(_ start: Int) -> Int {
         var position = start
         while position &+ 8 <= count {
-            let topBits = nonPlainByteTopBits(eightBytes(position))
+            let topBits = nonPlainByteMask(eightBytes(position))
             if topBits != 0 { return position &+ (topBits.trailingZeroBitCount &>> 3) }
             position &+= 8
         }
@@ -86,8 +85,7 @@ extension JSONText {
         return position
     }
 
-    /// Reads the rest of a string. The bytes before `plainEnd` have been read: all are printable ASCII without quotes
-    /// and backslashes.
+    /// Reads the rest of a string, from `plainEnd` on. All bytes before it have been read and are plain.
     @inline(never)
     private func readRestOfString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         var string = JSONStringRange(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
@@ -163,8 +161,8 @@ extension JSONText {
 }
 
 enum UTF8Sequence {
-    /// Returns the length of the character at `position`: 2 to 4 bytes. Returns 0 if there is an ASCII character, or if
-    /// the bytes are not well formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+    /// Returns the length of the character at `position`: 2 to 4 bytes. Returns 0 for an ASCII character, and for bytes
+    /// that are not well formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
     @inline(__always)
     static func multibyteLength(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Int {
         let remainingCount = bytes.count &- position

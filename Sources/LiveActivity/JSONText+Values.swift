@@ -1,8 +1,8 @@
 extension JSONText {
     /// Reads and validates any value without interpreting it, and returns the position after it.
     ///
-    /// The function is not recursive. Instead, `objectBits` has a bit for each open container of the value: 1 for an
-    /// object, 0 for an array. The lowest bit is the innermost container.
+    /// `objectBits` replaces a recursion: it has a bit for each open container of the value, 1 for an object and 0 for
+    /// an array. The lowest bit is the innermost container.
     /// - Parameter depth: the number of open containers around the value.
     func skipValue(_ start: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
         var objectBits: UInt64 = 0
@@ -16,7 +16,7 @@ extension JSONText {
                 objectBits = objectBits &<< 1 | (isObject ? 1 : 0)
                 levelCount &+= 1
                 position = skipWhitespace(position &+ 1)
-                // In ASCII, "}" and "]" are two above their opening brackets.
+                // In ASCII, the codes of "}" and "]" are two above those of "{" and "[".
                 let isEmpty = peek(position) == first &+ 2
                 if !isEmpty {
                     if isObject { position = try skipKeyAndColon(position, field) }

@@ -1,7 +1,7 @@
 /// The bytes of a record, read as JSON (RFC 8259). (R6)
 ///
-/// Functions take the position of the next byte, and return the position after what they read. So positions stay in
-/// registers, and the reader itself never changes. The caller skips white space before a value.
+/// Each function takes the position of the next byte, and returns the position after what it has read. So positions
+/// stay in registers, and this value never changes. The caller skips white space before a value.
 /// - Important: A position is never negative and at most `count`. ``byte(_:)`` and ``eightBytes(_:)`` read memory
 ///   without a check, so their callers must first compare the position with `count`.
 struct JSONText {
@@ -37,8 +37,8 @@ struct JSONText {
         return UnsafeRawBufferPointer(start: base + Int(range.offset), count: Int(range.count))
     }
 
-    /// Returns the byte at `position`, or 0 at the end of the record. Callers need not tell the end from a byte 0:
-    /// outside of a string, both are faults.
+    /// Returns the byte at `position`, or 0 at the end of the record. The record itself may also have a byte 0 there.
+    /// Callers need not distinguish the two cases: outside of a string, both are faults.
     @inline(__always)
     func peek(_ position: Int) -> UInt8 {
         position < count ? byte(position) : 0
@@ -62,14 +62,15 @@ struct JSONText {
         return position
     }
 
-    /// Returns the fault at a position where another byte is required: `truncated` at the end, else `notJSON`.
+    /// Returns the fault if another byte is required at `position`: `truncated` at the end of the record, else
+    /// `notJSON`.
     @inline(never)
     func unexpectedByteFault(_ position: Int, _ field: Field) -> Fault {
         Fault(position < count ? .notJSON : .truncated, field, at: position)
     }
 
-    /// Returns the fault at a position where a value of another type is required: `wrongType` if a value begins there,
-    /// `truncated` at the end, else `notJSON`.
+    /// Returns the fault if a value of another type is required at `position`: `wrongType` if a value begins there,
+    /// `truncated` at the end of the record, else `notJSON`.
     @inline(never)
     func wrongTypeFault(_ position: Int, _ field: Field) -> Fault {
         guard position < count else { return Fault(.truncated, field, at: position) }

@@ -1,12 +1,12 @@
 import Numbers
 
-/// Writes JSON into a buffer of its own. The buffer grows as needed and is kept for the next text. So after the
-/// first texts, writing allocates nothing.
+/// Writes JSON into a buffer of its own. The buffer grows as needed and is kept for the next text. So after the first
+/// texts, writing allocates nothing.
 ///
 /// The writer adds the commas between members. Objects may be nested. There are no functions for arrays.
 public struct JSONWriter: ~Copyable {
-    /// The maximum length of a text, in bytes. Texts stay far below this length, because all their parts have limits.
-    /// So a longer text shows a fault of Causeway, and traps (R6).
+    /// The maximum length of a text, in bytes. All parts of a text have limits, so that texts stay far below this
+    /// length. A longer text shows a fault of Causeway, and traps (R6).
     public static let bytesMax = 1 << 20
 
     private var base: UnsafeMutableRawPointer
@@ -59,8 +59,8 @@ public struct JSONWriter: ~Copyable {
         if !isBeforeFirstKey { put(UInt8(ascii: ",")) }
         isBeforeFirstKey = false
         put(UInt8(ascii: "\""))
-        // For a name that is known at compile time, the copy becomes a few store instructions. They cost less
-        // than a call of `memcpy`.
+        // The length of most names is known at compile time. The copy then becomes a few store instructions, which cost
+        // less than a call of `memcpy`.
         put(name.utf8Start, length)
         put(UInt8(ascii: "\""))
         put(UInt8(ascii: ":"))
@@ -73,8 +73,8 @@ public struct JSONWriter: ~Copyable {
         appendQuote()
     }
 
-    /// Writes bytes as a string, escaped by RFC 8259 §7. Each byte that is not part of well-formed UTF-8 is
-    /// replaced by U+FFFD, because JSON must be UTF-8.
+    /// Writes bytes as a string, escaped by RFC 8259 §7. Each byte that is not part of well-formed UTF-8 is replaced by
+    /// U+FFFD, because JSON must be UTF-8.
     public mutating func string(_ text: UnsafeRawBufferPointer) {
         appendQuote()
         stringContent(text)
@@ -95,8 +95,8 @@ public struct JSONWriter: ~Copyable {
         count &+= Decimal.write(value, to: base + count)
     }
 
-    /// Appends bytes unchanged, without a comma before them. If the text must be JSON (a Kafka key need not be), the
-    /// caller makes sure that it stays valid.
+    /// Appends bytes unchanged, without a comma before them. The text need not be JSON: a Kafka key is not. If it must
+    /// be JSON, the caller makes sure that it stays valid.
     public mutating func raw(_ bytes: UnsafeRawBufferPointer) {
         reserve(bytes.count)
         put(bytes)
@@ -111,11 +111,11 @@ public struct JSONWriter: ~Copyable {
     mutating func stringContent(_ text: UnsafeRawBufferPointer) {
         // The longest escape of a byte has six bytes.
         reserve(6 * text.count)
-        let plainEnd = putPlainRun(text, from: 0)
+        let plainEnd = putPlainBytes(text, from: 0)
         if plainEnd < text.count { putEscaped(text, from: plainEnd) }
     }
 
-    /// Writes the rest of a string, from the first byte that `putPlainRun` did not copy. Adds no quotes.
+    /// Writes the rest of a string, from the first byte that `putPlainBytes` did not copy. Adds no quotes.
     @inline(never)
     private mutating func putEscaped(_ text: UnsafeRawBufferPointer, from start: Int) {
         var position = start
@@ -140,7 +140,7 @@ public struct JSONWriter: ~Copyable {
             default:
                 put(byte)
             }
-            position = putPlainRun(text, from: position + 1)
+            position = putPlainBytes(text, from: position + 1)
         }
     }
 
@@ -148,15 +148,15 @@ public struct JSONWriter: ~Copyable {
     ///
     /// Eight bytes at a time are copied first, and checked afterwards. If one of them must not be copied, the next
     /// write overwrites it. The caller has made room for all of `text`.
-    /// - Returns: the position of the byte at which it stopped.
+    /// - Returns: the position of the first byte that was not copied.
     @inline(__always)
-    private mutating func putPlainRun(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
+    private mutating func putPlainBytes(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
         guard let source = text.baseAddress else { return start }
         var position = start
         while position &+ 8 <= text.count {
             let word = source.loadUnaligned(fromByteOffset: position, as: UInt64.self)
             (base + count).storeBytes(of: word, as: UInt64.self)
-            let topBits = nonPlainByteTopBits(UInt64(littleEndian: word))
+            let topBits = nonPlainByteMask(UInt64(littleEndian: word))
             if topBits != 0 {
                 let plainCount = topBits.trailingZeroBitCount &>> 3
                 count &+= plainCount
@@ -198,7 +198,7 @@ public struct JSONWriter: ~Copyable {
         put(byte)
     }
 
-    // The functions named `put` do not check the buffer's length: callers call ``reserve(_:)`` before.
+    // The functions named `put` do not check the buffer's length: their callers call ``reserve(_:)`` before.
 
     @inline(__always)
     private mutating func put(_ byte: UInt8) {

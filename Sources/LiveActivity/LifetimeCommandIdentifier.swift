@@ -9,8 +9,7 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
     /// When a life began, UNIX milliseconds. In the id of an end, this is the life that has ended; in the id of a
     /// start, the new life.
     public let beganAtMilliseconds: Int64
-    /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of
-    /// an end.
+    /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of an end.
     public let stateVersion: Version?
 
     private static let prefix: StaticString = "lifetime:"

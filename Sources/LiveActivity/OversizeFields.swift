@@ -37,7 +37,7 @@ public struct OversizeFields: Sendable, Equatable {
     }
 
     /// Whether bytes can be a list of names: they are not too long, and have only letters, digits, `_`, `-`, dots and
-    /// commas. Used for the header `dropped`, which Causeway itself writes.
+    /// commas. Checks the header `dropped`, which Causeway itself writes.
     public static func isFieldNameList(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count <= nameListBytesMax
             && bytes.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") || $0 == separator }
@@ -62,8 +62,8 @@ public struct OversizeFields: Sendable, Equatable {
         let droppedFieldBits: UInt8
     }
 
-    /// Copies a command's record, and drops fields in the policy's order until the body fits. All other bytes
-    /// stay as written. A field that the record does not have is skipped.
+    /// Copies a command's record, and drops fields in the policy's order until the body fits. All other bytes stay as
+    /// they are. A field that the record does not have is skipped.
     ///
     /// The work is bounded: each field of the policy costs at most one pass over the record.
     /// - Parameters:
@@ -106,8 +106,8 @@ public struct OversizeFields: Sendable, Equatable {
 }
 
 extension JSONWriter {
-    /// Writes the array `dropped`. Commas separate the names of dropped fields in `names`. Writes nothing if there are
-    /// none.
+    /// Writes the names of the dropped fields as the array `dropped`. Writes nothing if there are none.
+    /// - Parameter names: the names, separated by commas.
     mutating func writeDroppedFields(_ names: UnsafeRawBufferPointer) {
         guard !names.isEmpty else { return }
         key("dropped")

@@ -13,7 +13,7 @@ public struct Policy: Sendable, Equatable {
     /// is pushed at priority 10, and each start, draws one push from the bucket.
     ///
     /// An audience or channel has two buckets, ``Policy/budget`` and ``Policy/frequentBudget``. A command of priority
-    /// 10 draws at most one push from each, however many members get it.
+    /// 10 draws at most one push from each bucket, whatever the number of members.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int
@@ -36,7 +36,8 @@ public struct Policy: Sendable, Equatable {
         public var intervalMilliseconds: Int64 { 3_600_000 / Int64(refillPerHour) }
     }
 
-    /// The numbers that pace one activity or audience. Every admission carries a copy, so the integers are small.
+    /// What an admission needs from a policy: spacing, budgets, and the effect of a 429. Every admission carries a
+    /// copy, so the integers are small.
     public struct Pace: Sendable, Hashable, BitwiseCopyable {
         private struct PackedBucket: Hashable, BitwiseCopyable {
             let pushes: Int32
@@ -92,35 +93,35 @@ public struct Policy: Sendable, Equatable {
         /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the start until it
         /// has this age, or until the command's expiration if that is earlier.
         public var startSeconds: Int64 = 600
-        /// The maximum age of the alert of an update or end when it is sent, counted from its command's
-        /// `aps.timestamp`. If the alert is older, the state is sent without it.
+        /// The maximum age of an alert of an update or end when it is sent, counted from its command's `aps.timestamp`.
+        /// An older alert is removed, and the state is sent without it.
         public var alertSeconds: Int64 = 300
-        /// How long APNs stores an update that has no expiration and no future stale date. An update with a future
-        /// stale date is stored until that date, but at most for eight hours.
+        /// How long APNs stores an update that has no expiration and no future stale date. APNs stores an update with a
+        /// future stale date until that date, but at most for eight hours.
         public var updateSeconds: Int64 = 600
-        /// How long APNs stores an end that has no expiration: four hours, because an ended activity stays on the Lock
-        /// Screen for up to this time.
+        /// How long APNs stores an end that has no expiration. The default is four hours, because an ended activity
+        /// stays on the Lock Screen for up to this time.
         public var endSeconds: Int64 = 14_400
         public init() {}
     }
 
     /// The name by which commands choose the policy. 1...64 bytes: letters, digits, `-` and `_`.
     public var name: String
-    /// The minimum time between two pushes to one activity. 1,000...3,600,000. Apple's timestamps count whole
-    /// seconds, so a shorter time is not useful.
+    /// The minimum time between two pushes to one activity. 1,000...3,600,000. Shorter times would be useless, because
+    /// Apple's timestamps have whole seconds.
     public var spacingMilliseconds: Int64 = 1_000
     /// The budget for pushes of priority 10 to one activity: about as many as a phone allows, by measurements in the
     /// field. The phone delays or drops pushes above its own budget without telling the sender.
     public var budget = Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 5)
     /// The budget for pushes of priority 10 to one activity while its user allows frequent updates.
     public var frequentBudget = Bucket(pushes: 200, refillPerHour: 200, reservedForAlerts: 50)
-    /// The budget for starts on one device, for all its activities together. Eight, because a phone stops starting
-    /// activities after about ten starts in a short time. Nothing is reserved for alerts.
+    /// The budget for starts on one device, for all its activities together. The default is eight, because a phone
+    /// stops starting activities after about ten starts in a short time. Nothing is reserved for alerts.
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
-    /// The longest spacing of an activity whose token APNs throttles. Each 429 doubles the activity's spacing, up to
-    /// this time. ``spacingMilliseconds``...3,600,000.
+    /// The longest spacing that 429 responses can cause. Each 429 for an activity's token doubles the activity's
+    /// spacing, up to this time. ``spacingMilliseconds``...3,600,000.
     public var throttledSpacingMillisecondsMax: Int64 = 60_000
-    /// The time without a 429 after which one doubling is undone. 1,000...3,600,000.
+    /// After each time of this length without a 429, one doubling of the spacing is undone. 1,000...3,600,000.
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
@@ -133,7 +134,7 @@ public struct Policy: Sendable, Equatable {
     /// Without this end, Apple's system ends the activity after eight hours, and the app learns of it only when it
     /// runs.
     public var lifetimeSeconds: Int64 = 0
-    /// Eight hours, because Apple's system then ends an activity itself.
+    /// Eight hours. After this time, Apple's system ends an activity itself.
     public static let lifetimeSecondsMax = 28_800
     /// What happens after Causeway has ended an activity because its lifetime was over.
     public var afterLifetime = AfterLifetime.end
@@ -144,9 +145,9 @@ public struct Policy: Sendable, Equatable {
     public enum AfterLifetime: String, Sendable, CaseIterable {
         /// The activity stays ended.
         case end
-        /// Causeway starts the activity again with its device's push-to-start token. An activity that the app
-        /// itself began stays ended, because Causeway knows no start that it could repeat. A member of an audience
-        /// stays ended too, because the timetable keeps no state that came through an audience.
+        /// Causeway starts the activity again with its device's push-to-start token. Two kinds of activities stay
+        /// ended: those that the app itself began, because Causeway knows no start to repeat; and members of audiences,
+        /// because the timetable keeps no state that came through an audience.
         case restart
     }
 

@@ -29,8 +29,7 @@ private struct RegistrationFields {
     var audiences = ByteRange.absent
     var audienceCount = 0
 
-    /// The bounds of `registeredAtMilliseconds`: the same years, 2001 to 2286, as for a timestamp
-    /// (``Limits/timestampMin``).
+    /// The bounds of `registeredAtMilliseconds`: the years 2001 to 2286, as for a timestamp (``Limits/timestampMin``).
     static let registeredAtMillisecondsMin = Limits.timestampMin * 1_000
     static let registeredAtMillisecondsMax = Limits.timestampMax * 1_000 + 999
 
@@ -130,7 +129,7 @@ private struct RegistrationFields {
     }
 
     /// Makes a registration from the fields: of a device if the record has `device`, otherwise of an activity. Throws
-    /// if the record lacks a field that this kind of registration requires, or has a field that it must not have.
+    /// if a field is missing that this kind of registration requires, or if there is a field that it must not have.
     func makeRegistration(_ start: Int, _ members: JSONMembers) throws(Fault) -> Registration {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.environment) else { throw Fault(.missingField, .environment, at: start) }

@@ -30,8 +30,8 @@ public struct Registration: Sendable, BitwiseCopyable {
         /// The array of audience ids, including its brackets. Every element is a valid id. Absent means no audience.
         public var audiences: ByteRange
         public var audienceCount: Int
-        /// Whether activities may begin on a broadcast channel: the device has iOS 18 or newer, and its app
-        /// supports channels. False if absent.
+        /// Whether activities may begin on a broadcast channel: the device has iOS 18 or newer, and its app supports
+        /// channels. False if absent.
         public var supportsChannels: Bool
     }
 

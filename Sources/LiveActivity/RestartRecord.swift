@@ -1,19 +1,22 @@
 /// The record of the command that starts an activity again after its lifetime has ended.
 public enum RestartRecord {
     /// Composes the record from commands that the timetable of lifetimes kept. The new start has the attributes, the
-    /// alert and the custom keys of the former start, and the newest state. If this makes the body too large, the
-    /// worker that reads the record drops fields by the policy, or rejects the command.
+    /// alert and the custom keys of the former start, and the newest state. If the body becomes too large, the worker
+    /// that reads the record drops fields by the policy, or rejects the command.
     ///
-    /// The former start's `id`, `sequence` and `expiration` are removed, because the new start is another command with
-    /// a later time. The `stale-date` is removed too, because it has usually passed. The alert stays, because a device
-    /// ignores a start without an alert. Its `sound` is removed, because the user has not asked for the new start.
+    /// The new start lacks some parts of the former start:
+    /// - `id`, `sequence` and `expiration`, because it is another command with a later time.
+    /// - `stale-date`, because this date has usually passed.
+    /// - The alert's `sound`, because the user has not asked for the new start. The alert itself stays, because a
+    ///   device ignores a start without an alert.
+    ///
     /// - Parameters:
     ///   - start: the record of the activity's newest start, and its version.
     ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil: it keeps none.
     ///     An update that is older than the start, or whose record is damaged, is not used.
     ///   - restartAtMilliseconds: when the new life begins, UNIX milliseconds. The new start's timestamp and id have
     ///     this time.
-    /// - Returns: nil if the start's record is damaged, or no valid record can be composed from it.
+    /// - Returns: nil if the start's record is damaged, or if no valid record can be composed from it.
     public static func compose(
         start: (version: Version, record: [UInt8]),
         newestUpdate: (version: Version, record: [UInt8])?,
@@ -38,16 +41,16 @@ public enum RestartRecord {
         return record.withUnsafeBytes { (try? Command.decodeIgnoringBodyLimit($0)) != nil } ? record : nil
     }
 
-    /// Whether a kept update has a state that ``compose(start:newestUpdate:restartAtMilliseconds:)`` can use. If not,
-    /// the update's record is damaged.
+    /// Whether ``compose(start:newestUpdate:restartAtMilliseconds:)`` can use the state of a kept update. If not, the
+    /// update's record is damaged.
     public static func hasState(_ update: [UInt8]) -> Bool {
         decode(update).map { !$0.contentState.isAbsent } ?? false
     }
 
     /// Whether a newer release of Causeway must have written the record. Two things show this:
     /// - The record has a key or a value that this release does not know.
-    /// - The record begins with a letter. So far, every record is a JSON object. If a future release writes records in
-    ///   another format, they must begin with a letter, so that this function recognizes them.
+    /// - The record begins with a letter. So far, every record is a JSON object. A future release that writes another
+    ///   format must begin its records with a letter, so that this function recognizes them.
     /// - Parameter record: the record of a command that the timetable keeps.
     public static func hasUnknownFormat(_ record: [UInt8]) -> Bool {
         if case UInt8(ascii: "A")...UInt8(ascii: "Z") = record.first ?? 0 { return true }

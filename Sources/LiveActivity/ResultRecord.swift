@@ -1,10 +1,9 @@
 import Numbers
 
-/// The record for the results topic that says what became of one command. Texts are plain bytes without
-/// escapes. They are borrowed until ``write(to:)`` has returned.
+/// The record for the results topic that says what became of one command. Texts are plain bytes without escapes. They
+/// are borrowed until ``write(to:)`` has returned.
 public struct ResultRecord {
-    /// The command's `id`. If it is absent, the result names the command by its place,
-    /// `topic/partition/offset`.
+    /// The command's `id`. If it is absent, the result names the command by its place, `topic/partition/offset`.
     public var commandIdentifier: UnsafeRawBufferPointer?
     /// The app's bundle id; nil if the record could not be decoded, or names no configured app.
     public var app: UnsafeRawBufferPointer?
@@ -14,8 +13,8 @@ public struct ResultRecord {
     public var channel: (identifier: UnsafeRawBufferPointer, environment: APNsEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
-    /// The number of older commands that this command replaced and that get no result of their own. If each of them got
-    /// a result, nearly all results of a backlog would be `superseded`.
+    /// The number of older commands that this command replaced and that get no result of their own. If each got one,
+    /// nearly all results of a backlog would be `superseded`.
     public var supersededCount: Int = 0
     /// The HTTP status of APNs' response; 0 if there was none.
     public var status: UInt16 = 0
@@ -123,7 +122,7 @@ public struct ResultRecord {
 }
 
 extension JSONWriter {
-    /// Writes the name of a command: its id, or its place `topic/partition/offset` if it has no id.
+    /// Writes the command's id, or its place `topic/partition/offset` if it has no id.
     @inline(__always)
     mutating func writeCommandName(
         _ identifier: UnsafeRawBufferPointer?,

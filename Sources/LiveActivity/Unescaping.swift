@@ -3,12 +3,12 @@ import Numbers
 
 /// The bytes that a JSON string represents, one by one.
 ///
-/// The escapes are well formed, because ``JSONText`` has read the string before. Even with wrong escapes, the sequence
-/// would only end early, and never read out of bounds.
+/// The escapes are well formed, because ``JSONText`` has read the string before. Wrong escapes would only end the
+/// sequence early, and never lead to reading out of bounds.
 struct UnescapedBytes: Sequence, IteratorProtocol {
     private let source: UnsafeRawBufferPointer
     private var position = 0
-    /// The UTF-8 bytes of an escape that were not returned yet. The lowest eight bits are the next byte.
+    /// The UTF-8 bytes of an escape that ``next()`` has not returned yet. The lowest eight bits are the next byte.
     private var pendingUTF8: UInt32 = 0
     private var pendingByteCount = 0
 
@@ -42,8 +42,8 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
         }
     }
 
-    /// Reads one `\u` escape, or two for a surrogate pair. Returns the first UTF-8 byte of the character and
-    /// keeps the others.
+    /// Reads one `\u` escape, or two for a surrogate pair. Returns the first UTF-8 byte of the character and keeps the
+    /// others.
     private mutating func readUnicodeEscape() -> UInt8? {
         guard let unit = readCodeUnit() else { return nil }
         var scalar = unit
@@ -90,7 +90,7 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
 
 /// Writes the text that a record's string represents, in UTF-8.
 /// - Parameters:
-///   - text: a string from decoding `record`, or an absent one, which gives no bytes.
+///   - text: a string that was found when `record` was decoded. An absent string gives no bytes.
 ///   - target: has room for at least `text.range.count` bytes; unescaping never makes a string longer.
 /// - Returns: the number of bytes written.
 public func unescape(

@@ -14,7 +14,7 @@ public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
     }
 
     /// Lower than the version of any command, because a command's timestamp is at least ``Limits/timestampMin``. Where
-    /// versions are only compared, `zero` means that there is no version.
+    /// versions are only compared, `zero` stands for "no version".
     @inlinable
     public static var zero: Version { Version(timestamp: 0, sequence: 0) }
 

@@ -1,4 +1,4 @@
-/// Unsigned decimal numbers as ASCII digits, without allocation.
+/// Reads and writes unsigned decimal numbers as ASCII digits. Allocates nothing.
 public enum Decimal {
     /// The number of digits of the largest 64-bit number.
     @inlinable public static var digitsMax: Int { 20 }
@@ -38,8 +38,8 @@ public enum Decimal {
     /// - Returns: the number of digits.
     public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         if value < 100_000_000 { return writeDigitPairs(value, to: destination) }
-        // Most long numbers are times in milliseconds, with thirteen digits: write the first five in pairs, and the
-        // last eight at once.
+        // Most long numbers are times in milliseconds, with thirteen digits. So the first five are written in pairs,
+        // and the last eight at once.
         let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
         let count = writeDigitPairs(high, to: destination)
         (destination + count).storeBytes(of: eightASCIIDigits(low).littleEndian, as: UInt64.self)
@@ -65,7 +65,7 @@ public enum Decimal {
         return count
     }
 
-    /// The numbers below 100, two digits each.
+    /// The numbers 0 to 99, two digits each.
     private static let digitPairs: StaticString = """
         00010203040506070809101112131415161718192021222324\
         25262728293031323334353637383940414243444546474849\
@@ -73,13 +73,13 @@ public enum Decimal {
         75767778798081828384858687888990919293949596979899
         """
 
-    /// Writes exactly `digitCount` digits. With four digits: 7 becomes `0007`, and 123456 becomes `3456`.
+    /// Writes the last `digitCount` digits of a number, with leading zeros. With four digits, 7 becomes `0007`, and
+    /// 123456 becomes `3456`.
     @inlinable
     public static func write(_ value: UInt64, digitCount: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
         var position = digitCount
-        // Most long numbers are times in milliseconds, with thirteen digits. So eight digits are written at
-        // once.
+        // Most long numbers are times in milliseconds, with thirteen digits. So eight digits are written at once.
         while position >= 8 {
             position &-= 8
             let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
@@ -95,12 +95,12 @@ public enum Decimal {
         }
     }
 
-    /// Returns the digits of a number below 10^8 as ASCII, the first digit in the lowest byte.
+    /// Returns eight ASCII digits of a number below 10^8: the first digit is in the lowest byte.
     ///
-    /// Divides the number into halves of four digits, then into pairs, then into single digits. Each step
-    /// divides all parts at once, because they are in one 64-bit word. A multiplication and a shift replace each
-    /// division: `n * 10_486 >> 20` is `n / 100` for every `n` below 10,000, and `n * 103 >> 10` is `n / 10` for every
-    /// `n` below 100.
+    /// The number is split in three steps: 12345678 into 1234 and 5678, then into 12, 34, 56 and 78, then into single
+    /// digits. All parts are in one 64-bit word. So in the last two steps, one multiplication and one shift divide all
+    /// parts: `n * 10_486 >> 20` is `n / 100` for every `n` below 10,000, and `n * 103 >> 10` is `n / 10` for every `n`
+    /// below 100.
     @inlinable
     @inline(__always)
     public static func eightASCIIDigits(_ value: UInt64) -> UInt64 {

@@ -1,4 +1,4 @@
-/// Hexadecimal digits as ASCII, to and from bytes and UUIDs. Only the functions `text` allocate memory.
+/// Converts bytes, numbers and UUIDs to hexadecimal ASCII digits and back. Only the functions `text` allocate memory.
 public enum Hexadecimal {
     /// Returns the value of one digit of either case; nil for any other byte.
     @inlinable
@@ -35,8 +35,9 @@ public enum Hexadecimal {
 
     /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`.
     ///
-    /// An addition compares all eight bytes with one bound. Example: adding 0x50 to each byte sets the top bit of each
-    /// byte from `0` (0x30) on. No addition carries into the next byte, because all bytes are below 0x80 after `guard`.
+    /// An addition compares all eight bytes with one bound. For example, 0x50 is added to each byte: the top bit of the
+    /// sum is set if the byte is 0x30 (`0`) or higher. No sum carries into the next byte, because `guard` has refused
+    /// bytes above 0x7F.
     @inlinable
     @inline(__always)
     static func areDigits(_ word: UInt64) -> Bool {
@@ -64,12 +65,11 @@ public enum Hexadecimal {
     @inlinable static var oneInEachByte: UInt64 { 0x0101_0101_0101_0101 }
     @inlinable static var topBits: UInt64 { 0x8080_8080_8080_8080 }
 
-    /// Returns a word that marks the bytes of `block` that are `0`-`9` or `a`-`f`: the same byte of the word is 0x80.
-    /// All other bytes are 0.
+    /// Returns a word that has 0x80 in the place of each byte of `block` that is `0`-`9` or `a`-`f`, and 0 in the place
+    /// of each other byte.
     ///
-    /// An addition compares all eight bytes with one bound. Example: adding 0x50 to each byte sets the top bit of each
-    /// byte from `0` (0x30) on. No addition carries into the next byte, because the top bits of `block` are cleared
-    /// first.
+    /// An addition compares all eight bytes with one bound, as in `areDigits(_:)`. No sum carries into the next byte,
+    /// because the top bits of `block` are cleared first.
     @inlinable
     @inline(__always)
     static func lowerCaseDigitTopBits(_ block: UInt64) -> UInt64 {
@@ -122,11 +122,12 @@ public enum Hexadecimal {
         )
     }
 
-    /// Returns the number that eight hexadecimal digits represent. The first digit is in the lowest byte, as
-    /// `digits` returns it.
+    /// Returns the number that eight hexadecimal digits represent. The first digit is in the lowest byte, as in the
+    /// result of `digits(_:)`.
     @inlinable
     static func number(_ digits: UInt64) -> UInt32 {
-        // A letter has the bit 0x40, and its low nibble is 9 less than its value.
+        // The low four bits of a decimal digit are its value. Those of a letter are its value less 9, and only a letter
+        // has the bit 0x40.
         var nibbles = (digits & (oneInEachByte &* 0x0F)) &+ (digits >> 6 & oneInEachByte) &* 9
         nibbles = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles | nibbles >> 8) & 0x0000_FFFF_0000_FFFF
@@ -134,16 +135,16 @@ public enum Hexadecimal {
         return UInt32(truncatingIfNeeded: nibbles).byteSwapped
     }
 
-    /// Returns the eight hexadecimal digits of a number, the first digit in the lowest byte.
+    /// Returns the eight hexadecimal digits of a number. The first digit is in the lowest byte.
     @inlinable
     static func digits(_ number: UInt32) -> UInt64 {
-        // Spread the eight nibbles over the eight bytes, in three steps.
+        // Give each of the number's eight groups of four bits (nibbles) a byte of its own, in three steps.
         var nibbles = UInt64(number.byteSwapped)
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
         nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
-        // `letters` has 1 in each byte whose nibble is 10 or more. Such a nibble is written as a letter. The
-        // ASCII code of the letter is 0x30, plus the nibble, plus 39.
+        // `letters` has 1 in each byte whose nibble is 10 or more, so that its digit is a letter. The letter's ASCII
+        // code is 0x30 + nibble + 39.
         let letters = (nibbles &+ oneInEachByte &* 6) >> 4 & oneInEachByte
         return (nibbles &+ oneInEachByte &* 0x30 &+ letters &* 39).littleEndian
     }

@@ -39,7 +39,7 @@ public enum Numeral {
         return "\(whole).\(digits)"
     }
 
-    /// Formats a share of a whole in per cent, with one decimal place. If the whole is not above 0, the text is empty.
+    /// Formats `part` as a percentage of `whole`, with one decimal place. The text is empty if `whole` is not above 0.
     public static func percent(_ part: Int, of whole: Int) -> String {
         whole > 0 ? "\(oneDecimal(Double(part) * 100 / Double(whole))) %" : ""
     }

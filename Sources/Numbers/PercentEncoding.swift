@@ -1,6 +1,7 @@
 /// Percent-encoding of bytes in a URL (RFC 3986, section 2.1).
 public enum PercentEncoding {
-    /// - Returns: nil if a percent sign is not followed by two hexadecimal digits, or the decoded text is not UTF-8.
+    /// Returns the decoded text; nil if a percent sign is not followed by two hexadecimal digits, or if the decoded
+    /// bytes are not UTF-8.
     public static func decode(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]

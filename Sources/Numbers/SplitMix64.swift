@@ -23,15 +23,15 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         bound == 0 ? 0 : next().multipliedFullWidth(by: bound).high
     }
 
-    /// Returns a random time between half of `milliseconds` and `milliseconds`. Use this before a retry: calls that
-    /// failed at the same time are then not repeated at the same time.
+    /// Returns a random time between half of `milliseconds` and `milliseconds`: a pause before a retry. With random
+    /// pauses, calls that failed together are not repeated together.
     /// - Precondition: `milliseconds` is at least 1.
     public mutating func jitteredMilliseconds(_ milliseconds: Int64) -> Int64 {
         let halfMilliseconds = milliseconds / 2
         return halfMilliseconds + Int64(next(below: UInt64(milliseconds - halfMilliseconds))) + 1
     }
 
-    /// Returns a number that is not 0, for the id of a trace or span (https://www.w3.org/TR/trace-context/).
+    /// Returns a random number that is not 0: the id of a trace or span (https://www.w3.org/TR/trace-context/).
     @inlinable
     public mutating func nextNonzero() -> UInt64 {
         let value = next()

@@ -3,12 +3,12 @@ import Glibc
 
 /// The event loop of one thread: epoll (level-triggered), timers, and work at the end of an iteration.
 ///
-/// An iteration waits for readiness, reads the clock, dispatches the events, fires the timers that are due, and
-/// then runs the iteration-end handlers. Streams send their output in these handlers. To dispatch an event to its
-/// handler, the loop allocates no memory.
+/// An iteration waits for events, reads the clock, dispatches the events, fires the timers that are due, and then runs
+/// the iteration-end handlers. Streams send their output in these handlers. To dispatch an event to its handler, the
+/// loop allocates no memory.
 ///
-/// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other
-/// threads reach the loop through a `Wakeup`.
+/// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other threads
+/// reach the loop through a `Wakeup`.
 public final class EventLoop {
     /// `add` refuses a descriptor with this number or a larger one (EMFILE). The limit bounds `registrations`, which
     /// has an element for each number up to the largest one.
@@ -88,8 +88,7 @@ public final class EventLoop {
 
     /// The shortest time from the wake-up of one iteration of `run` to the wake-up of the next; 0: no spacing. An idle
     /// loop still responds at once. A busy loop handles more events per iteration, so it needs fewer system calls and
-    /// makes larger writes. The season of `make demo` then costs a worker less than half of the CPU time
-    /// (Measurements.md).
+    /// makes larger writes: a worker in `make demo` then needs less than half of the CPU time (Measurements.md).
     public var iterationIntervalMicrosecondsMin: Int64 = 0
     private var iterationBeganAtNanoseconds: Int64 = 0
 
@@ -110,7 +109,7 @@ public final class EventLoop {
     private func waitForIterationInterval() {
         let nextIterationAtNanoseconds = iterationBeganAtNanoseconds + iterationIntervalMicrosecondsMin * 1_000
         let nowNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
-        // Before the first iteration there is no working time to add.
+        // `iterationBeganAtNanoseconds` is 0 before the first iteration. There is then no working time to add.
         if iterationBeganAtNanoseconds > 0 {
             busyMicroseconds += (nowNanoseconds - iterationBeganAtNanoseconds) / 1_000
         }
@@ -139,8 +138,8 @@ public final class EventLoop {
             Int32(EventLoop.eventsPerIterationMax),
             effectiveMilliseconds
         )
-        // The descriptor is open and the buffer is valid, so the only possible error is EINTR. It makes this an
-        // iteration without events.
+        // The descriptor is open and the buffer is valid, so the only possible error is EINTR. After EINTR, the
+        // iteration has no events.
         precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
         iterationBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = iterationBeganAtNanoseconds / 1_000
@@ -156,8 +155,8 @@ public final class EventLoop {
     private func effectiveWaitMilliseconds(_ waitMilliseconds: Int32) -> Int32 {
         guard waitMilliseconds != 0, iterationEndHandlers.isEmpty else { return 0 }
         guard let deadlineMilliseconds = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
-        // The loop's clock may still show the beginning of the last iteration. With this old time, the wait would be
-        // too long.
+        // The loop's clock may still show the beginning of the last iteration. With this old time, the calculated wait
+        // would be too long.
         refreshClock()
         guard deadlineMilliseconds > nowMilliseconds else { return 0 }
         let untilTimerMilliseconds = Int32(clamping: deadlineMilliseconds - nowMilliseconds)
@@ -209,8 +208,8 @@ public final class EventLoop {
 
     // MARK: - The loop's clock
 
-    /// Reads the monotonic and the wall clock again. A handler that has worked for long calls this, because the times
-    /// of the iteration's start are too old. Code that runs between two iterations calls it, too.
+    /// Reads the monotonic and the wall clock again. Call this method in a handler that has worked for long, because
+    /// the times of the iteration's start are too old. Also call it in code that runs between two iterations.
     public func refreshClock() {
         nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
         nowMilliseconds = nowMicroseconds / 1_000
@@ -251,8 +250,8 @@ public final class EventLoop {
         }
     }
 
-    /// Stops watching a descriptor. Call it before closing the descriptor. The loop discards events that it has
-    /// already fetched for the descriptor, even if the number is reused in the same iteration. Does nothing for a
+    /// Stops watching a descriptor. Call this method before the descriptor is closed. The loop discards events that it
+    /// has already fetched for the descriptor, even if the number is reused in the same iteration. Does nothing for a
     /// descriptor that the loop does not watch.
     public func remove(descriptor: Int32) {
         guard generation(of: descriptor) != nil else { return }

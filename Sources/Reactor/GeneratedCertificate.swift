@@ -23,7 +23,7 @@ public enum GeneratedCertificate {
             throw TLSError(code: .file, reason: "\(directory): \(systemErrorText(errno))")
         }
         let names = try makeAlternativeNames(hosts)
-        // Each authority has its own name, so that a client that trusts several of them can distinguish them.
+        // Each authority has its own name, so that a client that trusts several authorities can distinguish them.
         let name = "Causeway test authority \(String(UInt64.random(in: .min ... .max), radix: 16))"
         let authority = try Certificate(commonName: name, issuer: nil) { certificate throws(TLSError) in
             try certificate.addExtension(NID_basic_constraints, "critical,CA:TRUE,pathlen:0")
@@ -93,7 +93,7 @@ public enum GeneratedCertificate {
         }
     }
 
-    /// A certificate with its key. It is complete when `init` has signed it.
+    /// A certificate with its key. The certificate is complete when `init` has signed it.
     private final class Certificate {
         private let certificate: OpaquePointer
         private let key: OpaquePointer

@@ -8,20 +8,20 @@ public struct Interest: OptionSet, Sendable {
     public static let readable = Interest(rawValue: 1)
     /// A write will not block, or a connection attempt has ended.
     public static let writable = Interest(rawValue: 2)
-    /// The descriptor has an error, or both directions have ended (EPOLLERR, EPOLLHUP). Nobody needs to request this
-    /// event. The loop reports it in every iteration, until the condition ends or the descriptor is removed.
+    /// The descriptor has an error, or both directions have ended (EPOLLERR, EPOLLHUP). The loop reports this event
+    /// even if nobody has requested it, in every iteration, until the condition ends or the descriptor is removed.
     public static let hangup = Interest(rawValue: 4)
 }
 
 /// Receives a descriptor's events. The loop keeps the handler alive from `add` to `remove`.
 public protocol DescriptorHandler: AnyObject {
-    /// Readiness is level-triggered: the loop reports unread input again in the next iteration. If another handler
-    /// has changed the interest in the same iteration, the call may report an event that is no longer watched.
+    /// The descriptor is ready. Readiness is level-triggered: the loop reports unread input again in the next
+    /// iteration. If another handler has changed the interest in the same iteration, the call may report an event that
+    /// is no longer watched.
     func descriptorReady(_ events: Interest)
 }
 
-/// Gets the call when a timer fires. The loop keeps the handler alive until the timer has fired or was
-/// cancelled.
+/// Gets a call when a timer fires. The loop keeps the handler alive until the timer has fired or was cancelled.
 public protocol TimerHandler: AnyObject {
     /// - Parameter tag: the tag that `schedule` got. It distinguishes the timers of one handler.
     func timerFired(tag: UInt64)

@@ -128,7 +128,7 @@ extension Listener: DescriptorHandler, TimerHandler {
         }
     }
 
-    /// The loop calls this method at the end of the pause.
+    /// The loop calls this method when the pause of accepting ends (`acceptPauseMilliseconds`).
     public func timerFired(tag: UInt64) {
         resumeTimer = .none
         watch(.readable)

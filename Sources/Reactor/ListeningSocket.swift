@@ -1,9 +1,11 @@
 import Glibc
 import Synchronization
 
-/// A socket that already listens, before a loop accepts its connections. A program that creates it early can fail at
-/// once if the port is in use. If no ``Listener`` takes the descriptor, the object closes the socket when it is
-/// released, and removes the path of a Unix socket.
+/// A socket that already listens, before a loop accepts its connections. A program that creates the socket early can
+/// fail at once if the port is in use.
+///
+/// If no ``Listener`` takes the descriptor, the object closes the socket when the object is released, and removes the
+/// path of a Unix socket.
 public final class ListeningSocket: Sendable {
     /// The socket's descriptor; negative once a listener has taken it.
     private let descriptor: Mutex<Int32>

@@ -2,7 +2,8 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// A thread with an event loop of its own. Without `join`, the thread runs on after the last reference is gone.
+/// A thread with an event loop of its own. If nobody calls `join`, the thread runs on after the last reference to this
+/// object is gone.
 public final class LoopThread: Sendable {
     /// The running thread; nil after `join`.
     private let thread: Mutex<pthread_t?>

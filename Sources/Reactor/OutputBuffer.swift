@@ -1,5 +1,5 @@
-/// The output of one stream that waits to be sent. Bytes are appended at the tail and removed at the head. They are
-/// always contiguous, because a write to OpenSSL takes one range of bytes.
+/// The output of one stream that waits to be sent. New bytes are appended at the tail, and sent bytes are removed at
+/// the head. The bytes are always contiguous, because a write to OpenSSL takes one range of bytes.
 struct OutputBuffer: ~Copyable {
     private static let initialBytes = 16 * 1024
     /// An empty buffer that is larger than this is freed, so that the memory of a burst does not stay

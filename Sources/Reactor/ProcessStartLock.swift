@@ -1,13 +1,13 @@
 import Synchronization
 
-/// A lock that keeps the starts of programs apart from work that they would disturb. A program that is being started
-/// has copies of all descriptors of this process for a moment. For example, a port stays in use, although this process
-/// has closed its listener.
+/// A lock for starts of programs, and for work that a start would disturb. A program that is being started has copies
+/// of all descriptors of this process for a moment. For example, a port stays in use, although this process has closed
+/// its listener.
 public enum ProcessStartLock {
     private static let startLock = Mutex(())
 
-    /// Runs `body` while no other caller's `body` runs. Use it to start a program, and for work that fails while a new
-    /// program still has copies of this process's descriptors.
+    /// Runs `body` while no other caller's `body` runs. Use this method to start a program, and for work that fails
+    /// while a new program still has copies of this process's descriptors.
     ///
     /// If `body` starts a program, no copies are left when this call ends: `posix_spawn` returns only after the new
     /// program has closed them.

@@ -126,8 +126,8 @@ private final class ResolverMailbox: Sendable {
     }
 }
 
-/// Reports that a look-up could not be started. It reports at the end of the iteration, because `resolve` must not
-/// call the completion before it returns.
+/// Reports that a look-up could not be started. The report comes at the end of the iteration, because `resolve` must
+/// not call the completion before it returns.
 final class FailedResolution: IterationEndHandler {
     private let error: ResolveError
     private let completion: (Resolution) -> Void

@@ -4,16 +4,16 @@ import Synchronization
 ///
 /// At any time, one thread pushes (the producer) and one thread pops (the consumer). Each side has cache lines of its
 /// own, with the number of elements that it has pushed or popped, and a copy of the opposite side's number. A side
-/// reads the opposite side's real number only if the ring looks full to a push, or empty to a pop. So the two threads
-/// rarely wait for each other's cache lines.
+/// reads the opposite side's real number only if the copy makes the ring look full (to a push) or empty (to a pop). So
+/// the two threads rarely wait for each other's cache lines.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
     @usableFromInline static var sideBytes: Int { 128 }
 
     @usableFromInline
     struct Side: ~Copyable {
-        /// The number of elements that this side has pushed or popped since the start. Only this side writes
-        /// it.
+        /// The number of elements that this side has pushed or popped since the start. Only this side writes the
+        /// number.
         @usableFromInline let pushedOrPoppedCount: Atomic<Int>
         /// The opposite side's `pushedOrPoppedCount` when this side last read it. The real count may have grown since.
         @usableFromInline var cachedOppositeCount: Int

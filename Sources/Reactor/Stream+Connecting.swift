@@ -1,14 +1,13 @@
 import Glibc
 
 extension Stream {
-    /// Connects. Call it once. The loop later reports the result by `streamConnected` or `streamClosed`.
-    ///
-    /// Output that is written before `streamConnected` is sent once the stream is connected.
+    /// Connects. Call the method once. The loop later reports the result by `streamConnected` or `streamClosed`. Output
+    /// that is written before `streamConnected` is sent once the stream is connected.
     ///
     /// - Parameters:
     ///   - tls: a client's context, or nil for a stream without TLS.
-    ///   - serverName: with TLS, the host name or numeric address that the certificate must contain. If nil,
-    ///     the certificate must contain the numeric address. TLS on a Unix socket requires a name.
+    ///   - serverName: with TLS, the host name or numeric address that the certificate must contain. If nil, the
+    ///     certificate must contain the numeric address. TLS on a Unix socket requires a name.
     ///   - timeoutMilliseconds: the limit for the connection and the TLS handshake together.
     public func connect(to address: SocketAddress, tls: TLSContext?, serverName: String?, timeoutMilliseconds: Int64) {
         guard case .idle = phase else { preconditionFailure("a stream connects once, and not after close") }
@@ -102,8 +101,8 @@ extension Stream {
         if output.count > 0 || isShutdownRequested { scheduleIterationEnd() }
         guard let handler else { return close() }
         handler.streamConnected(self)
-        // The handshake may also have taken the peer's first bytes from the socket. Deliver them now, because the loop
-        // no longer reports them.
+        // The handshake may also have taken the peer's first bytes from the socket. Deliver these bytes now, because
+        // the loop no longer reports them.
         if case .open = phase, transport.isTLS, !isReadingPaused { readInput() }
     }
 

@@ -138,8 +138,8 @@ public final class Stream {
     /// Under TLS the number is too high, because the kernel also counts what TLS adds.
     public var unacknowledgedOutputBytes: Int { output.count + transport.unacknowledgedBytes }
 
-    /// Ends the stream now. Discards the waiting output. The handler does not get `streamClosed`. Any callback may call
-    /// it, and a second call does nothing.
+    /// Ends the stream now. Discards the waiting output. The handler does not get `streamClosed`. The method may be
+    /// called in any callback; a second call does nothing.
     public func close() {
         switch phase {
         case .closed:

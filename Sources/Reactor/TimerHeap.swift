@@ -9,8 +9,8 @@ public struct TimerIdentifier: Sendable, Hashable {
 
 /// The scheduled timers, ordered by deadline; timers with equal deadlines are in the order of scheduling.
 ///
-/// A binary heap has a small entry for each timer, and a table of slots has the rest. A slot knows the position of
-/// its timer's entry in the heap, so a cancelled timer leaves the heap at once, in O(log n).
+/// A binary heap has a small entry for each timer. A table of slots has the timers' other values. A slot knows the
+/// position of its timer's entry in the heap, so a cancelled timer leaves the heap at once, in O(log n).
 struct TimerHeap {
     /// The maximum number of timers. A caller that reaches the limit schedules timers without bound, which is a defect.
     static let timersMax = 1 << 22

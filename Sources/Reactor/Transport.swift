@@ -67,23 +67,23 @@ struct Transport: ~Copyable {
         return result == 1 ? .bytes(0) : transferResult(of: result, session)
     }
 
-    /// Whether TLS has taken bytes from the socket that `read` has not returned. The loop cannot report them, because
-    /// the kernel no longer has them.
+    /// Whether TLS has taken bytes from the socket that `read` has not returned. The loop cannot report these bytes,
+    /// because the kernel no longer has them.
     var hasBufferedInput: Bool {
         guard let session else { return false }
         return SSL_has_pending(session) == 1
     }
 
     /// The bytes that the socket has taken and that the peer's system has not acknowledged, with those that TLS added.
-    /// 0 if the kernel does not say it.
+    /// 0 if the kernel does not report the number.
     var unacknowledgedBytes: Int {
         var count: Int32 = 0
         guard descriptor >= 0, ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 else { return 0 }
         return Int(count)
     }
 
-    /// Sends close_notify under TLS, if the socket takes it now: the peer then knows that no more output follows. Does
-    /// nothing without TLS.
+    /// Sends close_notify, if the stream has TLS and the socket takes bytes now: the peer then knows that no more
+    /// output follows.
     mutating func sendCloseNotify() {
         guard let session else { return }
         ERR_clear_error()

@@ -5,8 +5,8 @@ import Synchronization
 /// Wakes a loop from any thread, through an eventfd that the loop watches.
 ///
 /// A thread publishes its work and then calls `signal`. The loop's thread must call `reset` before it takes the work;
-/// otherwise it could miss work. Only the first signal after a reset makes a system call; further signals cause no
-/// further wake-up.
+/// otherwise the loop could miss work. Only the first signal after a reset makes a system call; further signals cause
+/// no further wake-up.
 public final class Wakeup: Sendable {
     /// The eventfd. A C library may signal it directly by writing 8 bytes: the integer 1 in 64 bits.
     public let descriptor: Int32
@@ -32,7 +32,7 @@ public final class Wakeup: Sendable {
         errno = savedErrno
     }
 
-    /// Resets the wake-up. The loop's thread must call it before it takes the work.
+    /// Resets the wake-up. The loop's thread must call this method before it takes the work.
     public func reset() {
         var count: UInt64 = 0
         _ = Glibc.read(descriptor, &count, MemoryLayout<UInt64>.size)

@@ -28,7 +28,7 @@ public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
         return sum >= calls.count ? sum - calls.count : sum
     }
 
-    /// - Parameter index: 0 for the oldest call, 1 for the next one, and so on.
+    /// The call at this place in the queue: 0 is the oldest call, 1 the next one, and so on.
     @inlinable
     public subscript(index: Int) -> Call {
         get {

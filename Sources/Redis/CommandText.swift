@@ -1,13 +1,11 @@
 import CHiredis
 import Glibc
 
-/// Formats a Redis command with hiredis. Returns whether memory could be allocated.
+/// Formats a Redis command with hiredis, and passes its bytes to `body`. Returns whether memory could be allocated. The
+/// bytes are cleared afterwards, because they may include a password.
 ///
-/// Because this function allocates memory, only rare commands use it: a connection's own commands, look-ups of servers,
+/// Only rare commands use this function, because it allocates memory: a connection's own commands, look-ups of servers,
 /// and commands of code outside the lanes. ``RedisCommandWriter`` writes the lanes' calls.
-///
-/// - Parameter body: gets the bytes of the command. The function clears them afterwards, because they may
-///   include a password.
 func withCommandText(_ arguments: [[UInt8]], _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
     let lengths = arguments.map(\.count)
     var bytes = arguments.flatMap(\.self)
@@ -29,12 +27,12 @@ func withCommandText(_ arguments: [[UInt8]], _ body: (UnsafeRawBufferPointer) ->
     return true
 }
 
-/// Formats a Redis command of texts. Returns whether memory could be allocated.
+/// Formats a Redis command whose arguments are texts, and passes its bytes to `body`. Returns whether memory could be
+/// allocated.
 func withCommandText(_ arguments: [String], _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
     withCommandText(arguments.map { Array($0.utf8) }, body)
 }
 
 extension RedisCredentials {
-    /// The AUTH command that logs in with these credentials.
     var authenticationCommand: [String] { ["AUTH"] + (username.map { [$0] } ?? []) + [password] }
 }

@@ -1,15 +1,12 @@
-/// Shares a provider token of APNs among all workers. Redis stores the token as a text under a key that expires. Redis
-/// also stores a lease: the worker that takes the lease signs the next token. Code outside the lanes uses this type,
-/// with the lanes' Redis configuration.
+/// Shares the provider tokens of APNs among all workers. Redis stores a token as a text under a key that expires, and a
+/// lease for the worker that signs the next token. Used only outside the lanes. Not thread-safe.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error if
-/// - the servers are silent for the configured deadline,
-/// - the search for the server, or the exchange of commands, takes a minute, or
-/// - the task is cancelled.
-///
-/// Not thread-safe. A failed call is not repeated; the caller tries again at its next check.
+/// Each call runs the object's own event loop, and blocks its thread until the reply arrives. The call fails if the
+/// servers are silent for the configured deadline, if one of its steps takes a minute, or if the task is cancelled. The
+/// caller tries again at its next check.
 public final class ProviderTokenStore {
-    /// A text, and how long Redis still keeps it. All workers see the same time, even if their clocks differ.
+    /// A token's text, and how long Redis still keeps it. All workers see the same remaining time, even if their clocks
+    /// differ.
     public struct StoredToken: Equatable {
         public var text: [UInt8]
         public var remainingMilliseconds: Int64
@@ -17,7 +14,7 @@ public final class ProviderTokenStore {
 
     private let connections: PrimaryConnections
 
-    /// Opens no connection yet. The first method that needs Redis does.
+    /// Opens no connection. The first call connects.
     public init(configuration: RedisConfiguration) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
     }
@@ -30,10 +27,10 @@ public final class ProviderTokenStore {
     /// Reads the text under this name; nil if there is none.
     public func readToken(_ name: String) throws(RedisError) -> StoredToken? {
         let key = Self.tokenKey(name)
-        // GET comes before PTTL, because another worker may replace the text between the two commands. Then this worker
-        // has the old text with the new text's remaining time, and reads the new text at its next check. In the other
-        // order, it would have the new text with the old text's short remaining time, and would renew the new text too
-        // early.
+        // GET comes before PTTL, because another worker may replace the text between the two commands. In this order,
+        // the worker has the old text with the new text's remaining time, and reads the new text at its next check. In
+        // the other order, it would have the new text with the old text's short remaining time, and would renew the new
+        // text too early.
         let replies = try send(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil
@@ -43,13 +40,13 @@ public final class ProviderTokenStore {
         }
     }
 
-    /// Writes a text for the other workers. Redis deletes the text after `timeToLiveMilliseconds`.
+    /// Stores a token's text for all workers. Redis deletes the text after `timeToLiveMilliseconds`.
     public func writeToken(_ name: String, text: [UInt8], timeToLiveMilliseconds: Int64) throws(RedisError) {
         let words = ["SET", Self.tokenKey(name), "", "PX", String(timeToLiveMilliseconds)].map { Array($0.utf8) }
         _ = try send(name, [[words[0], words[1], text, words[3], words[4]]])
     }
 
-    /// Takes the lease to sign a token. Redis ends the lease after `leaseMilliseconds`.
+    /// Takes the lease to sign a token. The lease ends after `leaseMilliseconds`.
     ///
     /// - Returns: false if any worker has the lease already, including this one.
     public func acquireLease(_ name: String, leaseMilliseconds: Int64) throws(RedisError) -> Bool {

@@ -8,13 +8,13 @@ public struct RedisCommandWriter {
     public static let argumentOverheadBytes = 16
 
     private let base: UnsafeMutableRawPointer
-    /// The number of bytes of the command in the memory so far.
+    /// The number of bytes of the command that are in the memory so far.
     public private(set) var count = 0
 
     /// Begins a command with this number of arguments.
     public init(_ memory: UnsafeMutableRawBufferPointer, argumentCount: Int) {
         precondition(memory.count >= Self.argumentOverheadBytes)
-        // Memory of a positive size has an address, so the pointer is not nil.
+        // Memory that is not empty has an address, so the pointer is not nil.
         base = memory.baseAddress.unsafelyUnwrapped
         writeLengthLine(UInt8(ascii: "*"), argumentCount)
     }

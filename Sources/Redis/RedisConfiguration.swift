@@ -4,13 +4,13 @@ import Reactor
 public enum RedisTopology: Sendable {
     /// One server, at the URL's first location.
     case single
-    /// A primary with replicas. When the primary fails, a replica replaces it, and the Sentinels know the new
-    /// primary. The URL's host is the Sentinels' name for the primary.
+    /// A primary with replicas. When the primary fails, a replica replaces it, and the Sentinels know the new primary.
+    /// In place of a host, ``RedisConfiguration/url`` has the Sentinels' name for the primary.
     ///
     /// - Parameter RedisURL: the Sentinels' addresses, and the credentials to log in to them.
     case sentinel(RedisURL)
     /// Several primaries, each with a part of the keys. The URL names some servers of the cluster. The client asks one
-    /// of them for the list of all servers. Later it can also ask the servers of this list.
+    /// of these for the list of all servers, and can later ask any server of the list.
     case cluster
 }
 
@@ -24,21 +24,22 @@ public struct RedisConfiguration: Sendable {
     public var clientName = "causeway"
     /// The time limit for connecting to one address, for TCP and TLS together.
     public var connectTimeoutMilliseconds: Int64 = 2_000
-    /// How long the oldest call of a lane's connection may wait for its reply. After this time the connection closes,
-    /// and reconnects after a pause. While data from the server still arrives, the call may wait up to twice as long. A
-    /// connection outside the lanes counts the time from the server's last complete reply.
+    /// How long the oldest call of a lane's connection may wait for its reply. Then the connection closes, and
+    /// reconnects after a pause. While data from the server still arrives, the call may wait up to twice as long.
+    ///
+    /// A connection outside the lanes measures the same time from the server's last complete reply.
     public var replyDeadlineMilliseconds: Int64 = 2_000
     /// How many replicas must acknowledge a call's writes before the session gets the call's reply; 0 for none. Applies
-    /// only to calls that need replicas (``RedisConnection/appendCall(isWritten:needsReplicas:)``). If replicas are
-    /// missing for 10 seconds, calls no longer wait for them (``ReplicaWatch``).
+    /// only to calls that need replicas. If replicas are missing for 10 seconds, calls no longer wait for them
+    /// (``ReplicaWatch``).
     ///
-    /// If the primary has more replicas than this number, an acknowledged write can be lost: a replica that lacks the
-    /// write may become the next primary.
+    /// If the primary has more replicas than this number, an acknowledged write can still be lost: a replica that lacks
+    /// the write may become the next primary.
     public var requiredReplicaCount = 0
     /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096
-    /// How long the connection to a server without hash slots stays open after the last error ASK that named the
-    /// server. ASK sends one call to a server to which a hash slot is moving. More such calls may follow.
+    /// How long the connection to a server without hash slots stays open after the last ASK error that named the
+    /// server. ASK sends one call to a server to which a hash slot is moving, and more such calls may follow.
     var keepConnectionAfterAskMilliseconds: Int64 = 60_000
     /// The maximum number of calls in one command, 1 through 64. In a cluster the client always uses 1, because each
     /// key may be on another server.

@@ -1,12 +1,11 @@
 import Reactor
 
 extension RedisConnection {
-    /// The oldest major release of Redis that works. In an older release, a script that has read the clock cannot
-    /// write.
+    /// The oldest major release of Redis that works. In older releases, a script that has read the clock cannot write.
     static let serverMajorVersionMin = 5
 
     /// Sends the first commands of a new connection, with one write. The scripts follow after the reply to INFO,
-    /// because their form depends on the server's release.
+    /// because their text depends on the server's release.
     func beginHandshake() {
         hasReloadedScripts = false
         serverSupportsScriptFlags = false
@@ -27,8 +26,8 @@ extension RedisConnection {
         for script in session.scripts { writeCommand(.loadScript, ["SCRIPT", "LOAD", scriptHeader + script]) }
     }
 
-    /// Loads the scripts again, because the server has lost them. Call it only once per connection: a server
-    /// that loses the scripts again cannot be used.
+    /// Loads the scripts again, because the server has lost them. Call it only once per connection: a server that loses
+    /// the scripts again cannot be used.
     func reloadScripts() {
         hasReloadedScripts = true
         loadScripts()
@@ -50,13 +49,13 @@ extension RedisConnection {
         }
         switch kind {
         case .authenticate:
-            // Do not report the text of an unknown error, because it may contain the password.
+            // Do not report the text of an unknown error, because the text may contain the password.
             if let refusal { disconnect(RedisError(refusal.code == .unknown ? .wrongPassword : refusal.code)) }
         case .select:
             if let refusal { disconnect(refusal) }
         case .setName, .asking:
-            // Ignore a refusal. The name that CLIENT SETNAME sets only helps people who read CLIENT LIST. ASKING may be
-            // refused because the user lacks the right. Then the server redirects the next call with MOVED.
+            // Ignore a refusal of these commands. CLIENT SETNAME only helps people who read CLIENT LIST. If the user
+            // may not call ASKING, the server redirects the next call with MOVED.
             break
         case .evictionPolicy:
             handleEvictionPolicy(reply, refusal, from: reader, handler)
@@ -106,8 +105,8 @@ extension RedisConnection {
         }
     }
 
-    /// Writes one of the connection's own commands. The session first writes the calls that it has collected, so that
-    /// replies come in the order of `outstandingCalls`.
+    /// Writes one of the connection's own commands. First lets the session write its collected calls, so that replies
+    /// come in the order of `outstandingCalls`.
     private func writeCommand(_ kind: OutstandingCallKind, _ arguments: [String]) {
         guard let stream else { return }
         session.flush(on: self)

@@ -3,19 +3,18 @@ import Reactor
 /// Leaves the reply to a call unread until enough replicas have acknowledged the call's writes.
 ///
 /// The command WAIT asks the server about this. The server replies to WAIT when enough replicas have acknowledged all
-/// earlier writes of the connection, or when the timeout of WAIT has passed. For a call that needs replicas
-/// (``appendCall(isWritten:needsReplicas:)``):
-/// 1. After all calls of the iteration, the connection writes WAIT. Only one WAIT is outstanding at a time. If an
-///    earlier one has no reply yet, the connection writes the next one later.
+/// earlier writes of the connection, or when the timeout of WAIT has passed. These are the steps for a call that needs
+/// replicas (``appendCall(isWritten:needsReplicas:)``):
+/// 1. The connection writes WAIT after all calls of the iteration. If an earlier WAIT has no reply yet, the connection
+///    first waits for that reply.
 /// 2. The reply to the call arrives. This reply and all later ones stay unread. So the session gets all replies in
-///    their order, and nothing is copied.
+///    order, and nothing is copied.
 /// 3. The reply to WAIT arrives. Now the connection reads the reply to the call. If too few replicas have acknowledged,
 ///    the call fails.
 ///
-/// Few replies stay unread: after a WAIT, the server replies to no further call until it has replied to the WAIT.
-///
-/// If replicas are missing for a while, ``ReplicaWatch`` gives up. Then no reply stays unread, even without
-/// acknowledgements. The connection still sends a WAIT from time to time, to learn whether the replicas are back.
+/// Few replies stay unread, because the server replies to nothing that follows a WAIT until it has replied to the WAIT.
+/// If replicas are missing for a while, ``ReplicaWatch`` gives up: then no reply stays unread, but the connection still
+/// sends a WAIT from time to time, to learn whether the replicas are back.
 extension RedisConnection {
     /// The timeout of WAIT is the reply deadline divided by this number, for example 2 s / 10 = 200 ms. It must be
     /// short, because a reply may wait for two WAITs: the one that is outstanding when the call is issued, and the next
@@ -38,23 +37,22 @@ extension RedisConnection {
         waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Notes that a call is being issued. Returns when the session gets the reply to the call.
-    func noteIssuedCall(needsReplicas: Bool) -> ReplyHandling {
+    /// Notes that a call is being issued. Returns when the session will get the reply to the call.
+    func noteIssuedCall(needsReplicas: Bool) -> ReplyTiming {
         guard needsReplicas, !waitCommand.isEmpty else { return .atOnce }
         return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Writes WAIT after all commands of the iteration. Does nothing if no call since the last WAIT needs one, or if a
-    /// WAIT is outstanding.
+    /// Writes WAIT after all commands of the iteration, if a call since the last WAIT needs one and no WAIT is
+    /// outstanding.
     func sendWaitIfNeeded() {
         guard !waitCommand.isEmpty, phase == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
         waitCommand.withUnsafeBytes { stream.write($0) }
         appendOutstandingCall(.waitForReplicas, commandCallCount: 1)
     }
 
-    /// Whether the next reply must stay unread: its call needs replicas, and the reply to WAIT, which says whether
-    /// enough of them have acknowledged, has not arrived. If the reply to WAIT has arrived, this method sets
-    /// `hasEnoughReplicas`.
+    /// Whether the next reply must stay unread: its call needs replicas, and the reply to WAIT has not arrived. If the
+    /// reply to WAIT has arrived, sets `hasEnoughReplicas` from it.
     func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
         guard !waitCommand.isEmpty, let call = outstandingCalls.oldest, call.awaitsReplicas, hasEnoughReplicas == nil
         else {
@@ -62,8 +60,8 @@ extension RedisConnection {
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // The count 0 means that this call is not written yet. A WAIT that this call needs is written even later,
-            // so it has no reply.
+            // The count 0 means that this call is not written yet. The WAIT that the call needs is written after the
+            // call, so that WAIT has no reply either.
             guard outstandingCall.commandCallCount > 0,
                 let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
             else {
@@ -97,7 +95,7 @@ extension RedisConnection {
             hasEnoughReplicas: areEnough,
             nowMilliseconds: loop.nowMilliseconds
         )
-        // This WAIT does not cover calls that were issued after it. If one of them needs replicas, `sendWaitIfNeeded`
+        // This WAIT does not cover calls that were issued after it. If one of these needs replicas, `sendWaitIfNeeded`
         // writes another WAIT at the end of this iteration.
         scheduleIterationEnd()
         switch reportedStatus {

@@ -19,15 +19,15 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         beginHandshake()
     }
 
-    /// Handles all replies that are complete now, but stops at a reply that must stay unread: only the reply to a later
+    /// Handles all complete replies, in their order. Stops at a reply that must stay unread until the reply to a later
     /// WAIT says whether enough replicas have the writes of its call (``isNextReplyWithheld(in:)``). The loop calls
     /// this method when bytes have arrived.
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
-        // An error in a reply may have ended the connection inside `handle`. The session or the handler may also have
-        // closed it. So check after each reply that this stream is still the connection's.
+        // An error reply may have ended the connection inside `handle`. The session or the handler may also have closed
+        // it. So check before each reply that this stream is still the connection's.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
@@ -72,8 +72,8 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         if error.endsConnection || isScriptMissing && firstCall.followsScriptReload { disconnect(error) }
     }
 
-    /// Does nothing. The loop calls this method when little output waits again, but ``obstacleToIssue`` checks the
-    /// waiting output before each call.
+    /// Does nothing. The loop calls this method when little output waits again, but ``obstacleToIssue`` already checks
+    /// the waiting output before each call.
     public func streamHasRoom(_ stream: Stream) {}
 
     /// Tries the server's next address, or ends the connection. The loop calls this method when the connection's

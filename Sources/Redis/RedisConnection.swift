@@ -1,8 +1,8 @@
 import Reactor
 
 /// Tells a connection where its server is. In a cluster, the delegate is the ``Cluster``; with Sentinels, it is the
-/// ``SentinelLocator``. The cluster also acts on lost connections, and on errors that concern the division of keys
-/// among servers.
+/// ``SentinelLocator``. The cluster also acts on lost connections, and on errors after which keys may be on other
+/// servers.
 protocol ConnectionDelegate: AnyObject {
     /// The connection begins an attempt to connect. The delegate must call the connection's `continueConnecting(to:)`
     /// or `disconnect(_:)`, now or later.
@@ -11,30 +11,26 @@ protocol ConnectionDelegate: AnyObject {
     /// The connection was lost, or an attempt to connect failed. The delegate may close the connection in this call.
     func connectionWasLost(_ connection: RedisConnection)
     /// The server replied to a command with an error. If the command is a call of the session, the session gets the
-    /// error after this method returns. Not called for a command of several calls.
+    /// error after this method returns. Not called if the command has several calls.
     func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
-/// A pipelined connection to one Redis server, for the script calls of a ``RedisSession``. It reconnects
-/// automatically.
+/// A pipelined connection to one Redis server, for the calls of a ``RedisSession``. It reconnects automatically. One
+/// thread uses it.
 ///
-/// A ``RedisClient`` has one connection per server, and one thread uses it. The session writes commands directly into
-/// the connection's output buffer. The commands are sent together at the end of the iteration. Replies come in the
-/// order of the calls. Neither a call nor a reply allocates memory.
-///
-/// The connection never repeats a call. If the connection is lost, all calls without a reply fail. The caller
-/// may repeat those that can be repeated safely (R15).
+/// The session writes commands directly into the output buffer, which is sent at the end of the iteration. Replies come
+/// in the order of the calls. If the connection is lost, all calls without a reply fail. The connection never repeats a
+/// call, but its caller may (R15). A call and its reply allocate no memory.
 public final class RedisConnection {
     enum Phase {
         /// `connect` has not been called. Next: `resolving` or `closed`.
         case idle
-        /// The delegate, if there is one, finds the server. Then the loop looks up the addresses, if the server has a
-        /// host name. Both happen for each attempt to connect. Next: `connecting`, `pausing` or `closed`.
+        /// The connection looks for the server, at each attempt to connect: it asks the delegate, if there is one, and
+        /// then looks up the addresses of a host name. Next: `connecting`, `pausing` or `closed`.
         case resolving
         /// The connection tries the addresses one after the other. Next: `handshaking`, `pausing` or `closed`.
         case connecting
-        /// The connection logs in, checks the server and loads the scripts. Next: `ready`, `pausing` or
-        /// `closed`.
+        /// The connection logs in, checks the server and loads the scripts. Next: `ready`, `pausing` or `closed`.
         case handshaking
         /// Calls may be issued. Next: `pausing` or `closed`.
         case ready
@@ -49,9 +45,9 @@ public final class RedisConnection {
     public static let callsPerCommandMax = 64
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
-    /// How much longer the oldest call may wait if, at its deadline, data from the server has arrived in the present
-    /// iteration: the reply to the call may come next. The call gets this time again and again, until it has waited for
-    /// twice the reply deadline.
+    /// How much longer the oldest call may wait at its deadline if data from the server has just arrived: the reply to
+    /// the call may come next. The call gets this time again and again, until it has waited for twice the reply
+    /// deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -60,7 +56,8 @@ public final class RedisConnection {
     weak var handler: (any RedisHandler)?
     /// Nil for a connection to a single server that the configuration names.
     weak var delegate: (any ConnectionDelegate)?
-    /// Where the server was at the last attempt to connect; before that, the configuration's first location.
+    /// Where the server was at the last attempt to connect. Before the first attempt, the configuration's first
+    /// location.
     private(set) var location: RedisURL.Location
 
     var phase = Phase.idle
@@ -69,14 +66,15 @@ public final class RedisConnection {
     var outstandingCalls: CallQueue<OutstandingCall>
     var isIterationEndScheduled = false
     public let scriptCallPrefixes: ScriptCallPrefixes
-    /// How many of the session's scripts the server has loaded. It replies to SCRIPT LOAD in the order of the scripts.
+    /// How many of the session's scripts the server has loaded so far. The replies to SCRIPT LOAD come in the order of
+    /// the scripts.
     var loadedScriptCount = 0
     /// Whether the server is known to accept the line `#!lua` at the beginning of a script (Redis 7 and later).
     var serverSupportsScriptFlags = false
     /// Whether this connection has sent the scripts a second time, because the server had lost them.
     var hasReloadedScripts = false
-    /// The fingerprint (``KeyHashSlot/fingerprint``) of the next call's key; 0 without a cluster. The cluster sets it
-    /// when it returns this connection for the call.
+    /// The ``KeyHashSlot/fingerprint`` of the next call's key; 0 without a cluster. The cluster sets it when it returns
+    /// this connection for the call.
     private var nextKeyFingerprint: UInt64 = 0
 
     /// The server's addresses that the present attempt to connect has not tried yet.
@@ -91,16 +89,15 @@ public final class RedisConnection {
     let waitCommand: [UInt8]
     var replicaWatch = ReplicaWatch()
     var waitReplySearch = WaitReplySearch()
-    /// Whether enough replicas acknowledged, according to the reply to WAIT. Set as soon as the connection finds this
-    /// reply among the unread ones. Nil before, and after the connection has handled the reply.
+    /// Whether enough replicas acknowledged, according to the reply to WAIT. Known as soon as the connection finds this
+    /// reply among the unread ones, until it handles this reply; otherwise nil.
     var hasEnoughReplicas: Bool?
 
-    /// Creates a connection that begins to connect only by `connect`. Without a delegate, the server is at the first
-    /// location of the configuration's URL.
+    /// Makes a connection; ``connect()`` opens it.
     ///
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - delegate: held weakly; nil for a single server that the configuration names.
+    ///   - delegate: held weakly; nil if the server is at the first location of the configuration's URL.
     init(
         loop: EventLoop,
         configuration: RedisConfiguration,
@@ -154,8 +151,8 @@ public final class RedisConnection {
         if let delegate { delegate.locateServer(for: self) } else { continueConnecting(to: location) }
     }
 
-    /// Continues the attempt to connect, now that the server's location is known: the delegate has found it, or the
-    /// configuration names it. Does nothing if the connection has left the phase `resolving` meanwhile.
+    /// Continues the attempt to connect, now that the server's location is known. Does nothing if the connection has
+    /// left the phase `resolving` meanwhile.
     func continueConnecting(to location: RedisURL.Location) {
         guard phase == .resolving else { return }
         self.location = location
@@ -207,7 +204,7 @@ public final class RedisConnection {
             handler: self,
             tag: ConnectionTimer.reconnect.rawValue
         )
-        // A connection with a delegate can be to any of several servers, so the error for the log names the server.
+        // A connection with a delegate can lead to one of several servers, so the error for the log names the server.
         let locatedError = delegate == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
         delegate?.connectionWasLost(self)
         guard phase != .closed else { return }
@@ -242,20 +239,20 @@ public final class RedisConnection {
 
     private static let askingCommand: StaticString = "*1\r\n$6\r\nASKING\r\n"
 
-    /// Whether the connection has room for the command ASKING (``sendAsking(keyFingerprint:)``) and one more call.
+    /// Whether the connection has room for the command ASKING and one more call (``sendAsking(keyFingerprint:)``).
     var hasRoomForAskingAndCall: Bool {
         guard let stream else { return false }
         return outstandingCalls.count + 1 < configuration.outstandingCallsMax
             && stream.pendingOutputBytes + Self.askingCommand.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
-    /// Sets the key's fingerprint for the next calls, until another one is set.
+    /// Sets the fingerprint of the key of the next calls.
     func setNextKeyFingerprint(_ keyFingerprint: UInt64) {
         nextKeyFingerprint = keyFingerprint
     }
 
-    /// Sends ASKING, which makes the server accept the next command although the key's hash slot is still moving
-    /// to it. The caller must issue the call at once, so that ASKING applies to it.
+    /// Sends ASKING, so that the server accepts the next command although the key's hash slot is still moving to this
+    /// server. The caller must issue the call at once, so that ASKING applies to it.
     func sendAsking(keyFingerprint: UInt64) {
         precondition(phase == .ready && hasRoomForAskingAndCall && configuration.callsPerCommandMax == 1)
         stream?.write(UnsafeRawBufferPointer(Self.askingCommand.bytes))
@@ -274,16 +271,14 @@ public final class RedisConnection {
         return nil
     }
 
-    /// Adds one call to those that wait for a reply. At the end of the iteration, the connection calls
-    /// ``RedisSession/flush(on:)``. Call this method only if ``obstacleToIssue`` is nil.
+    /// Adds one call to those that wait for a reply. Call this method only if ``obstacleToIssue`` is nil.
     ///
     /// - Parameters:
-    ///   - isWritten: true if the session has already written the call, as a command with only this call. If false, the
-    ///     session writes it later, with ``write(callCount:bytesMax:_:)``.
-    ///   - needsReplicas: whether replicas (``RedisConfiguration/requiredReplicaCount``) must acknowledge the call's
-    ///     writes before the session gets the reply. If too few acknowledge, all calls of the same command fail with
-    ///     ``RedisError/Code/replicasMissing``. After ``ReplicaWatch`` has given up, the session gets the reply without
-    ///     an acknowledgement. Only allowed if ``acceptsCallsThatNeedReplicas`` is true.
+    ///   - isWritten: true if the session has already written the call, as a command of its own. If false, the session
+    ///     writes it later (``write(callCount:bytesMax:_:)``), at the latest in ``RedisSession/flush(on:)``.
+    ///   - needsReplicas: whether the session gets the reply only after ``RedisConfiguration/requiredReplicaCount``
+    ///     replicas have acknowledged, unless ``ReplicaWatch`` has given up. If too few do, all calls of the command
+    ///     fail with ``RedisError/Code/replicasMissing``. Only allowed if ``acceptsCallsThatNeedReplicas`` is true.
     public func appendCall(isWritten: Bool, needsReplicas: Bool = false) {
         scheduleIterationEnd()
         appendOutstandingCall(
@@ -310,8 +305,8 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - callCount: how many calls the command has: those that ``appendCall(isWritten:needsReplicas:)`` has added
-    ///     last. 0 if the command has only one call, and the session adds this call afterwards.
+    ///   - callCount: how many of the last added calls (``appendCall(isWritten:needsReplicas:)``) the command has; 0 if
+    ///     it has one call, which the session adds afterwards.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(callCount: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -327,8 +322,8 @@ public final class RedisConnection {
 
     /// Removes the oldest call, because its result or an error has arrived.
     ///
-    /// - Returns: false if the connection that received the reply was lost meanwhile. All calls have then
-    ///   failed already.
+    /// - Returns: false if the connection on which the reply came was lost meanwhile. Then all calls have already
+    ///   failed.
     public func completeOldestCall(from reader: ReplyReader) -> Bool {
         reader === self.reader && outstandingCalls.removeOldest() != nil
     }
@@ -342,7 +337,7 @@ public final class RedisConnection {
 
     /// Schedules the session's flush, and a WAIT if a call needs it, for the end of the iteration. If this method is
     /// called before the iteration's first output, the flush and WAIT come before the stream's write to the socket.
-    /// Then all output of the iteration leaves with one write.
+    /// Then one write sends all output of the iteration.
     func scheduleIterationEnd() {
         guard !isIterationEndScheduled else { return }
         isIterationEndScheduled = true
@@ -359,7 +354,7 @@ public final class RedisConnection {
         )
     }
 
-    /// Called when the deadline timer fires: disconnects if the oldest call waits too long.
+    /// Closes the connection if the oldest call waits too long. The deadline timer calls this method.
     func enforceReplyDeadline() {
         deadlineTimer = .none
         guard let oldest = outstandingCalls.oldest else { return }

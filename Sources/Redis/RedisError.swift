@@ -9,13 +9,13 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case readOnly
         /// The server is a replica that cannot reach its primary.
         case masterDown
-        /// The cluster does not serve the key's hash slot, or the asked server knows no hash slots.
+        /// The cluster does not serve the key's hash slot, or the server that was asked knows no hash slots.
         case clusterDown
         /// The key's hash slot has moved to another server.
         case moved
         /// The key's hash slot is moving, and the key is already on the other server.
         case ask
-        /// The key's hash slot is moving, and each of the two servers has some of the command's keys.
+        /// The key's hash slot is moving, and the command's keys are divided between the two servers.
         case tryAgain
         /// The server has lost the scripts. A lane's connection then loads them again, once.
         case noScript
@@ -35,16 +35,16 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The user lacks a permission.
         case noPermission
         case transactionAborted
-        /// The server belongs to a cluster, but the configuration does not say so. INFO shows this during the
-        /// handshake. If the server refuses INFO, this error comes later, and only under load: when one Redis command
-        /// has several calls whose keys are in different hash slots.
+        /// The server belongs to a cluster, but the configuration does not say so. Usually INFO shows this during the
+        /// handshake. If the server refuses INFO, the error comes only under load: when one Redis command has several
+        /// calls whose keys are in different hash slots.
         case clusterEnabled
-        /// The value under the key is not one that the scripts write. This is the only error that is proven to be the
-        /// call's own, so the call is not made again (R23).
+        /// The value under the key is not one that the scripts write. Only this error is proven to be the call's own,
+        /// so the call is not made again (R23).
         case foreignValue
         /// The server's release is too old for the scripts.
         case serverTooOld
-        /// Any other error. It may be temporary or permanent, so the call is made again. As a reply to AUTH it counts
+        /// Any other error. It may be temporary or permanent, so the call is made again. In a reply to AUTH it counts
         /// as `wrongPassword`.
         case unknown
 
@@ -57,7 +57,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The server did not reply in time, or the caller was cancelled.
         case deadline
         /// The server sent a reply that no call can have: it is not RESP, exceeds a limit, has an unexpected form, or
-        /// comes without a request. Also: there was no memory for a command or for replies.
+        /// comes without a request. The same code is used if there was no memory for a command or for replies.
         case protocolViolation
         /// `close` was called, or the connection had already ended.
         case closed
@@ -74,11 +74,11 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 
     /// Whether the same call can succeed later, on this connection or the next (R23). False only for
     /// ``Code/foreignValue``. Also true if the server may have performed the call already, because store calls can be
-    /// repeated safely (R15). The core itself never repeats a refund, the only exception.
+    /// repeated safely (R15). The only exception is a refund, which the core itself never repeats.
     public var isRetriable: Bool { code != .foreignValue }
 
-    /// Whether perhaps only some calls fail with this error, while others succeed. The error does not show whether its
-    /// cause is in these calls or in the server.
+    /// Whether perhaps only some calls fail with this error, while others succeed. The error does not show whether
+    /// these calls or the server caused it.
     public var mayConcernOnlySomeCalls: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true
@@ -97,8 +97,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether other calls on this connection would probably fail with this error, too. If true, the connection closes
-    /// and reconnects after a pause.
+    /// Whether other calls on this connection would probably fail with this error, too. Then the connection closes, and
+    /// reconnects after a pause.
     public var endsConnection: Bool {
         switch code {
         case .loading, .readOnly, .masterDown, .noAuthentication, .wrongPassword, .noPermission: true
@@ -110,9 +110,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension RedisError {
-    /// Classifies an error reply by its first word, by a word that follows a colon, or by a known phrase. If a Redis
-    /// command in a script fails, Redis 5 and 6 put the command's error after a colon in the script's error: `ERR Error
-    /// running script (call to f_…): @user_script:1: -OOM command not allowed`.
+    /// Classifies an error reply by its first word, by a word after a colon, or by a known phrase. If a Redis command
+    /// in a script fails, Redis 5 and 6 put the command's error after a colon in the script's error:
+    /// `ERR Error running script (call to f_…): @user_script:1: -OOM command not allowed`.
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }
@@ -131,7 +131,7 @@ extension RedisError {
         errorWords.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?.code
     }
 
-    /// The maximum number of an error's words that are checked. The error's code is always among the first few.
+    /// How many words of an error are checked at most. The error's code is always among the first few.
     private static let wordsMax = 32
 
     /// Errors that begin with `ERR` in at least one release of Redis. They are recognized by a part of their text.
@@ -148,8 +148,8 @@ extension RedisError {
         ("CROSSSLOT", .clusterEnabled), ("WRONGTYPE", .foreignValue), ("MALFORMED", .foreignValue),
     ]
 
-    /// The beginning of a server's error. It ends before the call's arguments, which some errors repeat: ``reason``
-    /// must not contain them.
+    /// The beginning of a server's error, up to the call's arguments, which some errors repeat. ``reason`` must not
+    /// contain these arguments.
     private static func excerpt(_ text: UnsafeRawBufferPointer) -> String {
         let printableText = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
         let line = String(decoding: printableText, as: UTF8.self)

@@ -2,21 +2,21 @@
 public enum IssueResult: Sendable {
     /// The call was issued. Exactly one reply or failure will follow.
     case issued
-    /// No connection for the call's key is ready now. Or an ASK redirects the call to a server whose connection has no
-    /// room. Issue the call again after `redisReady`, or in a cluster after a pause.
+    /// No connection for the call's key is ready now. In a cluster, this may also mean that the connection to which an
+    /// ASK redirects the call has no room. Issue the call again after `redisReady`; in a cluster, also after a pause.
     case notReady
     /// Too many calls or too much output wait. Issue the call again after a reply.
     case full
-    /// The call asks for replicas, but too few replicas acknowledge. Issue the call again in about a second.
+    /// The call needs replicas, but too few replicas acknowledge. Issue the call again in about a second.
     case replicasMissing
     /// A part of the call is empty or too long, so the call can never be issued.
     case outOfBounds
 }
 
-/// A condition of the server that an operator should fix, although work continues. The log line `redis-warning` has the
-/// warning in words.
+/// A condition of the server that an operator should fix, although work continues. A log line `redis-warning` describes
+/// it in words.
 public enum RedisWarning: Sendable, Equatable {
-    /// The server may evict keys when memory is short, so pushes may be repeated. Its `maxmemory-policy` is not
+    /// The server may evict keys when memory is short, and then pushes may be repeated. Its `maxmemory-policy` is not
     /// `noeviction`. Every other policy may evict the keys of activities, devices and audiences, because these keys
     /// expire.
     case evicts(policy: String)
@@ -32,7 +32,7 @@ extension RedisWarning: CustomStringConvertible {
     public var description: String {
         switch self {
         case .evicts(let policy):
-            // The server chooses the text of the policy, so its control characters are escaped.
+            // The server chooses the text of the policy, so control characters in it are escaped.
             "Redis may evict keys, and then pushes may be repeated: its maxmemory-policy must be noeviction, but is "
                 + String(reflecting: policy)
         case .evictionPolicyUnknown(let error):
@@ -42,11 +42,10 @@ extension RedisWarning: CustomStringConvertible {
     }
 }
 
-/// Whether enough replicas acknowledge writes. Used only if ``RedisConfiguration/requiredReplicaCount`` is not 0.
+/// Whether enough replicas acknowledge writes. Reported only if ``RedisConfiguration/requiredReplicaCount`` is not 0.
 public enum RedisReplicaStatus: Sendable, Equatable {
-    /// Too few replicas acknowledged in time. Calls that ask for replicas must wait. After 10 seconds
-    /// (``ReplicaWatch``), `isGivenUp` is true: these calls then get their replies without an acknowledgement.
-    /// `acknowledgedCount` is the number of replicas that did acknowledge.
+    /// Too few replicas acknowledged in time: only `acknowledgedCount`. Calls that need replicas must wait. After 10
+    /// seconds, `isGivenUp` is true, and these calls get their replies without an acknowledgement (``ReplicaWatch``).
     ///
     /// - Parameter RedisError: the server's reply to WAIT, if it was an error.
     case missing(acknowledgedCount: Int, isGivenUp: Bool, RedisError?)
@@ -54,21 +53,21 @@ public enum RedisReplicaStatus: Sendable, Equatable {
     case acknowledging
 }
 
-/// Receives the events of a client's connections, from the loop. Each method may issue calls or close the
+/// Receives the events of a client's connections, on the loop's thread. Each method may issue calls or close the
 /// connection.
 public protocol RedisHandler: AnyObject {
-    /// A connection is up, is logged in, and has loaded the scripts. Calls may be issued, and failed calls may
-    /// be issued again.
+    /// A connection is up, has logged in, and has loaded the scripts. Calls can be issued, and failed calls can be
+    /// issued again.
     func redisReady()
     /// A connection was lost, an attempt to connect failed, or a look-up of a cluster's hash slots failed. The client
-    /// tries again automatically. All calls without a reply on the lost connection fail right after this method, oldest
+    /// tries again automatically. All calls without a reply on a lost connection fail right after this method, oldest
     /// first.
     func redisLost(_ reason: RedisError)
     func redisWarned(_ warning: RedisWarning)
-    /// Called after each WAIT that too few replicas acknowledge, and once when enough replicas acknowledge again.
+    /// Called after each WAIT that too few replicas acknowledged, and once when enough replicas acknowledge again.
     func redisReportedReplicas(_ replicas: RedisReplicaStatus)
-    /// A reply to this many calls arrived. The session gets the results after this method returns. The round
-    /// trip is as exact as the loop's clock, which the loop normally reads once an iteration.
+    /// A reply to this many calls arrived. The session gets the results after this method returns. The round trip is as
+    /// exact as the loop's clock, which is normally read once an iteration.
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64)
 }
 

@@ -17,20 +17,18 @@ public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugSt
     public var customMirror: Mirror { Mirror(self, children: EmptyCollection()) }
 }
 
-/// The addresses of Redis servers, and the credentials to log in with.
-///
-/// A URL has one of three forms. User, password and path are percent-encoded where needed:
+/// The addresses of Redis servers, and the credentials to log in with. A URL has one of these forms. User, password and
+/// path are percent-encoded where needed:
 ///
 /// - `redis://[[user]:password@]host[:port][,host[:port]…][/database]`
 /// - `rediss://…`, the same over TLS
 /// - `unix://[[user]:password@]/path[?db=database]`
 ///
-/// If `user@` has no colon, the user's password comes from `redis.passwordFile` (for Sentinels
+/// In `user@` without a colon, the password comes from `redis.passwordFile` (for Sentinels
 /// `redis.sentinelPasswordFile`), or the user has none.
 ///
-/// Several hosts are servers of a cluster, or Sentinels. The URL need not name all servers of a cluster, because
-/// each server knows the others. The default port is 6379, for Sentinels 26379, and the default database is 0. An IPv6
-/// address must be in brackets.
+/// Several hosts are Sentinels, or some servers of a cluster, which know the others. The default port is 6379, for
+/// Sentinels 26379. The default database is 0. An IPv6 address must be in brackets.
 public struct RedisURL: Sendable, CustomStringConvertible {
     public enum Location: Sendable, Hashable {
         case host(String, port: UInt16)
@@ -50,7 +48,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     public var database: Int
     public var credentials: RedisCredentials?
 
-    /// Where a single server is (``RedisTopology/single``). If the URL has several locations, the first of them.
+    /// Where a single server is (``RedisTopology/single``): the first location of the URL.
     public var location: Location { locations[0] }
 
     /// The locations and the database, without the credentials.
@@ -70,6 +68,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
         return url
     }
 
+    /// Parses a URL.
     /// - Parameter defaultPort: the port of each host without a port.
     public init(_ text: String, defaultPort: UInt16 = RedisURL.defaultPort) throws(RedisURLError) {
         var remainingText = text[...]
@@ -93,7 +92,8 @@ public struct RedisURL: Sendable, CustomStringConvertible {
         return scheme
     }
 
-    /// Removes the part up to the last `@` before the first slash; nil: there is no `@`.
+    /// Removes the credentials from the beginning of the text, and returns them; nil if there are none. They end at the
+    /// last `@` before the first slash.
     private static func removeCredentials(from text: inout Substring) throws(RedisURLError) -> RedisCredentials? {
         let beforeSlash = text[..<(text.firstIndex(of: "/") ?? text.endIndex)]
         guard let atSign = beforeSlash.lastIndex(of: "@") else { return nil }
@@ -161,7 +161,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 }
 
-/// Which part of a Redis URL is wrong. The message names the part but does not repeat its text, because the text may
+/// Which part of a Redis URL is wrong. The message names this part but does not repeat its text, because the text may
 /// be secret.
 public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
     case scheme, credentials, host, port, database, path, query, fragment
@@ -171,7 +171,10 @@ public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
         case .scheme: "Redis URL: must begin with redis://, rediss:// or unix://"
         case .credentials: "Redis URL: credentials must be user:password, :password or user, percent-encoded"
         case .host:
-            "Redis URL: a host is empty or wrong (an IPv6 address needs brackets), or there are more than \(RedisURL.locationsMax)"
+            """
+            Redis URL: a host is empty or wrong (an IPv6 address needs brackets), or there are more than \
+            \(RedisURL.locationsMax)
+            """
         case .port: "Redis URL: port must be 1 through 65535"
         case .database: "Redis URL: database must be 0 through \(RedisURL.databaseMax)"
         case .path: "Redis URL: a Unix socket needs an absolute path of at most \(SocketAddress.unixPathBytesMax) bytes"

@@ -1,18 +1,19 @@
-/// Decides whether the replies to calls that need replicas (`needsReplicas`) stay unread until replicas have
-/// acknowledged the calls' writes. The replies to the command WAIT say whether enough replicas acknowledge.
+/// Decides whether the reply to a call that needs replicas stays unread until replicas have acknowledged the call's
+/// writes. The connection writes the command WAIT and reports the reply, which says whether enough replicas
+/// acknowledge.
 ///
-/// This type does no I/O: the connection writes WAIT and reports the reply. While a server waits for its replicas, it
-/// replies to nothing else on this connection. So the connection sends WAIT seldom while too few replicas acknowledge.
+/// While a server waits for its replicas, it replies to nothing else on this connection. So WAIT is sent seldom while
+/// too few replicas acknowledge.
 struct ReplicaWatch {
     enum Phase: Equatable {
         /// The last WAIT found enough replicas, or no WAIT has a reply yet. The reply to a call that needs replicas
-        /// stays unread until the next WAIT gets its reply.
+        /// stays unread until the next WAIT has its reply.
         case acknowledging
         /// The last WAIT found too few replicas, so the connection refuses calls that need replicas. After a pause, it
         /// accepts such calls until it has sent the next WAIT. This WAIT shows whether the replicas are back.
         case missing
         /// WAIT has found too few replicas for at least ``missingReplicasWaitMillisecondsMax``. Calls that need
-        /// replicas are accepted again, and their replies no longer wait for an acknowledgement.
+        /// replicas are accepted again, but their replies no longer wait for an acknowledgement.
         case givenUp
     }
 
@@ -24,33 +25,34 @@ struct ReplicaWatch {
         case acknowledging
     }
 
-    /// How long calls wait for missing replicas before they get their replies without an acknowledgement.
-    /// Without this limit, waiting registrations would fill the lane and block its commands.
+    /// How long calls wait for missing replicas. Afterwards calls get their replies without an acknowledgement, because
+    /// waiting registrations would fill the lane and block its commands.
     static let missingReplicasWaitMillisecondsMax: Int64 = 10_000
     /// The pause before the next WAIT. In the phase `missing` it is short, because calls that need replicas are refused
-    /// meanwhile. In the phase `givenUp` it is long, because all calls go on, and a WAIT only delays their replies.
+    /// meanwhile. In the phase `givenUp` it is long, because no call waits for replicas, and a WAIT only delays
+    /// replies.
     static let pauseWhileMissingMilliseconds: Int64 = 1_000
     static let pauseAfterGivingUpMilliseconds: Int64 = 10_000
 
     private(set) var phase = Phase.acknowledging
     /// Whether the connection has sent a WAIT to which the server has not replied yet.
     private(set) var isWaitOutstanding = false
-    /// Whether a call since the last WAIT needs a WAIT.
+    /// Whether a WAIT must be sent because of a call since the last WAIT.
     private var needsWait = false
-    /// When a WAIT on this connection first found too few replicas; nil while enough replicas acknowledge, and before
-    /// the connection's first WAIT gets its reply.
+    /// Since when replicas are missing: when a WAIT on this connection first found too few. Nil while enough
+    /// acknowledge, and before the connection's first WAIT has its reply.
     private var missingSinceMilliseconds: Int64?
     private var nextWaitAtMilliseconds: Int64 = 0
 
-    /// Whether a call that needs replicas may be issued. Always true except in the phase `missing`. There it is false
-    /// while a WAIT is outstanding, and during the pause after its reply.
+    /// Whether a call that needs replicas may be issued. Only false in the phase `missing`, while a WAIT is outstanding
+    /// or during the pause after its reply.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
         phase != .missing || (!isWaitOutstanding && nowMilliseconds >= nextWaitAtMilliseconds)
     }
 
     /// Notes that a call that needs replicas is being issued. Returns when the session gets the reply to the call:
     /// `atOnce` in the phase `givenUp`, `afterWait` in the others.
-    mutating func noteIssuedCall(nowMilliseconds: Int64) -> ReplyHandling {
+    mutating func noteIssuedCall(nowMilliseconds: Int64) -> ReplyTiming {
         guard phase == .givenUp else {
             needsWait = true
             return .afterWait
@@ -89,12 +91,11 @@ struct ReplicaWatch {
         return .missing(isGivenUp: isGivenUp)
     }
 
-    /// Resets the watch, because the connection was lost or closed.
+    /// Resets the watch, because the connection was lost or closed. The next connection may lead to another server, so
+    /// calls wait again for up to ``missingReplicasWaitMillisecondsMax``.
     ///
-    /// The next connection may be to another server, so calls wait for the replicas of this server for the full
-    /// ``missingReplicasWaitMillisecondsMax`` again. For this, the phase `givenUp` becomes `missing`. It does not
-    /// become `acknowledging`: then ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` would not report that
-    /// enough replicas acknowledge again.
+    /// The phase `givenUp` becomes `missing`, not `acknowledging`, so that
+    /// ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` later reports that enough replicas acknowledge again.
     mutating func handleLostConnection() {
         (isWaitOutstanding, needsWait) = (false, false)
         if phase == .givenUp { phase = .missing }

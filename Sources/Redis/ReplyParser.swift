@@ -1,20 +1,20 @@
 import CHiredis
 
-/// hiredis' parser. It passes the parts of a reply to callbacks. The argument of a callback is hiredis' description of
-/// the part (`redisReadTask`); its field `privdata` has the parser's `context`.
+/// hiredis' parser of replies. It passes each part of a reply to a callback, with hiredis' description of the part
+/// (`redisReadTask`), whose field `privdata` is the `context`.
 struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
     private let callbacks: UnsafeMutablePointer<redisReplyObjectFunctions>
 
     enum Progress {
-        /// The callbacks got all parts of the next reply.
+        /// The callbacks have got all parts of the next reply.
         case complete
-        /// The next reply is not complete. This many of its bytes have arrived and are not parsed.
+        /// The next reply is not complete. `unparsedByteCount` of its bytes have arrived but are not parsed.
         case incomplete(unparsedByteCount: Int)
         case violation
     }
 
-    /// Returns nil if memory could not be allocated.
+    /// Makes a parser; nil if memory could not be allocated.
     init?(_ callbacks: redisReplyObjectFunctions, context: UnsafeMutableRawPointer) {
         self.callbacks = .allocate(capacity: 1)
         self.callbacks.initialize(to: callbacks)
@@ -31,8 +31,8 @@ struct ReplyParser: ~Copyable {
         self.callbacks.deallocate()
     }
 
-    /// Makes hiredis keep its buffer between replies, so that a reply allocates no memory (R3). Then hiredis never
-    /// shrinks the buffer, so the caller must limit the bytes that are in it.
+    /// Makes hiredis keep its buffer between replies, so that a reply allocates no memory (R3). hiredis then never
+    /// shrinks the buffer, so the caller must limit how many bytes are in it.
     func keepBuffer() { reader.pointee.maxbuf = 0 }
 
     /// Adds received bytes. Returns false if the parser has failed; it can then read nothing more.

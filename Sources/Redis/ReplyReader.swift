@@ -1,6 +1,6 @@
 import CHiredis
 
-/// One complete reply, or one element of an array. Its bytes are valid until the reader parses more bytes.
+/// One complete reply, or one element of an array. Its bytes are valid until the reader continues to parse.
 public struct Reply {
     public enum Kind: Equatable {
         case string, status, error, integer, null
@@ -15,26 +15,25 @@ public struct Reply {
     public var elementCount: Int { if case .array(let count) = kind { count } else { 0 } }
 }
 
-/// Reads replies with hiredis' parser, but without its tree of objects. It copies the parts of a reply into one buffer
+/// Reads replies with hiredis' parser, but without its tree of objects. The parts of a reply are copied into one buffer
 /// that is allocated once, so reading a reply allocates nothing.
 ///
-/// It accepts only what the servers reply to script calls and to a connection's own commands: strings, numbers,
-/// nulls, errors, and flat arrays of these. It refuses an array within an array, and limits every length that the
-/// server can choose.
+/// It accepts only the replies that a connection's commands can have: strings, numbers, nulls, errors, and flat arrays
+/// of these. It limits every length that the server can choose.
 public final class ReplyReader {
     /// The maximum length of a string in a reply, in bytes.
     public static let stringBytesMax = 128 * 1024
     /// The maximum number of elements of an array. The reply to several calls has at most two elements for each call
     /// (the call's reply and a stored value), and one more for the server's clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
-    /// The maximum length of all strings of one reply together, in bytes. The longest held command has room alone, and
-    /// so have several shorter ones. A call whose held command has no room in the reply is made again.
+    /// The maximum length of all strings of one reply together, in bytes. It is enough for the longest held command, or
+    /// for several shorter ones. A call whose held command has no room in the reply is made again.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser
     private let partialReply: UnsafeMutablePointer<PartialReply>
 
-    /// Returns nil if memory could not be allocated.
+    /// Makes a reader; nil if memory could not be allocated.
     init?() {
         let callbacks = redisReplyObjectFunctions(
             createString: appendString,
@@ -51,10 +50,10 @@ public final class ReplyReader {
             return nil
         }
         self.parser = parser
-        // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). The buffer stays limited:
+        // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). Two limits still apply to
+        // the buffer:
         // - `next` refuses an incomplete reply that is too long.
-        // - Complete replies are read at once, or stay unread until WAIT has its reply. There are never more of these
-        //   than outstanding calls, whose number is limited.
+        // - There are never more complete replies than outstanding calls, whose number is limited.
         self.parser.keepBuffer()
     }
 
@@ -77,8 +76,8 @@ public final class ReplyReader {
     func next() -> ReadResult {
         switch parser.next() {
         case .violation: return .violation
-        // hiredis reports a string only when it is complete. So a string that is too long is refused as soon as too
-        // many of its bytes have arrived.
+        // hiredis reports a string only when it is complete. So refuse a string that is too long as soon as too many of
+        // its bytes have arrived.
         case .incomplete(let unparsedByteCount):
             return unparsedByteCount > Self.stringBytesMax + 64 ? .violation : .incomplete
         case .complete:
@@ -90,8 +89,7 @@ public final class ReplyReader {
 
     /// Finds the end of a reply that has arrived and is still unread.
     ///
-    /// - Parameter offset: the position of the reply, counted from the first unread byte. No reply may be
-    ///   partly read.
+    /// - Parameter offset: where the reply begins, counted from the first unread byte. No reply may be partly read.
     /// - Returns: the end of the reply, and its value if it is a number; nil if the reply is not complete.
     func findUnreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
         guard let bytes = parser.unreadInput else { return nil }
@@ -102,8 +100,8 @@ public final class ReplyReader {
     public func element(_ index: Int) -> Reply { partialReply.pointee.element(index) }
 }
 
-/// A reply that is being parsed. Its strings are copied into one buffer, because hiredis may move its own
-/// buffer when bytes are added.
+/// A reply that is being parsed. Its strings are copied into one buffer, because hiredis moves its own buffer when
+/// bytes are added.
 private struct PartialReply {
     struct Element {
         var kind: Reply.Kind
@@ -113,8 +111,8 @@ private struct PartialReply {
     }
 
     let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: ReplyReader.replyBytesMax, alignment: 16)
-    // The elements have their own allocation. An array of a fixed size in this struct would be copied whole
-    // whenever one element is read.
+    // The elements have memory of their own. In an array of a fixed size in this struct, reading one element would copy
+    // the whole array.
     private let elements = UnsafeMutablePointer<Element>.allocate(capacity: ReplyReader.elementsMax + 1)
     private var elementCount = 0
     private var byteCount = 0
@@ -128,8 +126,8 @@ private struct PartialReply {
 
     mutating func reset() { isFinished = true }
 
-    /// Appends a whole reply, the head of an array, or an element. Returns false if the reply exceeds
-    /// ``ReplyReader/elementsMax``, ``ReplyReader/stringBytesMax`` or ``ReplyReader/replyBytesMax``.
+    /// Appends a reply that is no array, the head of an array, or an element of an array. Returns false if the reply
+    /// exceeds ``ReplyReader/elementsMax``, ``ReplyReader/stringBytesMax`` or ``ReplyReader/replyBytesMax``.
     mutating func append(_ kind: Reply.Kind, integer: Int64 = 0, string: UnsafeRawBufferPointer) -> Bool {
         if isFinished {
             isFinished = false
@@ -169,8 +167,8 @@ private struct PartialReply {
     }
 }
 
-// The parser's callbacks. A callback returns null for a part over a limit and for an array within an array. This makes
-// the parser fail. Any other pointer lets it continue. `privdata` is the reader's `PartialReply`.
+// The parser's callbacks. A callback returns null for a part over a limit and for an array within an array, and then
+// the parser fails. Any other pointer lets the parser continue. `privdata` is the reader's `PartialReply`.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,

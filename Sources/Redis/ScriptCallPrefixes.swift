@@ -1,4 +1,4 @@
-/// The first bytes of each script's calls, ready to be copied: `EVALSHA` and the script's digest.
+/// The first bytes of a call of each script, ready to be copied: `EVALSHA` and the script's digest.
 public final class ScriptCallPrefixes {
     static let digestBytes = 40
     private static let digestPrefix: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
@@ -9,6 +9,7 @@ public final class ScriptCallPrefixes {
 
     private let memory: UnsafeMutableRawBufferPointer
 
+    /// Makes prefixes without digests; ``setDigest(_:of:)`` adds them.
     /// - Parameter scriptCount: the number of scripts. A script's number is its index in ``RedisSession/scripts``.
     init(scriptCount: Int) {
         memory = .allocate(byteCount: max(1, scriptCount) * Self.bytesPerPrefix, alignment: 1)
@@ -32,8 +33,8 @@ public final class ScriptCallPrefixes {
         return UnsafeRawBufferPointer(rebasing: memory[start..<(start + Self.bytesPerPrefix)])
     }
 
-    /// Stores the digest that the server returned to SCRIPT LOAD. Returns false if the bytes do not have a
-    /// digest's length.
+    /// Stores the digest that the server returned to SCRIPT LOAD. Returns false if the bytes do not have a digest's
+    /// length.
     public func setDigest(_ digest: UnsafeRawBufferPointer, of script: Int) -> Bool {
         guard digest.count == Self.digestBytes else { return false }
         let start = script * Self.bytesPerPrefix + Self.digestPrefix.utf8CodeUnitCount

@@ -1,6 +1,6 @@
 import Numbers
 
-/// A server's description of itself: the reply to `INFO server`.
+/// What a server says about itself in its reply to `INFO server`.
 public struct ServerInformation: Sendable, Equatable {
     /// The major number from the line `redis_version:7.0.15`; nil if the server does not report it.
     public private(set) var majorVersion: Int?

@@ -1,12 +1,12 @@
-/// Timetables that all workers share. A timetable is a sorted set in Redis. Each entry has a name, and a time at which
-/// the entry is due. A worker then claims the entry and does its work. In the timetables of lifetimes, the name is an
-/// activity's key.
+/// Timetables that all workers share. A timetable is a sorted set in Redis: each entry has a name, and the time at
+/// which it is due. A worker claims an entry that is due, and does its work. In a timetable of lifetimes, the name is
+/// an activity's key.
 ///
-/// Three hashes have further data of the entries. Their keys are the timetable's key followed by `+`, `*` or `=`, and
-/// their fields are the entries' names. The hash `+` has each entry's text: a letter that the caller chooses, a time in
-/// UNIX milliseconds, and how often the entry was claimed. The two other hashes may have more data of an entry.
+/// Three hashes have more data of each entry. Their keys are the timetable's key and `+`, `*` or `=`; a field is an
+/// entry's name. The value in `+` is the entry's text: a letter that the caller chooses, a time in UNIX milliseconds,
+/// and how often the entry was claimed.
 extension SharedHashes {
-    /// Entries of a timetable that are due. The entry that has been due for the longest time comes first.
+    /// Entries of a timetable that are due, those that have been due for the longest time first.
     public struct DueEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -40,8 +40,8 @@ extension SharedHashes {
         public var claims: [Claim]
     }
 
-    /// An entry that this worker has claimed. `text` is the entry's text in the hash `+` after this claim. Each further
-    /// claim changes the number of claims in the text, so the text identifies this claim.
+    /// An entry that this worker has claimed. `text` is the entry's text in the hash `+` after this claim. The text
+    /// identifies the claim, because each claim raises the number in it.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var text: String
@@ -68,14 +68,12 @@ extension SharedHashes {
         return dueEntries
     }
 
-    /// Claims those of the entries that are still due. A claim gives the entry a later due time. Until then, no worker
-    /// can claim the entry again.
+    /// Claims those of the entries that are still due. A claim makes the entry due later; until then, no worker can
+    /// claim the entry again. The first claim lasts `firstClaimMilliseconds`. Each further claim lasts twice as long as
+    /// the previous one, up to 32 times the first, because an outage may delay the work for hours.
     ///
-    /// The first claim of an entry lasts `firstClaimMilliseconds`. Each further claim lasts twice as long as the claim
-    /// before, up to 32 times `firstClaimMilliseconds`, because an outage may delay the work for hours.
-    ///
-    /// In two cases the call removes a due entry with its data instead of claiming it: the time in the entry's text
-    /// (hash `+`) is longer ago than `ageMillisecondsMax`; or the text is missing or not valid.
+    /// Removes a due entry with its data, instead of claiming it, if the time in its text (hash `+`) is longer ago than
+    /// `ageMillisecondsMax`, or if the text is missing or not valid.
     public func claimEntries(
         _ key: [UInt8],
         _ names: [[UInt8]],
@@ -98,8 +96,8 @@ extension SharedHashes {
         return claimedEntries
     }
 
-    /// Calls a script that returns the server's time, the number of entries in the timetable, and a flat list
-    /// of pairs: a name, its value, the next name, its value.
+    /// Calls a script that returns the server's time, the number of entries in the timetable, and a flat list of pairs:
+    /// a name, its value, the next name, its value, and so on.
     private func callTimetableScript(
         _ script: String,
         _ key: [UInt8],

@@ -1,24 +1,20 @@
-/// Hashes, timetables and leases that all workers share. Code outside the lanes uses this type, with the lanes' Redis
-/// configuration.
+/// Hashes, timetables and leases that all workers share, for code outside the lanes. Not thread-safe.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error if
-/// - the servers are silent for the configured deadline,
-/// - the search for the server, or the exchange of commands, takes a minute, or
-/// - the task is cancelled.
-///
-/// Not thread-safe. A failed call is not repeated.
+/// Each call runs the object's own event loop, and blocks its thread until the reply arrives. The call fails if the
+/// servers are silent for the configured deadline, if one of its steps takes a minute, or if the task is cancelled. A
+/// failed call is not repeated.
 public final class SharedHashes {
-    /// Fields with their values, in the server's order.
+    /// A hash's fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
     private let connections: PrimaryConnections
 
-    /// Opens no connection yet. The first method that needs Redis does.
+    /// Opens no connection. The first call connects.
     public init(configuration: RedisConfiguration) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// Reads all fields in one command; empty if the hash does not exist.
+    /// Reads all fields of a hash; empty if the hash does not exist.
     public func readHash(_ key: [UInt8]) throws(RedisError) -> HashFields {
         guard let parts = try send(key, ["HGETALL"]).elements, parts.count.isMultiple(of: 2) else {
             throw RedisError(.protocolViolation)
@@ -42,7 +38,7 @@ public final class SharedHashes {
         }
     }
 
-    /// Reads the values of several fields in one command; nil for each field that the hash does not have.
+    /// Reads the values of several fields of a hash; nil for each field that the hash does not have.
     public func readFields(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) -> [[UInt8]?] {
         guard let parts = try send(key, ["HMGET"], fields).elements, parts.count == fields.count else {
             throw RedisError(.protocolViolation)
@@ -58,8 +54,8 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try send(key, ["HDEL"], fields) }
     }
 
-    /// A condition for a call: the field has the value `expectedValue`. If the condition holds, the call also sets the
-    /// field to `newValue`; nil leaves the field unchanged.
+    /// A condition of a call: the field has the value `expectedValue`. If so, the call also sets the field to
+    /// `newValue`, unless `newValue` is nil.
     public struct FieldCondition {
         var field: [UInt8]
         var expectedValue: [UInt8]
@@ -113,8 +109,8 @@ public final class SharedHashes {
         return redis.call('HDEL', KEYS[1], ARGV[1])
         """
 
-    /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. The command
-    /// for a hash's expiry is sent together with the one for its fields. So no hash stays forever if the process ends
+    /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. The commands
+    /// that set the fields and the expiry of a hash are sent together. So no hash stays forever if the process ends
     /// before the reply.
     public func setFields(_ hashes: [(key: [UInt8], fields: HashFields)], timeToLiveMilliseconds: Int64)
         throws(RedisError)
@@ -130,12 +126,12 @@ public final class SharedHashes {
     /// A lease that this process has taken. Redis may have ended it since.
     public struct Lease: Sendable {
         fileprivate let key: [UInt8]
-        /// A random value, which Redis stores under the key. If this lease has ended, another process may have taken a
-        /// lease with the same key. That lease has another value.
+        /// A random value, which Redis stores under the key. It shows whether the key still has this lease, or already
+        /// a later lease of another process.
         fileprivate let identifier: [UInt8]
     }
 
-    /// Takes a lease. Redis ends the lease after `leaseMilliseconds`.
+    /// Takes a lease, which ends after `leaseMilliseconds`.
     ///
     /// - Returns: nil if any process has the lease already, including this one.
     public func acquireLease(_ key: [UInt8], leaseMilliseconds: Int64) throws(RedisError) -> Lease? {
@@ -185,7 +181,7 @@ public final class SharedHashes {
         }
     }
 
-    /// Calls a script that has one key. Loads the script first, because perhaps the server does not have it.
+    /// Calls a script that has one key. Loads the script first, because the server may not have it.
     func callScript(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
         try closingConnectionsAfterErrors { () throws(RedisError) in
             let location = try connections.findLocation(of: key)
@@ -199,8 +195,8 @@ public final class SharedHashes {
         }
     }
 
-    /// Runs `body`. After an error, the next call searches for the servers again, because there may be other
-    /// primaries now.
+    /// Runs `body`. After an error, closes all connections, so that the next call searches for the primaries again:
+    /// they may have changed.
     private func closingConnectionsAfterErrors<Value>(_ body: () throws(RedisError) -> Value) throws(RedisError)
         -> Value
     {

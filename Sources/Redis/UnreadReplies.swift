@@ -1,8 +1,8 @@
 import Numbers
 
-/// Received bytes whose replies are still unread. A connection looks for the reply to WAIT in these bytes, while the
-/// replies before it must stay unread. So this type only finds where each reply ends. ``ReplyReader`` later reads the
-/// replies and checks their content.
+/// Finds where each reply ends in bytes that were received but not read yet. A connection looks for the reply to WAIT
+/// in these bytes, while the replies before it must stay unread. ``ReplyReader`` reads the replies later, and checks
+/// their content.
 struct UnreadReplies {
     private let bytes: UnsafeRawBufferPointer
 
@@ -19,7 +19,8 @@ struct UnreadReplies {
         let number = Decimal.parse(text).flatMap { Int64(exactly: $0) }
         switch bytes[offset] {
         case UInt8(ascii: "$"):
-            // The string is null, or longer than the limit. `ReplyReader` later refuses a string that is too long.
+            // The string is null, or longer than the limit. `ReplyReader` later refuses the reply if the string is too
+            // long.
             guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.end, nil) }
             let end = line.end + Int(number) + 2
             return end <= bytes.count ? (end, nil) : nil
@@ -28,7 +29,7 @@ struct UnreadReplies {
             var end = line.end
             for _ in 0..<number {
                 // The scripts return only flat arrays, so do not look into an array within an array. `ReplyReader`
-                // refuses it later.
+                // later refuses such a reply.
                 guard end < bytes.count else { return nil }
                 guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }
                 guard let element = findReply(at: end) else { return nil }

@@ -14,7 +14,8 @@ struct Causeway: AsyncParsableCommand {
             Run a demo, without an account, a phone or a server:
               causeway-lab demo
 
-            Send commands by hand, with the simulated Kafka and APNs of the program causeway-lab (see causeway-lab --help):
+            Send commands by hand, with the simulated Kafka and APNs of the program causeway-lab (see causeway-lab \
+            --help):
               causeway-lab broker
               causeway-lab simulator --bootstrap-servers 127.0.0.1:40123
 

@@ -60,8 +60,8 @@ extension RoundHarness {
             guard let command = try? Command.decodeWrittenByCauseway(text) else { return }
             var body = [UInt8](repeating: 0, count: command.bodyByteCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
-            let (quietBody, quietLayout) = body.withUnsafeBytes { Audiences.bodyWithoutAlert($0, layout) }
-            let stored = JoinerBody.storedBody(quietBody.bytes, quietLayout)
+            let (alertlessBody, alertlessLayout) = body.withUnsafeBytes { Audiences.bodyWithoutAlert($0, layout) }
+            let stored = JoinerBody.storedBody(alertlessBody.bytes, alertlessLayout)
             let admission = AudienceAdmission<[UInt8]>(
                 version: command.version,
                 digest: UInt64(number),
@@ -77,7 +77,7 @@ extension RoundHarness {
             store.nowMilliseconds = nowMilliseconds
             _ = store.perform(makeCall(.admit(admission)))
             _ = store.perform(makeCall(.settle(version: command.version)))
-            quietBody.free()
+            alertlessBody.free()
             stored.free()
         }
     }

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A whole received frame. The payload has no padding, and is valid only until the next frame is read, and only while
-/// the input's memory is valid.
+/// A whole received frame. The payload has no padding. It is valid until the next frame is read, as long as the input's
+/// memory is valid.
 struct Frame {
     var type: UInt8
     var flags: UInt8

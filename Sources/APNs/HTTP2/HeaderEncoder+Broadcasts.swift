@@ -1,7 +1,8 @@
 import Numbers
 
-/// Writes the header blocks of broadcasts. A channel has at most one broadcast a second, so the encoder caches nothing
-/// for them.
+/// Writes the header blocks of broadcasts. A broadcast has a channel instead of a topic, and `apns-request-id` instead
+/// of `apns-id`. A channel has at most one broadcast a second, so the encoder caches nothing for broadcasts: they use
+/// the table entries of pushes, and add none.
 extension HeaderEncoder {
     /// Writes the header block of one broadcast.
     ///

@@ -1,28 +1,23 @@
 import Glibc
 import Numbers
 
-/// HPACK's encoder for one connection's requests (RFC 7541). It uses the peer's table as Apple asks for it
-/// ("Sending notification requests to APNs"):
+/// HPACK's encoder for one connection's requests (RFC 7541). It uses the peer's table as Apple asks for it ("Sending
+/// notification requests to APNs"):
 /// - `:method` and `:scheme` are always indices into HPACK's static table.
 /// - `:path` and `authorization` are literals that never enter the table.
 /// - `apns-id` and `apns-expiration` enter the table on their first use. Later only their names come from the table.
 /// - All other fields enter the table on their first use. Later each is only an index.
 ///
-/// After the first requests the table no longer changes, unless the peer changes the table's size. From then on, the
-/// encoder copies constant pieces and writes only three values: `:path`, `apns-expiration` and `apns-id`. After a
-/// change of the provider token, it builds the pieces again. If the peer's table is too small for all entries, the
-/// encoder adds none and writes literals instead. The order of the fields:
-///
-///     :method :scheme :authority | :path | authorization apns-push-type apns-topic apns-priority |
-///     apns-expiration | apns-id
-///
-/// A broadcast has a channel instead of a topic, and `apns-request-id` instead of `apns-id`. Broadcasts are rare, so
-/// they use the table entries of pushes and add none.
+/// After the first requests, the table usually no longer changes. The encoder then copies three constant pieces, and
+/// writes a value after each of them:
+/// 1. `:method`, `:scheme`, `:authority` and the name `:path`;
+/// 2. `authorization`, `apns-push-type`, `apns-topic`, `apns-priority` and the name `apns-expiration`;
+/// 3. the name `apns-id`.
 struct HeaderEncoder: ~Copyable {
     enum Field: Int, CaseIterable {
         case authority, authorization, pushType, topic, priority5, priority10, expiration, identifier
 
-        /// The name of the field. A literal contains it only if `staticIndex` is 0.
+        /// The name of the field. A literal contains the name only if `staticIndex` is 0.
         var name: StaticString {
             switch self {
             case .authority: ":authority"
@@ -61,15 +56,17 @@ struct HeaderEncoder: ~Copyable {
     /// field is not in the table.
     var insertionNumbers = [Int](repeating: -1, count: Field.allCases.count)
     private var insertedEntryCount = 0
-    /// Whether the encoder adds entries to the table: only if the peer's table has room for all of them.
+    /// Whether the encoder adds entries to the table: only if the peer's table has room for all of them. If false, the
+    /// encoder writes literals instead.
     private var addsTableEntries = true
     private var currentTableBytesMax = HeaderEncoder.tableBytesMax
-    /// What the next request must announce to the peer, because SETTINGS have changed the table's size: the smallest
-    /// size since the last request (the size at that request included), and the last one (RFC 7541, section 4.2). For
-    /// example, (0, 2,048) if the size changed from 4,096 to 0 and then to 2,048. Nil if the size has not changed.
+    /// The table sizes that the next request must announce to the peer (RFC 7541, section 4.2); nil if SETTINGS have
+    /// not changed the size since the last request. `least` is the smallest size since then, the size at that request
+    /// included; `last` is the present size. For example, (0, 2,048) if the size changed from 4,096 to 0 and then to
+    /// 2,048.
     private var unannouncedTableBytes: (least: Int, last: Int)?
 
-    /// The first constant piece of a block. It ends before the path's value.
+    /// The first constant piece of a block. It ends with the name `:path`.
     private var fieldsBeforePath: [UInt8] = []
     /// The second constant piece, for each priority. It begins after the path's value, and ends with the name
     /// `apns-expiration`.
@@ -250,13 +247,14 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces of a block again. A priority (5 or 10) gets no piece if the table will have it but
-    /// does not have it yet. The next push with this priority puts it into the table.
+    /// Builds the constant pieces of a block again. The second piece is built for a priority (5 or 10) only if the
+    /// table has the priority's field, or if the encoder adds no entries. Otherwise the next push with this priority
+    /// first puts the field into the table.
     private mutating func rebuildReusableFields() {
         canReusePriority5Fields = !addsTableEntries || insertionNumbers[Field.priority5.rawValue] >= 0
         canReusePriority10Fields = !addsTableEntries || insertionNumbers[Field.priority10.rawValue] >= 0
         fieldsBeforePath = encodeFieldsBeforePath()
-        // The piece ends with the name `:path`. The path's value follows, as a literal that is never indexed.
+        // The path's value follows this piece, as a literal that is never indexed.
         Self.appendInteger(
             Self.pathNameStaticIndex,
             flags: Self.neverIndexedPattern,
@@ -339,8 +337,8 @@ struct HeaderEncoder: ~Copyable {
         guard let (least, last) = unannouncedTableBytes else { return [] }
         unannouncedTableBytes = nil
         var updates: [UInt8] = []
-        // If the smallest size could evict some entries, announce 0 instead, which evicts all. So the encoder need not
-        // calculate which entries the peer still has.
+        // With a size below `neededTableBytes`, the peer may have evicted some of our entries. Announce 0 then, which
+        // evicts all of them. So the encoder need not calculate which entries the peer still has.
         let smallestTableBytes = least < neededTableBytes ? 0 : least
         if smallestTableBytes != last {
             Self.appendInteger(smallestTableBytes, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)

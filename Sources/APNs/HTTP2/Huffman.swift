@@ -73,7 +73,7 @@ struct Huffman: @unchecked Sendable {
 
     // MARK: - Decoding
 
-    /// Returns the bytes for which the output of `decode` must have room. The shortest code has five bits.
+    /// Returns how many bytes of room the output of `decode` needs. The shortest code has five bits.
     static func decodedBytesMax(encodedBytes: Int) -> Int { encodedBytes * 8 / 5 }
 
     /// Decodes a string and returns its length; nil if the input is not valid (RFC 7541, section 5.2).
@@ -84,8 +84,8 @@ struct Huffman: @unchecked Sendable {
         guard let destination = output.baseAddress, let source = input.baseAddress else {
             return input.isEmpty ? 0 : nil
         }
-        // The next bits of the input, left-aligned. Each bit is inverted. When a shift fills in zeros after the last
-        // bit, they stand for ones: so the input seems to end with ones, as HPACK's padding does.
+        // The next bits of the input, left-aligned and inverted. When a shift fills in zeros after the last bit, these
+        // zeros stand for ones. So the input seems to end with ones, as HPACK's padding does.
         var invertedBits: UInt64 = 0
         var availableBits = 0
         var position = 0
@@ -123,7 +123,7 @@ struct Huffman: @unchecked Sendable {
                 if length == 0 || length > availableBits {
                     // Load more input first, so that a long code is complete when it is decoded or rejected.
                     if availableBits < Self.codeBitsMax, position < input.count { break }
-                    // If all remaining bits are ones, they are padding. Eight or more bits of padding are not valid.
+                    // Remaining bits that are all ones are padding. Eight or more bits of padding are not valid.
                     if invertedBits == 0 { return availableBits < 8 ? count : nil }
                     guard length == 0, let longCode = decodeLongCode(UInt32(truncatingIfNeeded: ~invertedBits &>> 32))
                     else {

@@ -26,7 +26,7 @@ struct PeerSettings: Equatable {
                 }
                 initialWindowBytes = bytes
             case Setting.frameSizeMax:
-                // Only check the value: we send no frame that is longer than the smallest allowed value.
+                // The value is only checked: we send no frame that is longer than the smallest allowed value.
                 guard value >= FrameHeader.payloadBytesMax, value < 1 << 24 else {
                     throw ConnectionFault(.protocolError, "MAX_FRAME_SIZE out of its range")
                 }

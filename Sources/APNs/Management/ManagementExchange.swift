@@ -21,18 +21,15 @@ struct ManagementResponse: Sendable {
     var body: [UInt8]
 }
 
-/// A connection to the management service for one request. It runs its own loop on the thread of the caller. Its
+/// A connection to the management service for one request, with an event loop of its own on the caller's thread. Its
 /// phases:
 ///
-/// - `connecting`: resolves the name, connects, and negotiates TLS. Next: `awaitingSettings` when both sides
-///   agree on *h2*, or `ended`.
+/// - `connecting`: resolves the name, connects, and negotiates TLS. Next: `awaitingSettings` when both sides agree on
+///   *h2*, or `ended`.
 /// - `awaitingSettings`: has sent the preface and waits for SETTINGS that allow a stream. Then it sends the request.
 ///   Next: `awaitingResponse` or `ended`.
 /// - `awaitingResponse`: waits for the whole response. Next: `ended`.
 /// - `ended`: has a response or a fault. No phase follows.
-///
-/// Before `awaitingResponse`, APNs cannot have carried out the request. In `awaitingResponse`, only a response, a
-/// refused stream or a GOAWAY that excludes the stream shows whether APNs has carried out the request.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     /// The maximum size of a response's body. A list of 10,000 channels takes about 300 kB, and Apple does not
     /// limit the length of ids.
@@ -118,7 +115,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         )
     }
 
-    /// Ends the exchange without a response. If the request was already sent, APNs may have processed it.
+    /// Ends the exchange without a response. In `awaitingResponse` the request has been sent, so APNs may have
+    /// processed it.
     private func fail(_ text: String) {
         end(.failure(ManagementFault(requestMayBeProcessed: phase == .awaitingResponse, text: text)))
     }
@@ -289,7 +287,10 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         // them, wait for the response.
         guard phase != .awaitingResponse || lastStream < Self.streamIdentifier else { return }
         let text =
-            "\(endpoint.authority) closes the connection: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
+            """
+            \(endpoint.authority) closes the connection: \
+            \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)
+            """
         end(.failure(ManagementFault(requestMayBeProcessed: false, text: text)))
     }
 

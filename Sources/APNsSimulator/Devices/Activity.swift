@@ -2,8 +2,8 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The push ended the activity. The Lock Screen shows the push's content. It keeps the shown content if that is
-    /// newer, or if the push has no content.
+    /// The push ended the activity. The Lock Screen shows the push's content. But it keeps the old content if the old
+    /// content is newer, or if the push has no content.
     case ended
     /// A new activity is on the Lock Screen.
     case started
@@ -58,23 +58,23 @@ public struct EffectCounts: Sendable, Equatable {
 
 /// What a simulated phone shows of an activity.
 enum SimulatedActivityState: Equatable {
-    /// The activity is on the Lock Screen and takes updates. The next state is:
-    /// - `ended` after an `end` push, or at an age of 8 h
-    /// - `gone` after an `end` push whose dismissal date has passed
-    /// - `gone` when the user dismisses the activity or removes its app
+    /// The activity is on the Lock Screen and takes updates. Next:
+    /// - `ended` after an `end` push, or at an age of 8 h;
+    /// - `gone` after an `end` push whose dismissal date has passed;
+    /// - `gone` when the user dismisses the activity or removes its app.
     case active
-    /// The activity is on the Lock Screen but takes no updates. It becomes `gone` at the dismissal date, or
-    /// earlier if the user dismisses it or removes its app.
+    /// The activity is on the Lock Screen but takes no updates. Next: `gone` at the dismissal date, or earlier if the
+    /// user dismisses the activity or removes its app.
     case ended(atMilliseconds: Int64, dismissalAtMilliseconds: Int64)
-    /// The activity is off the Lock Screen. This state is final.
+    /// The activity is off the Lock Screen. No state follows.
     case gone(atMilliseconds: Int64)
 }
 
 /// Describes the pushes to one activity, or the broadcasts on one channel: how many had which priority, and the
-/// shortest time between two of them.
+/// shortest time between two of these pushes.
 ///
-/// Only pushes that APNs accepted count. For an activity, these are its start by push, the pushes to its tokens and the
-/// broadcasts that reached it. A broadcast with priority 1 counts as one with priority 5.
+/// Only pushes that APNs accepted count. The pushes to an activity are its start by push, the pushes to its tokens, and
+/// the broadcasts that reached it. A broadcast with priority 1 counts as one with priority 5.
 struct PushStatistics {
     private(set) var priority5PushCount = 0
     private(set) var priority10PushCount = 0
@@ -126,8 +126,8 @@ struct Activity {
     var tokenIndex: Int?
     /// The channel on which the activity began.
     var channelIndex: Int?
-    /// Only broadcasts with a higher number than this can reach the activity. The number is that of the last broadcast
-    /// that the activity got. If it has got none: the number of the channel's last broadcast when the activity began.
+    /// The number of the last broadcast that the activity got. Before the first: the number of the channel's last
+    /// broadcast when the activity began. Only broadcasts with a higher number can reach the activity.
     var lastBroadcastNumber = 0
     /// How many broadcasts on its channel have reached the activity.
     var receivedBroadcastCount = 0
@@ -203,7 +203,7 @@ struct Activity {
     }
 
     /// Ends the activity. The activity leaves the Lock Screen at the earliest of these times: 4 h after the end; at an
-    /// age of 12 h; at the dismissal date, if there is one. If this time has passed, it leaves at once.
+    /// age of 12 h; at the dismissal date, if there is one. If this time has passed, the activity leaves at once.
     mutating func end(atMilliseconds: Int64, dismissalAtMilliseconds: Int64?) {
         guard isActive else { return }
         let latestRemovalAtMilliseconds = min(
@@ -246,8 +246,8 @@ struct Activity {
         return hasEnded
     }
 
-    /// When the present state began, UNIX milliseconds; nil: the activity is active. For an ended activity: when it
-    /// ended. For an activity off the Lock Screen: when it left the Lock Screen.
+    /// When the activity ended; if it has left the Lock Screen: when it left. UNIX milliseconds; nil: the activity is
+    /// active.
     var endedOrRemovedAtMilliseconds: Int64? {
         switch state {
         case .active: nil

@@ -1,6 +1,6 @@
 import Numbers
 
-/// The limits of channels. Apple does not publish all of them, and a test may set other ones.
+/// The limits of channels. Apple does not publish all of them. A test may set other limits.
 public struct ChannelRules: Sendable, Equatable {
     /// The maximum number of open channels of one app.
     public var channelsPerAppMax: Int
@@ -31,7 +31,8 @@ public struct ChannelRules: Sendable, Equatable {
 /// - `deleted`: the final state. Subscribed activities stay on their phones and get no more broadcasts.
 struct BroadcastChannel {
     /// A broadcast that APNs accepted. If the channel stores messages, APNs keeps the newest broadcast for offline
-    /// phones until the broadcast expires, at most 8 h. A phone that comes back online before then gets it once.
+    /// phones until the broadcast expires, at most 8 h. A phone that comes back online before then gets the broadcast
+    /// once.
     struct AcceptedBroadcast {
         var body: [UInt8]
         var priority: UInt8

@@ -1,11 +1,11 @@
 import LiveActivity
 import Numbers
 
-/// A crowd: many phones of one app, each with one activity, for tests with an audience of a million. Queries
-/// return sums over the whole crowd, not single phones.
+/// A crowd: many phones of one app, each with one activity, for tests with an audience of a million. Queries return
+/// sums over the whole crowd, not single phones.
 ///
-/// Such a phone is called compact: it takes a few bytes of memory. The id and token of its activity are
-/// computed from the phone's number, so a test can compute them too.
+/// A phone of a crowd is called compact: it takes a few bytes of memory. The id and token of its activity are computed
+/// from the phone's number, so a test can compute them too.
 public struct CompactCrowd: Sendable, Equatable {
     /// How the id of an activity is formed from its phone's number.
     public enum IdentifierForm: String, Sendable, CaseIterable {
@@ -102,8 +102,8 @@ public struct CompactCrowd: Sendable, Equatable {
     }
 }
 
-/// The token of a compact phone: ten words of eight bytes. The first two contain the crowd's key, the phone's
-/// number and the token's generation. The other eight are derived from these three.
+/// The token of a compact phone: ten words of eight bytes. The first two words contain the crowd's key, the phone's
+/// number and the token's generation. The other eight words are derived from these three values.
 enum CompactToken {
     static let wordCount = TokenTable.tokenByteCount / 8
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15

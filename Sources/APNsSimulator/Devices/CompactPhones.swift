@@ -7,7 +7,7 @@ struct CompactPhone: BitwiseCopyable {
 
     /// What the phone shows: an index in ``CompactPhones/states``.
     var shownStateIndex: UInt32 = 0
-    /// All pushes that have reached the phone, including those that it dropped.
+    /// All pushes that have reached the phone, including pushes that the phone dropped.
     var pushCount: UInt32 = 0
     /// Pushes whose timestamp was below that of the shown content.
     var outdatedPushCount: UInt16 = 0
@@ -152,7 +152,7 @@ struct CompactPhones {
     }
 
     /// Returns the index of a state in `states`, and adds a new state. If `states` is full (`distinctStatesMax`), a new
-    /// state gets the last index. Then its pushes are counted for the last stored state.
+    /// state gets the last index: its pushes are then counted for the last stored state.
     mutating func findOrAddState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = stateIndicesByKey[key] { return known }

@@ -64,8 +64,8 @@ extension DeviceModel {
             }
     }
 
-    /// Returns the index of a crowd. Throws if there is none with this name, or if it does not have all phones with
-    /// these numbers.
+    /// Returns the index of a crowd. Throws if no crowd of the app has this name, or if the crowd does not have all
+    /// phones with these numbers.
     func crowdIndex(_ name: String, app: String, containing numbers: Range<Int> = 0..<0) throws(Fault) -> Int {
         guard
             let crowd = compactPhones.crowds.firstIndex(where: {

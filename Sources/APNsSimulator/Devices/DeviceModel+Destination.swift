@@ -17,8 +17,8 @@ extension DeviceModel {
     /// Returns the phone and activity of a token, even if the token is no longer valid. Returns nil if no simulated
     /// phone has ever had the token.
     ///
-    /// - Parameter effect: the effect of the push that was just delivered to the token; nil: it was not delivered.
-    ///   After `started`, the phone's last activity is the one that the push has started, so it is returned.
+    /// - Parameter effect: the effect of the push that was just delivered to the token; nil: no push was delivered.
+    ///   After `started`, the returned activity is the one that the push has started: the phone's last one.
     func destination(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushDestination? {
         if let (crowd, number, _) = compactPhones.find(token) {
             let definition = compactPhones.crowds[crowd].definition

@@ -155,8 +155,8 @@ extension DeviceModel {
         return noteEffect(.ended, for: owner)
     }
 
-    /// Shows the content of a push and rings its alert. If an end has a lower timestamp than the shown content, its
-    /// alert rings, but its content is not shown.
+    /// Shows the content of a push and rings its alert. If an end has a lower timestamp than the shown content, the
+    /// end's alert rings, but its content is not shown.
     private mutating func show(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -309,7 +309,7 @@ extension DeviceModel {
         }
     }
 
-    /// Decodes the attributes and content of a start as the app's types. If this fails, returns the problem.
+    /// Decodes the attributes and content of a start as the app's types. If the decoding fails, returns the problem.
     private func decode(
         _ tape: borrowing JSONTape,
         attributes: Int,
@@ -352,7 +352,7 @@ extension DeviceModel {
             guard activities[index].isActive, let startAlert = activities[index].alerts.first,
                 let alert = payload.alertIndex
             else { continue }
-            // A payload may have any timestamp, so perhaps the difference does not fit 64 bits.
+            // A payload may have any timestamp, so the difference may not fit 64 bits.
             let (seconds, isTooLarge) = startAlert.timestamp.subtractingReportingOverflow(payload.timestamp)
             guard !isTooLarge, seconds.magnitude <= Self.duplicateStartTimestampDifferenceSecondsMax else { continue }
             if isSame(tape, at: attributes, activities[index].attributes, &otherTape),

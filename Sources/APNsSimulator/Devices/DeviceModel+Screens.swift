@@ -1,7 +1,7 @@
 /// The Lock Screens of thousands of phones, for a web page that shows them.
 ///
 /// A push must stay cheap, so it only marks its phone as changed (`markChanged`) and counts faults of its sender. The
-/// rest is done when the page requests the screens.
+/// screens are determined when the page requests them.
 extension DeviceModel {
     /// The maximum number of phones whose Lock Screens a response has: the first ones that were installed. The limit
     /// must not exceed 65,536, because a response has two bytes for a phone's number.
@@ -64,8 +64,8 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Records the time at which a connection ended or became half open. The client may have missed the last
-    /// responses on the connection, so it may send their pushes again.
+    /// Records the time at which a connection ended or became half open. The client may have missed the last responses
+    /// on the connection, and may then send their pushes again.
     mutating func noteLostResponses(atMilliseconds: Int64) {
         lostResponseMoments.append(atMilliseconds)
     }

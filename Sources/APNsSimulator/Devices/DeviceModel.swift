@@ -3,8 +3,8 @@ import Numbers
 /// The simulated world behind APNs: apps, phones, their Live Activities, and the tokens that reach them.
 ///
 /// A state machine without I/O. Time is an argument and tokens come from a seeded generator, so the same calls give the
-/// same results. It has three users: APNs checks a token and delivers a push (`DeviceModel+Push`), the app on a phone
-/// starts activities and posts tokens (`DeviceModel+App`), and a test asks what each phone shows
+/// same results. The model has three users: APNs checks a token and delivers a push (`DeviceModel+Push`), the app on a
+/// phone starts activities and posts tokens (`DeviceModel+App`), and a test asks what each phone shows
 /// (`DeviceModel+Queries`).
 public struct DeviceModel: ~Copyable {
     public static let phonesMax = 2_000_000
@@ -177,8 +177,8 @@ public struct DeviceModel: ~Copyable {
         if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
     }
 
-    /// Marks a phone as changed, because it may now show something else. What it shows is determined only when a page
-    /// requests the screens.
+    /// Marks a phone as changed, because its screen may now show something else. What the screen shows is determined
+    /// only when a page requests the screens.
     @inline(__always)
     mutating func markChanged(phone: Int) {
         changeCount &+= 1
@@ -186,8 +186,8 @@ public struct DeviceModel: ~Copyable {
     }
 
     /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to pushes
-    /// for the token. With the reason `expiredToken`, it does so only after the grace time
-    /// (``DeviceRules/retiredTokenGraceMilliseconds``); with another reason, at once.
+    /// for the token: at once, or, with the reason `expiredToken`, after the grace time
+    /// (``DeviceRules/retiredTokenGraceMilliseconds``).
     mutating func retireToken(of activity: Int, as reason: SimulatedReason) {
         guard let token = activities[activity].tokenIndex,
             let endedOrRemovedAtMilliseconds = activities[activity].endedOrRemovedAtMilliseconds

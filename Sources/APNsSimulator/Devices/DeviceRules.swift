@@ -1,8 +1,8 @@
-/// How ActivityKit and APNs limit Live Activities. A test can set the limits that Apple does not specify. The
-/// others are constants.
+/// How ActivityKit and APNs limit Live Activities. A test can set the limits that Apple does not specify. The limits
+/// that Apple specifies are constants.
 public struct DeviceRules: Sendable, Equatable {
-    /// A limit on the rate of pushes. A full budget allows `capacity` pushes at once. An accepted push uses up one of
-    /// them, and every `refillIntervalMilliseconds` one comes back.
+    /// A limit on the rate of pushes. A full budget allows `capacity` pushes at once. Each accepted push takes 1 from
+    /// the budget, and 1 comes back every `refillIntervalMilliseconds`.
     public struct Budget: Sendable, Equatable {
         public var capacity: Int
         public var refillIntervalMilliseconds: Int64
@@ -19,10 +19,11 @@ public struct DeviceRules: Sendable, Equatable {
     /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts beyond the
     /// budget.
     public var startBudget: Budget?
-    /// How long APNs still responds with 200 to pushes for a token that became invalid with the reason `expiredToken`:
-    /// its activity was ended or dismissed, or the token was replaced. Later pushes get a 410. This time does not apply
-    /// to a replaced token that is ``TokenTable/State/acceptedWithoutEffect``: it always gets a 200. Nor does it apply
-    /// to the tokens of a crowd (``CompactCrowd``).
+    /// The grace time: how long APNs still responds with 200 to pushes for a token that became invalid with the reason
+    /// `expiredToken` (its activity was ended or dismissed, or the token was replaced). Later pushes get a 410.
+    ///
+    /// The grace time does not apply to the tokens of a crowd (``CompactCrowd``), or to a replaced token that is
+    /// ``TokenTable/State/acceptedWithoutEffect``: pushes for that token always get a 200.
     public var retiredTokenGraceMilliseconds: Int64
 
     public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, retiredTokenGraceMilliseconds: Int64 = 0) {

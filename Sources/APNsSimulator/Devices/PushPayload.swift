@@ -7,8 +7,8 @@ struct PushPayload {
         case start, update, end
     }
 
-    /// Why a phone cannot decode a body. APNs responds with 200 to such a push, because it checks only the size of the
-    /// body. If the push is a broadcast, APNs also checks that the body is a JSON object.
+    /// Why a phone cannot decode a body. APNs responds with 200 to such a push, because APNs checks only the size of
+    /// the body. For a broadcast, APNs also checks that the body is a JSON object.
     enum Fault: Error {
         case notJSON, noAps, noEvent, unknownEvent, noTimestamp
     }

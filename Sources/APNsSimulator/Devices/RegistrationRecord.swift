@@ -14,8 +14,8 @@ public struct RegistrationRecord: Sendable, Equatable {
 /// Registrations in the order in which they happened. A reader keeps a cursor: the number of records that it
 /// has seen.
 struct RegistrationLog {
-    /// The maximum number of records. When the log is full, its older half is dropped. To drop records, the others must
-    /// be moved in memory, which is slow; so a million records are dropped at a time.
+    /// The maximum number of records. When the log is full, the older half of the records is dropped. A million records
+    /// are dropped at a time, because the other records must then be moved in memory, which is slow.
     static let recordsMax = 2_000_000
 
     private var records: [RegistrationRecord] = []

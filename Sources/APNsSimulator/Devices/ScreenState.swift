@@ -25,20 +25,23 @@ struct SenderFaultCounts {
     var ignoredOldUpdateCount = 0
     /// Starts by push that repeated the start of an activity which was still active on the phone.
     var duplicateStartCount = 0
-    /// Repeated alerts that are certainly a fault of the sender: it has received the response to the previous push with
-    /// the same alert, because no connection ended or became half open soon after that push (``LostResponseMoments``).
+    /// Repeated alerts that are certainly a fault of the sender. The sender has received the response to the previous
+    /// push with the same alert: no connection ended or became half open soon after that push
+    /// (``LostResponseMoments``).
     var faultyAlertRepeatCount = 0
-    /// Repeated alerts that may be no fault of the sender: the response to the previous push with the same alert may
-    /// have been lost, so perhaps the sender did not know that the alert had rung.
+    /// Repeated alerts that are perhaps no fault of the sender. The response to the previous push with the same alert
+    /// may have been lost, so perhaps the sender did not know that the alert had rung.
     var doubtfulAlertRepeatCount = 0
 }
 
-/// The moments at which responses may have been lost: a connection ended or became half open.
+/// The last moments at which responses may have been lost, because a connection ended or became half open.
 struct LostResponseMoments {
-    /// A response may be lost if a connection ended or became half open at most this long after the push's alert rang.
-    /// Any connection counts, because only the moments are kept here. Without ``Faults`` that delay responses, the
-    /// response is sent when the alert rings. With delays of about a second or more, the counts are not reliable.
-    static let lookbackMilliseconds: Int64 = 2_000
+    /// The response to a push may be lost if a connection ended or became half open at most this long after the push's
+    /// alert rang. Any connection counts, because only the moments are kept here.
+    ///
+    /// Usually the response is sent when the alert rings. If ``Faults`` delay responses by about a second or more, the
+    /// counts of repeated alerts are not reliable.
+    static let lossAfterAlertMillisecondsMax: Int64 = 2_000
     private static let momentsMax = 32
 
     private var lossesAtMilliseconds: [Int64] = []
@@ -51,20 +54,20 @@ struct LostResponseMoments {
 
     func mayHaveLostResponse(rangAtMilliseconds: Int64) -> Bool {
         lossesAtMilliseconds.contains {
-            $0 - Self.lookbackMilliseconds <= rangAtMilliseconds && rangAtMilliseconds <= $0
+            $0 - Self.lossAfterAlertMillisecondsMax <= rangAtMilliseconds && rangAtMilliseconds <= $0
         }
     }
 }
 
-/// Numbers the names of content states, in the order in which they are first seen. The number decides the
-/// colour of a phone's screen.
+/// Numbers the names of content states, in the order in which the names are first seen. The number decides the colour
+/// of a phone's screen.
 ///
 /// A content state's name is one of its values, for example the team that bats or the status of a ride. To find the
 /// name, the table must scan the JSON. Many phones show the same content, so the table caches the number by the
 /// content's hash.
 struct StateNameTable: ~Copyable {
-    /// The maximum number of names, because a number has one byte. All further names share the last number, so phones
-    /// with these names have the same colour.
+    /// The maximum number of names with a number of their own, because a number has one byte. All further names share
+    /// the last number, so phones with these names have the same colour.
     static let namesMax = 255
     /// The maximum number of cached contents. A full cache is emptied and filled again.
     private static let cachedContentsMax = 8_192

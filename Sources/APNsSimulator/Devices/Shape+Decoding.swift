@@ -136,7 +136,7 @@ extension Shape {
             return tape.double(index).map { Float($0).isFinite && (Float($0) != 0 || $0 == 0) } == true
         }
         guard let number = tape.integer(index) else {
-            // The number may be in the upper half of `UInt64`, which does not fit an `Int64`.
+            // The number may be in the upper half of `UInt64`. Such a number does not fit an `Int64`.
             let text = String(decoding: tape.bytes(index), as: UTF8.self)
             let isPlain = text.allSatisfy(\.isNumber)
             let number = isPlain ? UInt64(text) : tape.double(index).flatMap { UInt64(exactly: $0) }

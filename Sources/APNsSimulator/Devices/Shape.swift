@@ -90,7 +90,7 @@ public struct Shape: Sendable {
         }
         var declaredFields: [(name: String, value: Int)] = []
         tape.forEachMember(of: object) { key, value in declaredFields.append((tape.string(key), value)) }
-        // First give all children of this node consecutive indexes. Their own children follow later.
+        // Give all children of this node consecutive indexes. The children of the children follow later.
         for field in declaredFields {
             names.append(Array(field.name.utf8))
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, nameIndex: names.count - 1))

@@ -5,7 +5,7 @@ import Numbers
 ///
 /// The table is a hash table with open addressing over flat arrays. The bytes of all tokens are in one array,
 /// `tokenStorage`. Tokens are never removed, because APNs responds with 410 to a retired token and with 400 to an
-/// unknown one.
+/// unknown token.
 struct TokenTable {
     /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenByteCount = 80

@@ -16,22 +16,25 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose deadline passed while they were not in `waiters`. Each stays here until its `wait` notices it.
-        /// Some were woken just before the deadline. For others, `wait` had not added them yet. It must not add them
-        /// afterwards, because their timeout is over and would not wake them.
+        /// Readers whose deadline passed while they were not in `waiters`. Each reader stays here until its call of
+        /// `wait` notices it. There are two kinds:
+        /// - The reader was woken just before the deadline.
+        /// - `wait` had not yet added the reader to `waiters`. It must not add the reader afterwards, because the
+        ///   timeout is over and would not wake the reader.
         var identifiersPastDeadline: Set<Int> = []
     }
 
     private let state = Mutex(State())
 
-    /// The number of registrations at the last call of `notify`. A service thread compares it with the present number
-    /// after every read from a socket, and after every call of `Simulator.withDevices`. If the numbers differ, the
-    /// thread calls `notify`.
+    /// The number of registrations at the last call of `notify`. If the present number differs, a service thread calls
+    /// `notify`. The thread compares the numbers after every read from a socket, and after every call of
+    /// `Simulator.withDevices`.
     let notifiedRegistrationCount = Atomic<Int>(0)
 
-    /// Wakes the readers whose cursor is not `registrationCount`, the number of registrations posted so far. Call this
-    /// only from a closure of `SharedDeviceModel.withModel`. Such closures run one after the other, so the last call
-    /// has the newest number.
+    /// Wakes the readers whose cursor is not `registrationCount`, the number of registrations posted so far.
+    ///
+    /// Call this method only from a closure of `SharedDeviceModel.withModel`. Such closures run one after the other, so
+    /// the last call has the newest number.
     func notify(registrationCount: Int) {
         notifiedRegistrationCount.store(registrationCount, ordering: .relaxed)
         let wokenWaiters = state.withLock { state in
@@ -53,7 +56,7 @@ final class RegistrationNotifier: Sendable {
     }
 
     /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends. Then
-    /// returns true. If `waitersMax` readers already wait, does not wait and returns false.
+    /// returns true. If `waitersMax` readers already wait, returns false at once.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.lastWaiterIdentifier += 1

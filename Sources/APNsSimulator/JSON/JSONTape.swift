@@ -1,8 +1,7 @@
-/// The structure of one JSON text (RFC 8259) as a flat list of values in document order.
+/// The structure of one JSON text (RFC 8259): a flat list, the tape, of its values in document order.
 ///
-/// A push's body is read without copies: no string, array or dictionary is created, and the next push reuses
-/// the tape. On the tape, a key precedes its value. A container's `nextIndex` is the index after its last
-/// descendant.
+/// A push's body is read without copies: no string, array or dictionary is created, and the next push reuses the tape.
+/// A key precedes its value. A container's `nextIndex` is the index after its last descendant.
 struct JSONTape: ~Copyable {
     /// The deepest nesting that is read. Foundation's decoder has the same limit.
     static let depthMax = 512
@@ -22,8 +21,10 @@ struct JSONTape: ~Copyable {
         /// part of it.
         var start: UInt32
         var end: UInt32
-        /// After the scan: the index of the value that follows this one and its contents. During the scan, a container
-        /// that is not closed yet has here the index of the container around it plus one; 0: there is none.
+        /// After the scan: the index of the value that follows this one and its contents.
+        ///
+        /// During the scan, a container that is not closed yet has another number here: the index of the container
+        /// around it plus one; 0: there is none.
         var nextIndex: UInt32
     }
 

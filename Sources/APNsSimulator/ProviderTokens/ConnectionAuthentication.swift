@@ -3,14 +3,12 @@ import Glibc
 /// The provider tokens that one connection has presented. A state machine without I/O.
 ///
 /// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection `bound`. A token
-///   that is too old makes it `expired`.
-/// - `bound`: the connection belongs to the key of its first token. APNs handles another valid token as follows:
-///   1. A token of another key gets `UnrelatedKeyIdInToken`. The present token still works.
-///   2. In the first 20 minutes with the present token, the new token gets a 429. The present token still works.
-///   3. Otherwise, the connection changes to the new token.
-///
-///   A request with the present token, or with the new token of step 3, makes the connection `expired` if this token is
-///   too old.
+///   that is too old makes the connection `expired`.
+/// - `bound`: the connection belongs to the key of its first token. If the present token is too old, the connection
+///   becomes `expired`. Another valid token replaces the present one; if the other token is too old, the connection
+///   becomes `expired`, too. Two exceptions, after which the present token still works:
+///   1. A token of another key gets `UnrelatedKeyIdInToken`.
+///   2. A token in the first 20 minutes with the present token gets a 429.
 /// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
     /// The shortest time between two changes of a connection's token. APNs responds to an earlier change with 429.

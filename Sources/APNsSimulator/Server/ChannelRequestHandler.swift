@@ -43,7 +43,7 @@ enum ChannelRequestHandler {
         if head.hasDuplicateField { return .badRequestParams }
         switch head.authorizationReason {
         case .success: break
-        // For channels, Apple lists neither of these reasons, so use the general one.
+        // For channels, Apple lists neither of these two reasons, so use the general reason.
         case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
         default: return head.authorizationReason
         }

@@ -2,9 +2,9 @@ import Numbers
 
 /// The faults that a test injects into the push service or the management service.
 ///
-/// A share is a number from 0 to 1. It says which part of the valid requests gets the fault; a request is valid if its
-/// headers and its body are. A request gets at most one of these faults, so the shares together are at most 1.
-/// ``informationalShare`` does not count here: it is a part of all responses, not of the valid requests.
+/// A share, from 0 to 1, is the part of the valid requests that gets a fault. A request is valid if its headers and its
+/// body are valid. A request gets at most one of these faults, so the shares together are at most 1. Exception:
+/// ``informationalShare`` is a part of all responses, and does not count in the sum.
 public struct Faults: Sendable, Equatable {
     /// The delay of each response that is not late: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
@@ -52,12 +52,10 @@ public struct Faults: Sendable, Equatable {
     public var goAwayAfterRequests = 0
     /// How many of the last requests before the GOAWAY are not processed and get no response. Example: if this is 3 and
     /// ``goAwayAfterRequests`` is 100, the requests 98 to 100 are not processed. The GOAWAY names the highest processed
-    /// stream, so the client knows that it must send the requests on higher streams again.
+    /// stream, so the client knows that it must send the requests on higher streams again. A request on a lower stream
+    /// is always processed.
     ///
-    /// Exception: a request on a lower stream than the highest processed one is always processed, because the GOAWAY
-    /// says that it was processed.
-    ///
-    /// In two cases no GOAWAY comes, and the client waits until its deadline for the responses:
+    /// If no GOAWAY comes, the client waits until its deadline for the responses. This happens in two cases:
     /// - The connection gets fewer requests than ``goAwayAfterRequests``.
     /// - The connection already had this many requests when the fault was set. Then none of its later requests is
     ///   processed.
@@ -65,12 +63,12 @@ public struct Faults: Sendable, Equatable {
     /// The GOAWAY of ``goAwayAfterRequests``. Its `lastStreamIdentifier` must be nil, because
     /// ``goAwayUnprocessedRequests`` decides it.
     public var goAway = GoAway()
-    /// A connection is cut when it has had this many requests; 0: never. It is closed without a GOAWAY and without
-    /// TLS's close_notify, and responses that are not yet written are lost.
+    /// A connection is cut when it has had this many requests; 0: never. The simulator closes the connection without a
+    /// GOAWAY and without TLS's close_notify. Responses that are not yet written are lost.
     public var cutAfterRequests = 0
     /// A connection that gets more requests than this is left half open, as after a network failure: the simulator
-    /// sends nothing on it any more, neither responses nor acknowledgements of PINGs. With 0, a connection is half open
-    /// as soon as it is set up. Nil: never.
+    /// sends nothing more on the connection, neither responses nor acknowledgements of PINGs. With 0, a connection is
+    /// half open as soon as it is set up. Nil: never.
     public var silentAfterRequests: Int?
     /// Whether the simulator also stops reading from a connection that is left half open. The client's socket buffer
     /// then fills up.
@@ -193,9 +191,11 @@ struct ConnectionFaults {
     }
 }
 
-/// Chooses the fault of each valid request at random. Each share of ``Faults`` becomes a range of 32-bit numbers. A
-/// random number is drawn for the request, and the range that contains it decides. If no share is set, or after
-/// `requestsSubjectToFaultsMax` requests, no number is drawn, and the request has no fault.
+/// Chooses the fault of each valid request at random.
+///
+/// Each share of ``Faults`` becomes a range of 32-bit numbers. A random number is drawn for the request, and the range
+/// that contains this number decides. If no share is set, or after `requestsSubjectToFaultsMax` requests, the request
+/// has no fault.
 struct FaultSampler {
     let faults: Faults
     let connectionFaults: ConnectionFaults

@@ -6,12 +6,13 @@ public struct GoAway: Sendable, Equatable {
     public var reason = "Shutdown"
     /// The last stream that gets a response: 0 or an odd number. Nil: the last stream that has arrived.
     ///
-    /// If this is lower than the last stream that has arrived, the GOAWAY is false: the pushes on higher streams may
-    /// have reached phones, but the client must think that they were not processed, and sends them again. To make a
-    /// correct GOAWAY that leaves requests unprocessed, use ``Faults/goAwayUnprocessedRequests``.
+    /// A stream lower than the last one that has arrived makes the GOAWAY false: the pushes on higher streams may have
+    /// reached phones, but the client must think that they were not processed, and sends them again. To make a correct
+    /// GOAWAY that leaves requests unprocessed, use ``Faults/goAwayUnprocessedRequests``.
     public var lastStreamIdentifier: Int32?
-    /// 0: there is one GOAWAY frame. Above 0, there are two, this long apart. The first one is only a notice: it names
-    /// the stream 2^31-1, so it excludes no stream. Until the final one, the client can open another connection.
+    /// The time between a first GOAWAY, which is only a notice, and the final GOAWAY; 0: only the final GOAWAY is sent.
+    /// The notice names the stream 2^31-1, so it excludes no stream. Until the final GOAWAY, the client can open
+    /// another connection.
     public var graceMilliseconds = 0
 
     public static let reasonBytesMax = 64

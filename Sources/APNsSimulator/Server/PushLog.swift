@@ -6,7 +6,7 @@ import Reactor
 final class PushLogFile: Sendable {
     let descriptor: Int32
 
-    /// Creates or overwrites the file. Only its owner may read it, because it shows who got which content.
+    /// Creates or overwrites the file. Only the file's owner may read it, because the log shows who got which content.
     init(path: String) throws(SimulatorError) {
         let openedDescriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
         guard openedDescriptor >= 0, Self.restrictAccessToOwner(openedDescriptor) else {
@@ -153,9 +153,9 @@ final class PushLog: IterationEndHandler {
         flush()
     }
 
-    /// Writes the buffered lines. If a write fails, the lines that are not written are dropped. But if a part of a line
-    /// is written, the rest of this line is kept, and the next call writes it first. So each line of the file becomes
-    /// complete.
+    /// Writes the buffered lines. If a write fails, the lines that are not written are dropped. Exception: of a line
+    /// that is partly written, the rest is kept, and the next call writes this rest first. So each line of the file
+    /// becomes complete.
     func flush() {
         var writtenBytes = 0
         while writtenBytes < buffer.count {
@@ -204,9 +204,11 @@ struct LoggedPushResult {
     }
 }
 
-/// FNV-1a with 64 bits as sixteen hexadecimal digits. The push log writes it instead of bytes that are long or secret.
+/// FNV-1a with 64 bits as sixteen hexadecimal digits. The push log writes this digest instead of bytes that are long or
+/// secret.
 ///
-/// Not a cryptographic hash. A device token is random and long enough that nobody can find it from the digest.
+/// The digest is not a cryptographic hash. But a device token is random and so long that nobody can find it from the
+/// digest.
 public enum LoggedDigest {
     public static func hexadecimal(_ bytes: UnsafeRawBufferPointer) -> String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325

@@ -67,8 +67,8 @@ struct RequestHead {
     /// Whether the request sends to a channel or manages channels.
     var concernsChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
 
-    /// Checks and stores one header field. Returns whether it is the first `authorization` field: the caller checks
-    /// that field, because the check needs the connection.
+    /// Checks and stores one header field. Returns true for the first `authorization` field: the caller must check this
+    /// field, because the check needs the connection.
     mutating func addField(
         name: UnsafeRawBufferPointer,
         value: UnsafeRawBufferPointer,

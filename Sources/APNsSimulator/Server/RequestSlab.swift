@@ -5,10 +5,12 @@ struct RequestSlot {
     /// The number of received bytes of the body. Bytes over the limit are counted, but not kept.
     var receivedBodyBytes = 0
     var streamIdentifier: Int32 = 0
-    /// How often the slot has been freed. A delayed response keeps this number from the time when it was scheduled. If
-    /// the number has changed when the response is due, the response's request has ended, and the response is not sent.
+    /// How often the slot has been freed. A delayed response keeps the number that the slot has when the response is
+    /// scheduled. If the slot has another number when the response is due, the request has ended, and the response is
+    /// not sent.
     var generation: UInt32 = 0
-    /// The connection. It releases its slots before it is freed, so the reference is always valid.
+    /// The connection of the request. A connection releases its slots before it is freed, so the reference is always
+    /// valid.
     var connection: Unmanaged<ServerConnection>?
     var responseByteCount = 0
     var sentResponseBytes = 0
@@ -20,8 +22,8 @@ struct RequestSlot {
     var managementResponseBody: [UInt8] = []
     /// The response that Apple does not document, if a fault demands one; else nil.
     var undocumentedResponse: UndocumentedResponse?
-    /// For a 410: the `timestamp` in the response, UNIX milliseconds. It says when the token became invalid. If a
-    /// fault causes the 410, it is the present time.
+    /// For a 410: the `timestamp` in the response, UNIX milliseconds: when the token became invalid, or the present
+    /// time if a fault causes the 410.
     var tokenRetiredAtMilliseconds: Int64 = 0
     /// The neighbours in the list of the connection's slots, or in the slab's free list.
     var previousSlot: UnsafeMutablePointer<RequestSlot>?

@@ -40,7 +40,8 @@ extension ServerConnection {
     }
 
     /// Tells the device model that the client may have lost the latest responses. If the client then sends one of these
-    /// pushes again, the model does not count this as certainly a fault of the client (``SenderFaultCounts``).
+    /// pushes again, the model does not count the repetition as certainly a fault of the client
+    /// (``SenderFaultCounts``).
     func noteLostResponses() {
         guard service == .push else { return }
         let nowMilliseconds = server.simulatedNowMilliseconds
@@ -90,8 +91,8 @@ extension ServerConnection {
         phase = .draining
         server.statistics.goAwayCount += 1
         let lastStream = goAway.lastStreamIdentifier ?? nghttp2_session_get_last_proc_stream_id(session)
-        // From now on, streams above the last one must not be processed. nghttp2 ignores them only when it has sent the
-        // frame. Before that, `beginProcessing` refuses them.
+        // From now on, streams above `lastStream` must not be processed. nghttp2 ignores these streams only when it has
+        // sent the frame. Before that, `beginProcessing` refuses them.
         goAwayLastStream = lastStream
         let data = goAway.debugData
         nghttp2_submit_goaway(

@@ -125,7 +125,7 @@ final class ServerLoop {
             : managementFaultSampler.sampleLatencyMilliseconds(&random)
     }
 
-    /// Returns whether the response to the present request begins with the status 103 (early hints).
+    /// Decides at random whether the response to the present request begins with the status 103 (early hints).
     func sampleEarlyHints(_ service: SimulatedService) -> Bool {
         service == .push
             ? faultSampler.sampleEarlyHints(&random) : managementFaultSampler.sampleEarlyHints(&random)
@@ -179,8 +179,8 @@ final class ServerLoop {
             overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
-    /// Returns the counts so far. First ends the count of a second that is over. Without this,
-    /// `lastSecondRequestCount` would be too old if no request came since.
+    /// Returns the counts so far. First ends the count of a second that is over: otherwise `lastSecondRequestCount`
+    /// would be too old if no request has come since.
     func currentStatistics() -> ServiceStatistics {
         statistics.advance(nowMilliseconds: loop.wallMilliseconds)
         statistics.lostPushLogLineCount = pushLog?.lostLineCount ?? 0

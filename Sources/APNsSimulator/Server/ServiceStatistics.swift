@@ -53,9 +53,9 @@ public struct ServiceStatistics: Sendable {
         currentSecondRequestCount += 1
     }
 
-    /// If a second has ended since the last call, moves its count to `lastSecondRequestCount` and begins a new count.
-    /// If more than one second has ended, sets `lastSecondRequestCount` to 0: each request calls this function, so no
-    /// request came in the last second.
+    /// Ends the count of a second that is over: moves the count to `lastSecondRequestCount`, and begins a new count. If
+    /// more than one second has ended since the last call, sets `lastSecondRequestCount` to 0: each request calls this
+    /// function, so no request came in the last second.
     mutating func advance(nowMilliseconds: Int64) {
         let nowSeconds = nowMilliseconds / 1_000
         if nowSeconds == currentSecond { return }

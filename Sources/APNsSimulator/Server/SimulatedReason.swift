@@ -1,6 +1,6 @@
 /// A response of the simulated APNs: success, or a reason, usually from Apple's tables for device pushes, broadcasts
-/// and channels. Causeway's client has a table of its own. If an entry of one of the two tables is wrong, a test finds
-/// the difference.
+/// and channels. Causeway's client has a table of its own: if one of the two tables has a wrong entry, a test finds the
+/// difference.
 public enum SimulatedReason: UInt8, Sendable, CaseIterable {
     case success
     case badCollapseId, badDeviceToken, badExpirationDate, badMessageId, badPriority, badTopic, deviceTokenNotForTopic
@@ -12,8 +12,8 @@ public enum SimulatedReason: UInt8, Sendable, CaseIterable {
     // APNs gives the next reasons only for broadcasts and channels.
     case featureNotEnabled, missingChannelId, badChannelId, channelNotRegistered, badRequestParams, badRequestPayload
     case missingPushType, cannotCreateChannelConfig
-    /// Apple does not document this reason, but a client library has seen it. Causeway's client handles it as
-    /// it handles any unknown reason.
+    /// Apple does not document this reason, but a client library has seen it. Causeway's client handles it like any
+    /// unknown reason.
     case missingChannelQueueSize
 
     /// The HTTP status of the response. A successful request about channels may get 201 or 204 instead of 200.

@@ -9,10 +9,11 @@ enum AudienceScript: Int, CaseIterable {
     /// Reads and changes an audience's hash.
     case audience
 
-    /// The scripts by their raw values. They are made once, because putting in all constants takes milliseconds.
+    /// The texts of the scripts, by their raw values. They are made once, because putting in all constants takes
+    /// milliseconds.
     static let luaSources = allCases.map(\.luaSource)
 
-    /// The script with its named constants replaced by their values.
+    /// The script's text, with values in place of its named constants.
     var luaSource: String {
         let parts =
             switch self {
@@ -40,8 +41,8 @@ enum AudienceScript: Int, CaseIterable {
         ("MEDIUM_PAGE_BYTES_MAX", Int64(PageLimits.mediumPageBytesMax)),
         ("LARGE_GROWTH_BYTES", Int64(PageLimits.largePageGrowthBytes)),
         ("STRING_OVERHEAD_BYTES", Int64(PageLimits.stringOverheadBytes)),
-        // Members' entries in pages: their sizes; the bit of a device's entry, and the modulus with which a script
-        // tests this bit (`StoreScript`); the ages above which `arrange` removes an entry.
+        // Members' entries in pages: their sizes, the bit of a device's entry with its modulus (`StoreScript`), and the
+        // ages above which `arrange` removes an entry.
         ("ENTRY_BYTES_MIN", Int64(MemberEntryFormat.bytesMin)),
         ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedBytes)),
         ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.deviceBit)),
@@ -53,10 +54,10 @@ enum AudienceScript: Int, CaseIterable {
         ("ACTIVITY_EXPIRY_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("FANOUTS_MAX", Int64(AudienceHashLimits.fanoutsMax)),
-        ("RANGE_COUNT_KEPT_MILLISECONDS_MAX", AudienceHashLimits.rangeCountKeptMillisecondsMax),
+        ("RANGE_COUNT_KEPT_MILLISECONDS_MAX", AudienceHashLimits.unfinishedFanoutAgeMillisecondsMax),
         ("JOINER_BODY_AGE_MILLISECONDS_MAX", AudienceHashLimits.joinerBodyAgeMillisecondsMax),
-        // Bits of a command to an audience and of its admission. The modulus of a bit is twice the bit: the top of
-        // admit.lua says how the scripts test bits. A number modulo KIND_MODULUS has only the bits IS_END and IS_START.
+        // Bits of a command to an audience and of its admission. A modulus is twice its bit: the top of admit.lua says
+        // how the scripts test bits. A number modulo KIND_MODULUS has only the bits IS_END and IS_START.
         ("IS_END", Int64(AudienceRequestBits.isEndBit)),
         ("IS_END_MODULUS", 2 * Int64(AudienceRequestBits.isEndBit)),
         ("IS_START", Int64(AudienceRequestBits.isStartBit)),

@@ -4,15 +4,15 @@ import Redis
 
 /// Reads the replies to calls about audiences.
 extension AudienceSession {
-    /// Takes the reply to the `count` oldest calls, which were sent as one Redis command.
+    /// Handles the reply to the `count` oldest calls, which were sent as one Redis command.
     func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         switch outstandingCalls.oldest?.kind {
         case .append: return handleAppendReply(reply, callCount: count, from: reader, on: connection)
         case .checkpoint: return handleCheckpointReply(reply, callCount: count, from: reader, on: connection)
         default: break
         }
-        // The result says whether the connection is still open. Here it is always true: nothing has closed the
-        // connection since this reply arrived.
+        // The result says whether the connection is still open. Here it is always open: nothing has closed it since
+        // this reply arrived.
         _ = connection.completeOldestCall(from: reader)
         guard let call = outstandingCalls.oldest else { return }
         switch call.kind {
@@ -31,7 +31,7 @@ extension AudienceSession {
         }
     }
 
-    /// Takes the reply of the script `append`: an array that says for each entry what became of it.
+    /// Handles the reply of the script `append`: an array that says for each entry what became of it.
     private func handleAppendReply(
         _ reply: Reply,
         callCount count: Int,
@@ -63,8 +63,7 @@ extension AudienceSession {
     /// The verdicts on a checkpoint, indexed by the number in the script's reply.
     private static let checkpointVerdicts: [AudienceVerdict] = [.claimedByAnother, .settled, .lost]
 
-    /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was
-    /// recorded.
+    /// Handles the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was recorded.
     private func handleCheckpointReply(
         _ reply: Reply,
         callCount count: Int,
@@ -88,8 +87,8 @@ extension AudienceSession {
         }
     }
 
-    /// Ends the connection, because this reply does not fit the oldest call. Replies and calls may be out of step, and
-    /// then later calls would get wrong replies too.
+    /// Closes the connection, because this reply does not fit the oldest call. Replies and calls may be out of step,
+    /// and then later calls would get wrong replies too.
     private func handleProtocolViolation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
         handleFailure(error)
@@ -174,8 +173,8 @@ extension AudienceSession {
         return addingNewestVersion(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Returns the reply with the newest admitted version, which the element at `index` has. If the element is empty,
-    /// returns the reply as it is: no version was admitted, or the newest one is a start. Nil if the element is
+    /// Returns `reply` with the newest admitted version, which it reads from the element at `index`. If this element is
+    /// empty, no version was admitted, or the newest one is a start; then `reply` stays as it is. Nil if the element is
     /// malformed.
     private func addingNewestVersion(
         _ reply: AudienceReply<Bytes>,
@@ -234,7 +233,7 @@ extension Reply {
         return memcmp(start, word.utf8Start, bytes.count) == 0
     }
 
-    /// A string's bytes, empty if the key does not exist; nil for any other reply.
+    /// The bytes of a string reply; empty if the key does not exist; nil for any other reply.
     fileprivate var bytesIfStringOrNull: UnsafeRawBufferPointer? {
         switch kind {
         case .string: bytes

@@ -1,7 +1,7 @@
 import LiveActivity
 import Redis
 
-/// The kind of a call. It decides how the call's reply is read.
+/// The kind of a call, which decides how the call's reply is read.
 enum AudienceCallKind: UInt8, BitwiseCopyable {
     case admit, settle, readNewestState, claim, checkpoint, finish, readDirectory, readPage
     // The calls of an append (`EntryAppender`). `append` sends a member's entry to its page. If the page refuses the
@@ -17,8 +17,8 @@ struct AudienceSessionCall: BitwiseCopyable {
     var appendIndex: UInt16 = 0
 }
 
-/// The audience store's part of one connection. It writes calls, collects entries and checkpoints into Redis commands,
-/// and reads the replies.
+/// Writes the audience store's calls on one connection, and reads the replies. Several entries, or several checkpoints,
+/// go into one Redis command.
 final class AudienceSession: RedisSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -26,16 +26,17 @@ final class AudienceSession: RedisSession {
     let entryAppender: EntryAppender
     /// The calls that have no reply yet, oldest first.
     var outstandingCalls: CallQueue<AudienceSessionCall>
-    /// The indices in ``EntryAppendTable`` of entries that are not written yet. Before a call of any other kind, the
-    /// session writes these entries, so that Redis replies in the order of ``outstandingCalls``.
+    /// Entries that are not written yet, as indices of ``EntryAppendTable``. The session writes these entries before a
+    /// call of any other kind, so that Redis replies in the order of ``outstandingCalls``.
     private let collectedAppendIndices: UnsafeMutableBufferPointer<UInt16>
     private var collectedAppendCount = 0
-    /// Checkpoints that are not written yet. Before a call of any other kind, the session writes them, so that Redis
+    /// Checkpoints that are not written yet. The session writes them before a call of any other kind, so that Redis
     /// replies in the order of ``outstandingCalls``.
     private var collectedCheckpoints: CheckpointBatch
 
-    /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and the calls of
-    ///   one Redis command.
+    /// Makes the session of one connection.
+    /// - Parameter configuration: the connection's configuration. It limits the outstanding calls, and the calls of one
+    ///   Redis command.
     init(configuration: RedisConfiguration, entryAppender: EntryAppender) {
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax)
         collectedAppendIndices = .allocate(capacity: configuration.callsPerCommandMax)
@@ -92,8 +93,8 @@ final class AudienceSession: RedisSession {
         }
     }
 
-    /// Calls the script `arrange` for the page of the entry at this index. The script makes the page if it is missing.
-    /// Otherwise it renews the page's expiry, and shortens or splits a page that is too long.
+    /// Calls the script `arrange` for the page to which the entry at this index belongs. The script makes the page if
+    /// it is missing. Otherwise it renews the page's expiry, and shortens or splits a page that is too long.
     func arrangePage(ofAppend index: UInt16, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let hashTag = entryAppender.appendTable.hashTag(index)
@@ -175,15 +176,15 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
-    /// Writes a call about the audience's hash in Redis, which the script `audience` performs. Checkpoints are such
-    /// calls too, but `collectCheckpoint` collects them.
+    /// Writes a call that the script `audience` performs on an audience's hash. A checkpoint is such a call too, but
+    /// `collectCheckpoint` writes it.
     func issueHashCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let (kind, argumentCount, argumentBytesMax) = call.operation.scriptCallSize
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),
             argumentCount: ScriptCallPrefixes.argumentCount + 2 + argumentCount,
-            bytesMax: ScriptCallPrefixes.bytesPerPrefix + key.count + RedisCommandWriter.operationBytesMax
+            bytesMax: ScriptCallPrefixes.bytesPerPrefix + key.count + RedisCommandWriter.operationNameBytesMax
                 + argumentBytesMax,
             on: connection
         ) { writer in
@@ -197,7 +198,7 @@ final class AudienceSession: RedisSession {
 
     /// Writes a call as a Redis command of its own.
     ///
-    /// - Parameter bytesMax: the maximum length of all arguments together, without the bytes that RESP adds to each.
+    /// - Parameter bytesMax: the maximum length of all arguments together, without RESP's additions.
     private func write(
         _ call: AudienceSessionCall,
         argumentCount: Int,

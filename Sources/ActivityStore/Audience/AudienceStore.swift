@@ -2,22 +2,22 @@ public import LiveActivity
 public import Reactor
 public import Redis
 
-/// Receives the store's replies about audiences and reports about its connections. The event loop, or
-/// ``AudienceStore/close()``, calls these functions. Each function may issue calls or close the store.
+/// Receives the replies to the calls of an ``AudienceStore``, and the events of its connections. The event loop and
+/// ``AudienceStore/close()`` call these functions. Each function may issue calls or close the store.
 public protocol AudienceStoreHandler: AnyObject {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>)
-    /// Reports that a call failed. If the connection was lost, Redis may still have performed the call. Every
-    /// call can be repeated safely. ``RedisError/storeFailure`` says what the error means to the caller.
+    /// Reports that a call failed. If the connection was lost, Redis may still have performed the call. Every call can
+    /// be repeated safely. ``RedisError/storeFailure`` says what the error means to the caller.
     func audienceCallFailed(tag: UInt64, error: RedisError)
-    /// Reports that the store takes calls. Calls that have failed can be issued again.
+    /// Reports that calls can be issued. Calls that have failed can be issued again.
     func audienceStoreReady()
-    /// Reports that a connection was lost, an attempt to connect failed, or a cluster did not say which server has
-    /// which hash slots. The store tries again automatically.
+    /// Reports that a connection was lost, an attempt to connect failed, or a look-up of a cluster's hash slots failed.
+    /// The store tries again automatically.
     func audienceStoreLost(_ reason: RedisError)
 }
 
-/// Counts of the additional work for members' entries. The counts only grow.
+/// How much additional work members' entries have caused. The counts only grow.
 public struct AudienceStoreCounters: Sendable {
     /// How often an entry was sent again, because the lane did not know that the page was split, full or missing.
     public var repeatedAppendCount: UInt64 = 0
@@ -27,12 +27,12 @@ public struct AudienceStoreCounters: Sendable {
     public init() {}
 }
 
-/// The client of the records of audiences and their members in Redis.
+/// Reads and changes what Redis stores about audiences and their members. A lane has one audience store beside its
+/// ``ActivityStore``, and uses it only on its own thread.
 ///
-/// A lane has one audience store beside its ``ActivityStore``, and uses it only on its own thread. The store has
-/// connections of its own, because a round's pages are long and would delay the replies that single commands wait for.
-/// The calls of an iteration are sent together at its end. A call and its reply allocate nothing, except when the lane
-/// caches the list of a segment's pages.
+/// The store has its own connections: a round reads long pages, which would delay the replies that single commands wait
+/// for. The calls of an iteration are sent together at its end. A call and its reply allocate nothing, except when the
+/// lane caches a directory.
 public final class AudienceStore {
     let redis: RedisClient
     private let entryAppender: EntryAppender
@@ -40,7 +40,7 @@ public final class AudienceStore {
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
-    /// - Parameter handler: The store keeps a weak reference to it, as the ``ActivityStore`` does.
+    /// - Parameter handler: held weakly.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any AudienceStoreHandler) {
         let entryAppender = EntryAppender(handler: handler)
         self.entryAppender = entryAppender
@@ -54,29 +54,29 @@ public final class AudienceStore {
         keyBuffer.deallocate()
     }
 
-    /// Connects and stays connected until `close`. Call it once.
+    /// Connects, and connects again after each loss, until `close`. Call it once.
     public func connect() { redis.connect() }
 
-    /// Ends all connections. Reports all outstanding calls as failed before it returns. May be called again.
+    /// Ends all connections. Outstanding calls fail before this method returns. A second call does nothing.
     public func close() { redis.close() }
 
-    /// Whether the store takes calls. In a cluster: whether at least one server takes calls for its keys.
+    /// Whether calls can be issued. In a cluster, true if at least one server accepts calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// Whether several servers share the keys. Then one server may be unavailable while the others take calls.
+    /// Whether several servers share the keys. Then some calls can be issued while others cannot.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The counts since the store was made.
     public var counters: AudienceStoreCounters { entryAppender.counters }
 
-    /// The number of calls that have no reply yet. Calls that the store itself makes, to read directories and to
-    /// rearrange pages, are included, and so are the connections' own commands.
+    /// The number of calls that have no reply yet. It includes the connections' own commands, and the calls that the
+    /// store itself makes to read directories and to rearrange pages.
     public var outstandingCallCount: Int { redis.outstandingCallCount }
 
     /// Writes a call, or collects it for a Redis command that is written at the end of the iteration at the latest.
     ///
-    /// Consecutive entries share a Redis command, and so do consecutive checkpoints of one audience. In a cluster
-    /// each call is a command of its own.
+    /// Consecutive entries share a Redis command, and so do consecutive checkpoints of one audience. In a cluster each
+    /// call is a command of its own.
     public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> IssueResult {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {
@@ -116,8 +116,8 @@ public final class AudienceStore {
 }
 
 extension RedisClient {
-    /// Returns the connection for one call with this key, and its session. Call it only on the client of an audience
-    /// store: all sessions of that client have the type `AudienceSession`.
+    /// Returns the connection for one call with this key, and its session; nil if the key's server is not ready. Call
+    /// it only on the client of an audience store: all sessions of that client have the type `AudienceSession`.
     func audienceSessionAndConnection(for key: UnsafeRawBufferPointer) -> (AudienceSession, RedisConnection)? {
         guard let connection = connection(for: key) else { return nil }
         return (unsafeDowncast(connection.session, to: AudienceSession.self), connection)
@@ -125,7 +125,8 @@ extension RedisClient {
 }
 
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// Whether all values of the call are within their limits. An append's entry is checked when it is written.
+    /// Whether all values of the call are within their limits. The entry of an append is not checked here, but when it
+    /// is written.
     fileprivate var isWithinBounds: Bool {
         switch self {
         case .admit(let admission):

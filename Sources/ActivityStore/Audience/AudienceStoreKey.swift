@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// The keys of an audience.
+/// The keys of an audience. In a cluster, all keys of a segment are in one hash slot, because they have the same hash
+/// tag: the part in braces.
 ///
 /// | key | value |
 /// | --- | --- |
@@ -8,10 +9,9 @@ import LiveActivity
 /// | `{app@DIGEST SEGMENT}d` | the directory of a segment |
 /// | `{app@DIGEST SEGMENT}pBOUND` | a page of a segment, named by its lower bound |
 ///
-/// The spaces in the table are not written: there is nothing between the parts of a key. The digest has eleven letters
-/// of six bits each, and the segment has two, lowest bits first. The bound has four bytes, little-endian. The braces
-/// enclose the hash tag, from which a Redis cluster computes the hash slot. So all keys of a segment are in one hash
-/// slot. The alphabet of the letters has no brace, because a brace would end the hash tag too early.
+/// A key has no spaces; in this table they only separate its parts. The digest has eleven letters of six bits each, and
+/// the segment has two, lowest bits first. The bound has four bytes, little-endian. No letter is a brace, because a
+/// brace would end the hash tag too early.
 enum AudienceStoreKey {
     private static let digestLetterCount = 11
     private static let segmentLetterCount = 2
@@ -19,17 +19,17 @@ enum AudienceStoreKey {
     static let lowerBoundByteCount = 4
     static let directoryLetter = UInt8(ascii: "d")
     static let pageLetter = UInt8(ascii: "p")
-    /// The maximum length of the app in a key, in bytes. It is the limit of the field `app` of a record. The
-    /// configuration allows only shorter apps.
+    /// The maximum length of the app in a key, in bytes: the limit of a record's field `app`. The configuration allows
+    /// only shorter apps.
     static let appBytesMax = Limits.identifierBytesMax
     /// The maximum length of `{app@DIGEST SEGMENT}`, in bytes.
     static let hashTagBytesMax = appBytesMax + digestLetterCount + segmentLetterCount + 3
     static let bytesMax = hashTagBytesMax + 1 + lowerBoundByteCount
 
-    /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if
-    /// the app is empty or too long.
+    /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if the app
+    /// is empty or too long.
     ///
-    /// - Parameter destination: has room for at least ``bytesMax``.
+    /// - Parameter destination: must have room for ``bytesMax``.
     static func write(
         app: UnsafeRawBufferPointer,
         _ audience: AudienceDigest,

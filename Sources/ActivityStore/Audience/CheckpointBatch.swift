@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Collects checkpoints of one audience's ranges, so that one Redis command writes them all. This is often possible,
-/// because most checkpoints of a lane's rounds are due in the same iteration. (R29)
+/// Collects checkpoints of one audience's ranges, so that one Redis command records them all (R29). Most checkpoints of
+/// a lane's rounds are due in the same iteration, so a batch often has several.
 ///
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {
@@ -29,8 +29,8 @@ struct CheckpointBatch: ~Copyable {
 
     var isFull: Bool { count == callsMax }
 
-    /// Whether this checkpoint may be added. An empty batch takes any checkpoint. A batch that is not empty must be for
-    /// the same audience and have room; otherwise the caller must write the batch first.
+    /// Whether this checkpoint may be added. If not, the caller must first write the batch, because the batch is for
+    /// another audience or has no room. An empty batch accepts any checkpoint.
     func hasRoom(for text: UnsafeRawBufferPointer, of audienceKey: UnsafeRawBufferPointer) -> Bool {
         count == 0
             || count < callsMax && argumentByteCount + Self.byteCountWithoutText + text.count <= Self.argumentBytesMax
@@ -55,7 +55,7 @@ struct CheckpointBatch: ~Copyable {
 
     /// The maximum length of the Redis command, without the part that names the script.
     var commandBytesMax: Int {
-        keyByteCount + argumentByteCount + RedisCommandWriter.operationBytesMax
+        keyByteCount + argumentByteCount + RedisCommandWriter.operationNameBytesMax
             + 4 * RedisCommandWriter.argumentOverheadBytes
     }
 

@@ -1,9 +1,9 @@
 import LiveActivity
 
-/// The appends under way. An append adds the entry of a member that joins or leaves to the member's page
-/// (``EntryAppender``). The memory is allocated once.
+/// The appends under way (``EntryAppender``): each adds the entry of a member that joins or leaves to the member's
+/// page. The memory is allocated once.
 struct EntryAppendTable: ~Copyable {
-    /// The maximum number of appends under way. The appends of an iteration are sent together, so a lane adds at most
+    /// The maximum number of appends under way. A lane sends the appends of an iteration together, so it adds at most
     /// this many entries in one round trip. The table allocates 0.7 MiB for them.
     static let capacity = 1_024
 
@@ -11,12 +11,12 @@ struct EntryAppendTable: ~Copyable {
         case free
         /// The entry is being added to its page.
         case appending
-        /// The page refused the entry. The lane is reading the directory: the list of the segment's pages.
+        /// The page refused the entry, so the lane reads the directory: the list of the segment's pages.
         case readingDirectory
-        /// The page is being made, or rearranged so that it takes the entry.
+        /// The page is being made, or rearranged so that it accepts the entry.
         case arranging
-        /// The entry is in its page, and the append's caller has its reply. The script `arrange` is still rearranging
-        /// the page, or renewing the page's expiry.
+        /// The entry is in its page, and the append's caller has its reply. But the script `arrange` still rearranges
+        /// the page, or renews the page's expiry.
         case arrangingAfterReply
     }
 
@@ -27,9 +27,8 @@ struct EntryAppendTable: ~Copyable {
         var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How many directories this append has received. Two kinds of calls get a directory as their reply: the
-        /// reading of the directory, and the script `arrange`. If more than `receivedDirectoriesMax`
-        /// arrive, the append fails.
+        /// How many directories this append has received. The lane receives one when it reads the directory, and as the
+        /// reply of the script `arrange`. If more than `receivedDirectoriesMax` arrive, the append fails.
         var receivedDirectoryCount: UInt8
         var bounds: PageBounds
     }
@@ -71,7 +70,7 @@ struct EntryAppendTable: ~Copyable {
     enum InsertResult {
         case inserted(index: UInt16)
         case full
-        /// The entry could not be written to its slot: a part of it is invalid, such as an id that is too long.
+        /// A part of the entry is invalid, for example its id is too long.
         case outOfBounds
     }
 

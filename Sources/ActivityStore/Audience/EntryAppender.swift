@@ -1,26 +1,26 @@
 import LiveActivity
 import Redis
 
-/// Adds the entry of a member that joins or leaves to the member's page. Such an addition is called an append. The
-/// caller sees one call and one reply, but an append may need several steps:
+/// Adds the entry of a member that joins or leaves to the member's page. This is called an append. Its caller sees one
+/// call and one reply, but an append may need several steps:
 ///
-/// 1. The lane sends the entry to the page that the cached directory names. (A directory lists the pages of one
-///    segment.) If the cache lacks the directory, the lane sends the entry to the segment's first page: in a small
-///    segment it is the only one.
+/// 1. The lane sends the entry to the page that its cached directory names. (A directory lists the pages of one
+///    segment.) Without a cached directory, the lane sends the entry to the segment's first page; a small segment has
+///    no other.
 /// 2. The page refuses the entry if the page is missing or full, or does not have the member's position. Then the lane
 ///    reads the segment's directory from Redis.
-/// 3. If the directory names another page, the lane sends the entry to that page. If the directory names the same page
-///    or is empty, the script `arrange` makes or rearranges the page. Then the lane sends the entry again.
-/// 4. After the entry was added, the page may be too long, or its expiry may have to be renewed. The caller gets its
-///    reply, and then the lane calls `arrange`, if this script does not run for the page already.
+/// 3. If the directory names another page, the lane sends the entry to that page. Otherwise the script `arrange` makes
+///    or rearranges the page, and then the lane sends the entry again.
+/// 4. The page may now be too long, or its expiry may have to be renewed. The caller gets its reply first. Then the
+///    lane calls `arrange`, unless this script is already running for the page.
 final class EntryAppender: RedisHandler {
     /// The maximum number of directories that an append may receive. If one more arrives, the append fails. Normally an
-    /// append receives fewer, even if many members join one page at the same time. The limit is for an entry that its
-    /// page refuses again and again, although `arrange` has run.
+    /// append receives fewer, even if many members join one page at the same time. The limit ends an append whose entry
+    /// is refused again and again, although `arrange` has run.
     private static let receivedDirectoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
-    /// The client. A weak reference, because the client's sessions hold this object.
+    /// A weak reference, because the client's sessions hold this object.
     weak var redis: RedisClient?
     private(set) var appendTable = EntryAppendTable()
     private var directoryCache = PageDirectoryCache()
@@ -94,8 +94,8 @@ final class EntryAppender: RedisHandler {
         return session.issueGet(key, call, on: connection)
     }
 
-    /// Handles a reply that is the directory of the member's segment. Two calls get such a reply: the call that reads
-    /// the directory, and the call of the script `arrange`.
+    /// Handles a directory of the member's segment: the reply to the call that reads the directory, or to the script
+    /// `arrange`.
     func handleDirectory(_ directory: UnsafeRawBufferPointer, _ appendIndex: UInt16) {
         let hashTag = appendTable.hashTag(appendIndex)
         guard directoryCache.store(directory, hashTag: hashTag) else {
@@ -130,8 +130,8 @@ final class EntryAppender: RedisHandler {
         return session.arrangePage(ofAppend: appendIndex, on: connection)
     }
 
-    /// Fails the whole append if the connection did not take the call of the next step: there is no queue in which this
-    /// call could wait. The core then makes the append again from the first step.
+    /// Fails the whole append if the connection did not accept the next step's call, because there is no queue in which
+    /// this call could wait. The core then makes the append again from the first step.
     private func failAppendUnlessIssued(_ appendIndex: UInt16, _ issueResult: IssueResult) {
         if issueResult != .issued {
             failAppend(appendIndex, RedisError(.busy, "the connection takes no call for an append's next step"))
@@ -170,7 +170,7 @@ final class EntryAppender: RedisHandler {
     }
 }
 
-/// What the script `append` did with one entry. The raw values are the script's replies.
+/// What the script `append` did with one entry. The raw values are the numbers in the script's reply.
 enum EntryAppendResult: Int64 {
     case refused
     case added

@@ -1,23 +1,23 @@
 import LiveActivity
 import Redis
 
-/// A lane's cache of segment directories. A directory lists the pages of one segment by their lower bounds. With the
-/// cache, a member's entry is sent to its page without a look-up.
+/// A lane's cache of segment directories, so that it sends a member's entry to the right page without a look-up. A
+/// directory lists the pages of one segment by their lower bounds.
 ///
-/// A cached directory may be outdated. Rarely, it belongs to another segment whose hash tag has the same hash. So the
-/// script `append` checks the bounds in the page itself. The table has a fixed number of places. If two segments have
-/// the same place, the newer directory replaces the older one.
+/// A cached directory may be outdated, so the script `append` checks the bounds in the page itself. The cache is a
+/// table of fixed size. If two segments have the same place, the newer directory replaces the older one.
 struct PageDirectoryCache: ~Copyable {
     /// The number of places in the table: enough for 32 audiences, each of which has 256 segments. A power of two,
     /// because the lowest bits of a hash choose the place.
     static let capacity = 8_192
-    /// The maximum number of lower bounds in all cached directories together. These bounds take 4 MiB. In large
-    /// audiences a page has about 200 members, so the bounds are enough for about 200 million members. Beyond this
-    /// limit the cache removes all directories except the newest.
+    /// The maximum number of lower bounds in all cached directories together, 4 MiB. If there would be more, the cache
+    /// keeps only the newest directory. In large audiences a page has about 200 members, so the bounds are enough for
+    /// about 200 million members.
     static let boundsMax = 1 << 20
 
     private struct CachedDirectory {
-        /// A hash (``KeyFingerprint``) of the segment's hash tag; 0: the place is empty.
+        /// A hash (``KeyFingerprint``) of the segment's hash tag; 0: the place is empty. Very rarely, another segment
+        /// has the same hash.
         var fingerprint: UInt64 = 0
         var bounds: [UInt32] = []
     }
@@ -27,8 +27,8 @@ struct PageDirectoryCache: ~Copyable {
 
     private static func index(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
-    /// Returns the bounds of the page to which a member's position belongs. For a segment that is not in the cache,
-    /// returns bounds that include all positions: in a small segment, there is only one page.
+    /// Returns the bounds of the page to which a member's position belongs. For a segment that is not in the cache, the
+    /// bounds include all positions, because a small segment has only one page.
     ///
     /// - Parameter hashTag: the segment's hash tag (``AudienceStoreKey``).
     func pageBounds(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
@@ -51,7 +51,7 @@ struct PageDirectoryCache: ~Copyable {
     /// Stores a segment's directory from Redis: the lower bounds of its pages, ascending, four bytes each. The first
     /// bound is 0. There are at most ``PageLimits/pagesMax`` bounds, and none if Redis has no directory.
     ///
-    /// - Returns: false if the bytes are not a directory.
+    /// - Returns: false if the bytes are not a valid directory.
     mutating func store(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isValidDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value
@@ -87,7 +87,7 @@ struct PageDirectoryCache: ~Copyable {
 /// The range of positions that belong to a page.
 struct PageBounds: Equatable, BitwiseCopyable {
     var lowerBound: UInt32
-    /// The next page's lower bound; 0: the page reaches to the end of the segment.
+    /// The next page's lower bound; 0 if the page reaches to the end of the segment.
     var nextLowerBound: UInt32
 
     /// The position at which the upper page begins if this page is split; nil if the page has only one position.

@@ -3,8 +3,8 @@ import Redis
 
 /// The sizes of the calls of the script `audience`.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// The call's kind, the number of its arguments including the operation's name, and the maximum length in bytes of
-    /// the arguments after the name, all together.
+    /// The call's kind, the number of its arguments with the operation's name, and the maximum length in bytes of all
+    /// arguments after the name together.
     var scriptCallSize: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
@@ -75,7 +75,7 @@ extension RedisCommandWriter {
         writeArgument(number: UInt64(bitPattern: admission.expirationSeconds), byteCount: 8)
     }
 
-    /// Writes a page's key: the hash tag of its segment, a letter and its lower bound.
+    /// Writes a page's key: the hash tag of its segment, a letter, and the page's lower bound.
     mutating func writePageKey(_ tag: UnsafeRawBufferPointer, _ lowerBound: UInt32) {
         writeArgument(byteCount: tag.count + AudienceStoreKey.pageSuffixBytes) {
             $0.writeVerbatim(tag)
@@ -122,8 +122,7 @@ extension RedisCommandWriter {
     }
 }
 
-/// The bits that say what a command to an audience is, and what it asks for, in the operation `admit` of the script
-/// `audience`.
+/// What a command to an audience is, and what it asks for: the bits in the operation `admit` of the script `audience`.
 enum AudienceRequestBits {
     static let isEndBit: UInt8 = 1
     static let isStartBit: UInt8 = 2
@@ -139,8 +138,8 @@ enum AudienceRequestBits {
     }
 }
 
-/// The bits that say what an admitted command is, and what became of its priority, in the field `a` of an audience's
-/// hash. The script copies the first two from the bits of the request.
+/// What an admitted command is, and what became of its priority: bits in the field `a` of an audience's hash. The
+/// script copies the first two from the bits of the request.
 enum AudienceAdmissionFlags {
     static let isEndBit = AudienceRequestBits.isEndBit
     static let isStartBit = AudienceRequestBits.isStartBit
@@ -160,8 +159,8 @@ enum StoredBroadcastCounts {
     /// Returns the number that identifies a broadcast. It is stored where a range has its index, which is at most 255.
     static func index(of environment: APNsEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
-    /// The length of the part that counts a version's broadcasts: one byte for each outcome. A byte is enough, because
-    /// a version has at most two broadcasts. This part follows the totals of the version's ranges (``StoredCounts``).
+    /// The length of the part that counts a version's broadcasts by outcome, one byte each. A byte is enough, because a
+    /// version has at most two broadcasts. This part follows the totals of the version's ranges (``StoredCounts``).
     static let byteCount = MemberOutcome.allCases.count
 
     static func readCounts(_ bytes: UnsafeRawBufferPointer) -> MemberOutcomeCounts {
@@ -171,17 +170,16 @@ enum StoredBroadcastCounts {
     }
 }
 
-/// The counts and times of one range, of one broadcast, or of a whole version, as the script `audience` stores them.
+/// How the script `audience` stores the counts and times of one range, of one broadcast, or of a whole version.
 ///
-/// The counts and times of a whole version are called its totals. The counts are the sums over the version's ranges. If
-/// the version has broadcasts, their counts follow (``StoredBroadcastCounts``). The times are those of the first and
-/// the last response of all ranges and broadcasts together.
+/// The counts of a whole version (its totals) are the sums over its ranges. If the version has broadcasts, their counts
+/// follow (``StoredBroadcastCounts``). The times are those of the first and last response to all ranges and broadcasts.
 enum StoredCounts {
     static let countByteCount = 4
     static let timeByteCount = 6
     static let byteCount = MemberOutcome.allCases.count * countByteCount + 2 * timeByteCount
 
-    /// Returns the number that stores a time: one more than the milliseconds; 0 for no time (-1).
+    /// Returns the number that stores a time: the milliseconds plus one; 0 for no time (-1).
     static func storedNumber(ofMilliseconds milliseconds: Int64) -> UInt64 {
         milliseconds < 0 ? 0 : UInt64(min(milliseconds, MemberEntryFormat.millisecondsMax - 1)) + 1
     }

@@ -6,9 +6,9 @@ public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum VersionPhase: String, Sendable, CaseIterable {
         /// The version is admitted, but must not be sent yet. One of these is true:
-        /// - It waits for the activity's pace.
+        /// - The activity's pace allows no push yet.
         /// - There is no token. The phase becomes `held` when a worker gives the command to Redis.
-        /// - It was settled but never shown, and `causeway replay` has asked Redis to admit it again.
+        /// - The version was settled but never shown, and `causeway replay` has asked Redis to admit it again.
         case waiting
         /// A worker was allowed to send the version. Redis does not have APNs' response yet.
         case sending
@@ -17,7 +17,7 @@ public struct ActivityInspection: Sendable, Equatable {
         /// Redis holds the version until a token registers.
         case held
         case settled
-        /// The version is settled, and the activity continues to show its previous state.
+        /// The version is settled, but the activity still shows its previous state.
         case notShown
     }
 
@@ -35,8 +35,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct HeldCommand: Sendable, Equatable {
-        /// Usually the newest version. But if the newest version carries the alert of an older held command, this is
-        /// the version of that older command, until the newest version is settled.
+        /// The version of the held command: usually the newest version. But while the newest version carries the alert
+        /// of an older held command, it is the version of that older command.
         public var version: Version
         public var command: [UInt8]
         public var hasAlert: Bool
@@ -55,16 +55,16 @@ public struct ActivityInspection: Sendable, Equatable {
     /// there was neither.
     ///
     /// Redis raises this time by a millisecond when it retires the token, and when an accepted end removes the activity
-    /// from audiences. If the registration's record is then read again, its time is older, so it has no effect.
+    /// from audiences. If the registration is read again, its time is then older, so it has no effect.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
     /// The last push that Redis allowed.
     public private(set) var lastPush: LastPush?
     /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0 for none. The next version gets a higher
-    /// one. After a loss of data, records that are read again raise it: see ``ActivityState/lastAssignedTimestamp``.
+    /// one. Records that are read again after a loss of data raise it: see ``ActivityState/lastAssignedTimestamp``.
     private(set) var lastAssignedTimestamp: Int64 = 0
-    /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
+    /// 48 bits of the digest of the state that the activity shows; nil if the state is not known.
     public private(set) var shownDigest: UInt64?
     public private(set) var heldCommand: HeldCommand?
     public private(set) var start: Start?
@@ -72,18 +72,20 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var acceptedAlertVersion: Version?
     /// The audiences that the activity is in.
     public private(set) var audiences: [AudienceDigest] = []
-    /// The audiences that the activity left, until a worker has confirmed that each of them has an entry about this.
+    /// The audiences that the activity left, but whose pages may still list it: no worker has confirmed the departure
+    /// yet.
     public private(set) var formerAudiences: [AudienceDigest] = []
     /// The last millisecond of the activity's first eight hours. Redis admits no update after this time. Nil if Redis
     /// has no value, or knows only an unregistration.
     public private(set) var updatesUntilMilliseconds: Int64?
-    /// When the budget for pushes of priority 10 will be full.
+    /// When the budget for pushes of priority 10 will be full, UNIX milliseconds.
     private var budgetFullAtMilliseconds: Int64 = 0
-    /// The number of doublings of the spacing just after the last 429 was recorded. Since then, time may have undone
-    /// some: see ``spacingDoublingCount(_:nowMilliseconds:)``.
+    /// The number of doublings of the spacing just after the last 429 was recorded. Time has perhaps undone some since:
+    /// see ``spacingDoublingCount(_:nowMilliseconds:)``.
     private var recordedDoublingCount: Int64 = 0
     private var throttledAtMilliseconds: Int64?
 
+    /// Decodes an activity's value.
     /// - Parameter value: the reply to GET; empty if there is no value.
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }
@@ -107,7 +109,7 @@ public struct ActivityInspection: Sendable, Equatable {
         try readHeldCommand(unread.renamed("held"), phaseLetter)
     }
 
-    /// Reads bytes 8 to 44 of the value.
+    /// Reads the newest version, its phase, and other numbers: bytes 8 to 44 of the value.
     ///
     /// - Returns: the phase's letter in lower case.
     private mutating func readNewestVersion(_ unread: inout InspectedField) throws(InspectionError) -> UInt8 {
@@ -200,7 +202,7 @@ public struct ActivityInspection: Sendable, Equatable {
         return max(pace.spacingMilliseconds, min(throttledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 
-    /// Returns the time at which the spacing allows the next push; nil: now.
+    /// Returns when the spacing allows the next push; nil if it allows one now.
     public func spacingEndMilliseconds(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
         guard let lastPush, lastPush.sentAtMilliseconds <= nowMilliseconds else { return nil }
         let endMilliseconds =

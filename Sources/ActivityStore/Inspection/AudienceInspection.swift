@@ -17,11 +17,11 @@ public struct AudienceInspection: Sendable, Equatable {
         public let isStart: Bool
         public let grant: AudienceGrant
         public let admittedAtMilliseconds: Int64
-        /// Until when the version's body is valid for members that join, UNIX seconds.
+        /// Until when members that join may get the version's body, UNIX seconds.
         public let expirationSeconds: Int64
     }
 
-    /// How far the fan-out of a version has come: which of its ranges are finished, and with which counts.
+    /// The progress of a version's fan-out: which ranges are finished, and with which counts.
     public struct Fanout: Sendable, Equatable {
         public let version: Version
         public let rangeCount: Int
@@ -43,13 +43,13 @@ public struct AudienceInspection: Sendable, Equatable {
         public let checkpoint: [UInt8]
     }
 
-    /// A broadcast channel that the keeper of channels wrote into the audience's hash.
+    /// A broadcast channel that `ChannelKeeper` wrote into the audience's hash.
     public struct Channel: Sendable, Equatable {
         public let channel: AudienceChannel
         public let createdAtMilliseconds: Int64
     }
 
-    /// The audience's channels: at most one in production, followed by at most one in the sandbox.
+    /// The audience's channels: at most one in production, then at most one in the sandbox.
     public private(set) var channels: [Channel] = []
     public private(set) var newestVersion: NewestVersion?
     public private(set) var admittedVersion: AdmittedVersion?
@@ -62,7 +62,8 @@ public struct AudienceInspection: Sendable, Equatable {
     private var budgetFullAtMilliseconds: Int64 = 0
     private var frequentBudgetFullAtMilliseconds: Int64 = 0
 
-    /// - Parameter fields: the fields of the audience's hash.
+    /// Decodes an audience's hash.
+    /// - Parameter fields: all fields of the hash.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let valuesByField = Dictionary(fields.map { ($0.field, $0.value) }) { $1 }
         func inspectedField(_ letter: Character) -> InspectedField? {
@@ -81,7 +82,7 @@ public struct AudienceInspection: Sendable, Equatable {
         if var field = inspectedField("l") {
             while !field.isEmpty { fanouts.append(try Fanout(&field, valuesByField)) }
         }
-        // The name of a field with a checkpoint is `p`, the number of ranges and the range's index.
+        // A field with a checkpoint is named `p`, followed by the number of ranges and the range's index.
         for (name, checkpoint) in valuesByField where name.first == UInt8(ascii: "p") && !checkpoint.isEmpty {
             var rangeName = InspectedField(name: "p", bytes: name.dropFirst())
             let rangeCount = Int(try rangeName.readNumber(byteCount: 2))
@@ -125,7 +126,7 @@ extension AudienceInspection.Channel {
             throw field.error
         }
         var unread = field
-        // The first byte is the storage policy, which `channel` already has.
+        // The first byte is the storage policy, which is already in `channel`.
         _ = try unread.readByte()
         self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try unread.readNumber(byteCount: 8)))
     }

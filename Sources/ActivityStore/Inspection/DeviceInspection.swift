@@ -22,6 +22,7 @@ public struct DeviceInspection: Sendable, Equatable {
     public private(set) var attributesTypeStates: [AttributesTypeState] = []
     private var startBudgetFullAtMilliseconds: Int64 = 0
 
+    /// Decodes a device's hash.
     /// - Parameter fields: the reply to HGETALL, in pairs. Unknown fields are ignored.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)
@@ -48,7 +49,7 @@ public struct DeviceInspection: Sendable, Equatable {
         return starts
     }
 
-    /// Returns what is left now of the bucket of starts.
+    /// Returns what is left now of the device's budget for starts.
     public func remainingStartBudget(_ bucket: Policy.Bucket, nowMilliseconds: Int64) -> InspectedBudget {
         InspectedBudget(bucket, fullAtMilliseconds: startBudgetFullAtMilliseconds, nowMilliseconds: nowMilliseconds)
     }

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Makes the keys of an audience and decodes its directories, for programs without a lane.
+/// Makes the keys of an audience, and decodes its directories, for programs without a lane.
 public struct InspectedAudienceKeys: Sendable {
     private let bundleIdentifier: [UInt8]
     private let audience: AudienceDigest
@@ -24,7 +24,7 @@ public struct InspectedAudienceKeys: Sendable {
         return keyBeginning(segment: segment) + suffix.indices.map { suffix[$0] }
     }
 
-    /// Returns the lower bounds of a segment's pages: the lowest position that a member of each page can have.
+    /// Returns the lower bounds of a segment's pages: the lowest position that a member on each page can have.
     public static func bounds(ofDirectory bytes: [UInt8]) throws(InspectionError) -> [UInt32] {
         var unread = InspectedField(name: "directory", bytes: bytes[...])
         var bounds: [UInt32] = []
@@ -34,7 +34,7 @@ public struct InspectedAudienceKeys: Sendable {
         return bounds
     }
 
-    /// Returns the whole key of the audience's hash, or what all keys of a segment begin with.
+    /// Returns the beginning of all keys of a segment. Without a segment, returns the key of the audience's hash.
     private func keyBeginning(segment: UInt8?) -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let byteCount = buffer.withUnsafeMutableBytes { buffer in

@@ -2,7 +2,7 @@ public import LiveActivity
 import Numbers
 import Redis
 
-/// A field of a hash, or a part of a string in Redis, is not in the format that Causeway writes.
+/// Says that a field of a hash, or a part of a string in Redis, is not in the format that Causeway writes.
 public struct InspectionError: Error, Equatable, CustomStringConvertible {
     /// The field's or the part's name.
     public var field: String
@@ -38,13 +38,13 @@ public struct InspectedToken: Sendable, Equatable {
     }
 }
 
-/// What is left in a bucket. A draw takes one push of priority 10 from an activity's bucket, one start from a device's,
-/// or one command of priority 10 from an audience's.
+/// What is left in a bucket. An activity's bucket gives pushes of priority 10, a device's gives starts, and an
+/// audience's gives commands of priority 10. Each of these is one draw.
 public struct InspectedBudget: Sendable, Equatable {
     /// How many draws are possible now, including those from the reserve.
     public let remainingDrawCount: Int
     public let bucket: Policy.Bucket
-    /// When the bucket will be full; nil: it is full.
+    /// When the bucket will be full; nil if it is full.
     public let fullAtMilliseconds: Int64?
 
     init(_ bucket: Policy.Bucket, fullAtMilliseconds: Int64, nowMilliseconds: Int64) {
@@ -60,7 +60,7 @@ public struct InspectedBudget: Sendable, Equatable {
     }
 }
 
-/// The fields of a hash by name. Fields with an empty value are left out.
+/// The fields of a hash by name, except fields with an empty value.
 struct InspectedHash {
     private let fields: [String: [UInt8]]
 
@@ -94,14 +94,14 @@ struct InspectedHash {
         )
     }
 
-    /// Returns the attributes types of a device's hash: the part of each field's name after the colon.
+    /// Returns the attributes types of a device's hash. A field's name ends with a colon and the attributes type.
     func attributesTypes() -> [String] {
         Set(fields.keys.compactMap { name in name.firstIndex(of: ":").map { String(name[name.index(after: $0)...]) } })
             .sorted()
     }
 }
 
-/// Reads the bytes of a field, or of another value in Redis, part by part from the beginning.
+/// Reads a field of a hash, or another value in Redis, part by part from the beginning.
 struct InspectedField {
     let name: String
     private var bytes: ArraySlice<UInt8>
@@ -116,7 +116,7 @@ struct InspectedField {
     var remainder: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
 
-    /// Returns the unread bytes under another name. Errors then report this name.
+    /// Returns the unread bytes under another name, which errors then report.
     func renamed(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
 
     /// Reads a part of this many bytes; throws if fewer are left.
@@ -161,7 +161,7 @@ struct InspectedField {
         Int64(clamping: try readDecimal(digits: StoredTime.digitCount))
     }
 
-    /// Reads a version of ``StoredVersion/byteCount`` bytes. ``readDecimalVersion()`` reads a version in digits.
+    /// Reads a version in the binary form (``StoredVersion``). ``readDecimalVersion()`` reads a version in digits.
     mutating func readVersion() throws(InspectionError) -> Version {
         let timestamp = try readBinarySeconds()
         return Version(timestamp: timestamp, sequence: try readNumber(byteCount: 8))

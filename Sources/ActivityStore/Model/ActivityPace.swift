@@ -1,17 +1,17 @@
 import LiveActivity
 
-/// What the model of an activity keeps for its limits in time: until when Redis admits updates, how much of the budget
-/// is left, and how long the spacing is after a 429. Times are UNIX milliseconds.
+/// What limits an activity in time, in the model: until when Redis admits updates, how much of the budget is left, and
+/// how long the spacing is after a 429. Times are UNIX milliseconds.
 public struct ActivityPace: Hashable, Sendable {
     /// When Redis allowed the activity's newest start. Without a start: when Redis took its first command or token.
     public internal(set) var beganAtMilliseconds: Int64
-    /// When the budget for pushes of priority 10 will be full again. If this time is past, the budget is full.
+    /// When the budget for pushes of priority 10 will be full. A time in the past means that the budget is full.
     public internal(set) var budgetFullAtMilliseconds: Int64 = 0
     /// Whether the last registration that mentioned frequent updates allowed them. False after a start, until a
     /// registration allows them.
     public internal(set) var allowsFrequentUpdates = false
-    /// The number of doublings of the spacing just after the last 429 was recorded. Since then, time may have undone
-    /// some: see ``currentDoublingCount(_:at:)``.
+    /// The number of doublings of the spacing just after the last 429 was recorded. Time has perhaps undone some since:
+    /// see ``currentDoublingCount(_:at:)``.
     public internal(set) var spacingDoublingCount = 0
     /// When Redis recorded the last 429; nil: there was none.
     public internal(set) var throttledAtMilliseconds: Int64?
@@ -31,8 +31,8 @@ public struct ActivityPace: Hashable, Sendable {
 
     // MARK: - The spacing after a 429
 
-    /// Returns how often the spacing is doubled now. Time undoes doublings: one for each
-    /// `throttleRecoveryMilliseconds` without a 429.
+    /// Returns how often the spacing is doubled now. Each `throttleRecoveryMilliseconds` without a 429 undoes one
+    /// doubling.
     func currentDoublingCount(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int {
         // If the server's clock was set back, no doubling applies.
         guard let throttledAtMilliseconds, nowMilliseconds >= throttledAtMilliseconds else { return 0 }
@@ -41,7 +41,7 @@ public struct ActivityPace: Hashable, Sendable {
     }
 
     func spacingMilliseconds(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int64 {
-        // decision: spacing, as in the scripts
+        // The scripts decide the same. (decision: spacing)
         let doublingCount = currentDoublingCount(pace, at: nowMilliseconds)
         if doublingCount == 0 { return pace.spacingMilliseconds }
         var doubledSpacingMilliseconds = pace.spacingMilliseconds
@@ -49,10 +49,10 @@ public struct ActivityPace: Hashable, Sendable {
         return max(pace.spacingMilliseconds, min(doubledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 
-    /// Records a 429: doubles the spacing once more, up to the longest spacing. Each push doubles the spacing at most
+    /// Records a 429: doubles the spacing once more, up to the longest spacing. A push doubles the spacing at most
     /// once, even if its 429 is reported several times.
     ///
-    /// - Returns: false if this 429 was recorded before, and nothing changes.
+    /// - Returns: false if this 429 was recorded before, so that nothing changes.
     mutating func noteThrottle(_ pace: Policy.Pace, sentAtMilliseconds: Int64, at nowMilliseconds: Int64) -> Bool {
         if let throttledAtMilliseconds,
             sentAtMilliseconds <= throttledAtMilliseconds && nowMilliseconds >= throttledAtMilliseconds
@@ -70,9 +70,9 @@ public struct ActivityPace: Hashable, Sendable {
 }
 
 extension Policy.Bucket {
-    /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAtMilliseconds`.
+    /// Returns how many pushes are left now in this bucket, if the bucket will be full at `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
-        // decision: pushes left, as in the scripts
+        // The scripts decide the same. (decision: pushes left)
         var pushesLeftCount = pushes
         var timeToFullMilliseconds = fullAtMilliseconds - nowMilliseconds
         while timeToFullMilliseconds > 0 && pushesLeftCount > 0 {
@@ -83,7 +83,7 @@ extension Policy.Bucket {
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {
-        // decision: budget, as in the scripts
+        // The scripts decide the same. (decision: budget)
         max(fullAtMilliseconds, nowMilliseconds) + intervalMilliseconds
     }
 }

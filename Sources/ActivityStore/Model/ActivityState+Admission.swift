@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Admissions: what becomes of an update, an end or a start. A comment `decision: NAME, as in the scripts` marks code
-/// whose decision the scripts make too, beside a comment `decision: NAME`. `git grep 'decision: NAME'` finds all.
+/// Admissions: what becomes of an update, an end or a start. The scripts make the same decisions. A comment
+/// `decision: NAME` marks each decision, here and in the scripts; `git grep 'decision: NAME'` finds all its places.
 extension ActivityState {
     /// Decides about an update or an end, in the order of the headings in `admit-updates.lua`.
     mutating func admit(_ call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange)
@@ -19,7 +19,7 @@ extension ActivityState {
         }
         beginLife(at: nowMilliseconds)
         if settleIfShown(call) { return (StoreReply(.unchanged), .renewed) }
-        // decision: no token, as in the scripts
+        // The scripts decide the same. (decision: no token)
         guard let token else {
             if isRepeated && !newestIsHeld { return (StoreReply(.noToken), expiryChange) }
             setNewestVersion(to: call, isRepeated ? .held : .waiting)
@@ -42,9 +42,9 @@ extension ActivityState {
 
     // MARK: - The token
 
-    /// Stores the token that came with the command, and returns whether it did. The activity keeps its own token if the
-    /// command has none, if its own token is the same or newer, or if the command's token is the last one that was
-    /// retired.
+    /// Stores the token that came with the command, and returns whether it did. Stores nothing in three cases: the
+    /// command has no token; the activity's own token is the same or newer; or the command's token is the one that was
+    /// retired last.
     private mutating func adoptToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
         let lacksToken = token == nil
         guard let registration = call.registration, token?.isSameToken(as: registration) != true,
@@ -57,10 +57,10 @@ extension ActivityState {
 
     // MARK: - The order of versions
 
-    /// Returns why an update or an end is refused (R11). Nil if the command may become the newest version, or if it is
-    /// the newest version and is not settled yet.
+    /// Returns why an update or an end is refused (R11). Nil if the command may become the newest version, or if the
+    /// command is the newest version and not settled yet.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
-        // decision: order of versions, as in the scripts
+        // The scripts decide the same. (decision: order of versions)
         guard let newest = version else { return nil }
         if newestIsEnd {
             if call.isEnd {
@@ -107,7 +107,7 @@ extension ActivityState {
         nowMilliseconds: Int64
     ) -> StoreReply<[UInt8]>? {
         if call.isTooOld, version == nil { return StoreReply<[UInt8]>(.expired) }
-        // decision: eight hours, as in the scripts
+        // The scripts decide the same. (decision: eight hours)
         if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {
             return StoreReply<[UInt8]>(.activityOver)
         }
@@ -122,10 +122,10 @@ extension ActivityState {
         return reply
     }
 
-    /// If the activity already shows the update's state: makes the update the newest version, settled without a push,
-    /// and returns true. For an activity in an audience, the shown state is not known.
+    /// Makes the update the newest version, settled without a push, if the activity already shows the update's state.
+    /// Returns whether it did. For an activity in an audience, the shown state is not known.
     private mutating func settleIfShown(_ call: StateAdmission<[UInt8]>) -> Bool {
-        // decision: unchanged, as in the scripts
+        // The scripts decide the same. (decision: unchanged)
         guard !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) else {
             return false
         }
@@ -134,9 +134,9 @@ extension ActivityState {
         return true
     }
 
-    /// Returns for how long the spacing still forbids a push; nil if the spacing is over.
+    /// Returns how long the spacing still forbids a push; nil if the spacing is over.
     private func findWaitMilliseconds(_ policyPace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
-        // decision: spacing, as in the scripts
+        // The scripts decide the same. (decision: spacing)
         let sinceLastSendMilliseconds = nowMilliseconds - lastSendAtMilliseconds
         let waitMilliseconds =
             (pace?.spacingMilliseconds(policyPace, at: nowMilliseconds) ?? 0) - sinceLastSendMilliseconds
@@ -145,8 +145,8 @@ extension ActivityState {
 
     // MARK: - Timestamp, priority and budget
 
-    /// Makes the command the newest version, which is being sent, and assigns its timestamp. Returns whether this
-    /// renews the expiry.
+    /// Makes the command the newest version, with the phase `sending`, and assigns its timestamp. Returns whether the
+    /// expiry of the activity's key is renewed.
     private mutating func beginSending(
         _ call: StateAdmission<[UInt8]>,
         isRepeated: Bool,
@@ -155,7 +155,7 @@ extension ActivityState {
         if !isRepeated || versionPhase != .sending { assignTimestamp(call.version) }
         let previousHeldCommand = heldCommand
         setNewestVersion(to: call, .sending)
-        // decision: expiry, as in the scripts
+        // The scripts decide the same. (decision: expiry)
         let renewsExpiry =
             heldCommand != previousHeldCommand || lastSendAtMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000
         lastSendAtMilliseconds = nowMilliseconds
@@ -168,7 +168,7 @@ extension ActivityState {
         nowMilliseconds: Int64,
         into reply: inout StoreReply<[UInt8]>
     ) {
-        // decision: budget, as in the scripts
+        // The scripts decide the same. (decision: budget)
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
         var pushesLeftCount = bucket.pushesLeft(
@@ -196,42 +196,42 @@ extension ActivityState {
 
     // MARK: - Starts
 
-    /// Decides about a start. Only one record of a start may be sent (R16). The activity keeps the claim of that
-    /// record.
+    /// Decides about a record of a start. Only one record of a start may be sent (R16). The activity keeps the claim of
+    /// that record.
     mutating func admitStart(
         _ version: Version,
         claim: UInt64,
         previousClaim: UInt64?,
         nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        // Whether the activity has this start only from `recordStart`. Then no record of the start has got a send
-        // verdict since Redis lost its data.
+        // Whether the activity has this start only from `recordStart`. Then Redis has allowed no record of the start to
+        // be sent since the loss of data.
         let isRecordedAgain = start.map { $0.version == version && $0.isRecordedAgain } ?? false
         if let start, !isRecordedAgain {
-            // A record of this start has got a send verdict before.
+            // Redis has already allowed a record of this start to be sent.
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
             // The activity has a newer start.
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        // Whether the start is the newest version only because `recordStart` has stored it. It is then admitted like a
-        // new start, and begins a life below.
+        // Whether the start is the newest version only because `recordStart` has stored it. The code below then admits
+        // it like a new start, which begins a life.
         let isRecordedAsNewest = isRecordedAgain && self.version == version && !newestIsEnd
         if let newest = self.version, newest >= version, !isRecordedAsNewest {
-            // An update with exactly the start's version is settled.
+            // The newest version is an update with exactly the start's version, and is settled.
             if newest == version && versionPhase.isSettled && !newestIsEnd {
                 return (StoreReply(.duplicate), .unchanged)
             }
-            // Whether the start's timestamp is above the last assigned one. A start that is recorded again may also
-            // have exactly the last assigned one, because `recordStart` may have stored it.
+            // Whether the start's timestamp is above the last assigned one. If the start is recorded again, the two may
+            // also be equal, because `recordStart` may have assigned the start's own timestamp.
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
             // In these cases the start is not needed: the activity has ended, has a token, or got a push with the
-            // start's timestamp or a later one. Otherwise the start is sent, and the newer version stays the newest.
+            // start's timestamp or a later one. Otherwise the start is sent, but the newer version stays the newest.
             if newestIsEnd || token != nil || !isAfterLastTimestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
         } else {
-            // The start becomes the newest version and begins a life: what belonged to the previous life is removed.
+            // The start becomes the newest version and begins a life. Remove what belonged to the previous life.
             heldCommand = nil
             token = nil
             acceptedAlertVersion = nil
@@ -256,11 +256,11 @@ extension ActivityState {
         if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
         let isNewest = self.version.map { $0 < version } ?? true
         // If the start became the newest version, the held command would be removed. But perhaps no worker ever sent
-        // this start. So the activity keeps the held command, and does not store the start.
+        // this start. So keep the held command, and do not store the start.
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
         beginLife(at: nowMilliseconds)
-        // If the stored version is older, or there is none, the start becomes the newest version, and counts as
-        // settled.
+        // A start that is newer than the stored version, or the first version of all, becomes the newest version. It
+        // counts as settled.
         if isNewest {
             shownDigest = nil
             hasDrawnOnBudget = false
@@ -269,8 +269,8 @@ extension ActivityState {
             newestIsEnd = false
             lastAssignedTimestamp = max(lastAssignedTimestamp, version.timestamp)
         }
-        // The claim is 0, because no record of this start has got a send verdict since the loss. A record that is still
-        // held or deferred may get one from `admitStart`.
+        // The claim is 0, because Redis has allowed no record of this start to be sent since the loss. `admitStart` may
+        // still allow a record that is held or deferred.
         start = Start(
             version: version,
             isSettled: false,
@@ -281,10 +281,10 @@ extension ActivityState {
         return (StoreReply(.settled), .renewed)
     }
 
-    /// Decides about a record of a start that has already got a send verdict. There are three cases:
-    /// - The record has the stored claim: it got the verdict, and asks again because the reply was lost. It may be
-    ///   sent.
-    /// - The record names the stored claim as its previous claim: it got the verdict, and was deferred. It may be sent.
+    /// Decides about a record of a start after Redis has allowed a record of this start to be sent. There are three
+    /// cases:
+    /// - The record has the stored claim: it was allowed, and asks again because the reply was lost. It may be sent.
+    /// - The record names the stored claim as its previous claim: it was allowed, and then deferred. It may be sent.
     /// - Any other record of the start must not be sent.
     private mutating func admitRepeatedStart(
         _ start: Start,
@@ -308,7 +308,7 @@ extension ActivityState {
 
     // MARK: - Writing
 
-    /// Makes the command the newest version. Removes a held older command that has no alert.
+    /// Makes the command the newest version. Removes an older held command, unless that one has an alert.
     private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionPhase: VersionPhase) {
         if version != call.version || newestIsEnd != call.isEnd {
             if let heldCommand, !heldCommand.hasAlert { self.heldCommand = nil }
@@ -320,9 +320,9 @@ extension ActivityState {
     }
 
     /// Assigns the timestamp of the push: the version's own timestamp, if it is above the last assigned one. Otherwise
-    /// one second more than the last assigned one, at most `Limits.timestampMax`.
+    /// the last assigned one plus a second, at most `Limits.timestampMax`.
     private mutating func assignTimestamp(_ version: Version) {
-        // decision: timestamp, as in the scripts
+        // The scripts decide the same. (decision: timestamp)
         let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)
         lastAssignedTimestamp =
             version.timestamp > lastAssignedTimestamp ? version.timestamp : nextTimestamp

@@ -1,14 +1,14 @@
 import LiveActivity
 
 extension ActivityState {
-    /// The bytes in which a reply names the audiences that the activity left. Nil once a worker has confirmed all these
+    /// The bytes in which a reply names the audiences that the activity left. Nil if a worker has confirmed all
     /// departures.
     var encodedDepartures: [UInt8]? {
         MemberAudiences.encodeDepartures(audiences.formerDigests, at: registeredAtMilliseconds ?? 0)
     }
 
     /// Forgets which state the activity shows, if it is or was in audiences: a push to an audience may have replaced
-    /// the state.
+    /// that state.
     mutating func forgetShownState() {
         if !audiences.isEmpty { shownDigest = nil }
     }
@@ -20,7 +20,7 @@ extension ActivityState {
     }
 
     /// Leaves all audiences, because APNs accepted the activity's end. Raises the stored time of the registration by a
-    /// millisecond. If the registration is read again, it is then `stale`, and does not bring the activity back into
+    /// millisecond. If the registration is read again, it is then `stale`, so it does not bring the activity back into
     /// the audiences.
     mutating func leaveAudiencesAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
@@ -30,8 +30,8 @@ extension ActivityState {
         leaveAllAudiences()
     }
 
-    /// Changes the audiences. Returns false, without a change, if the activity would then have more than
-    /// ``StoreLimits/unconfirmedDeparturesMax`` departures that no worker has confirmed.
+    /// Changes the audiences. Returns false, without a change, if the activity would have too many unconfirmed
+    /// departures (``StoreLimits/unconfirmedDeparturesMax``).
     mutating func changeAudiences(to list: [UInt8]) -> Bool {
         let previousAudiences = audiences
         guard audiences.change(to: MemberAudiences.decodeDigests(list)) else { return false }

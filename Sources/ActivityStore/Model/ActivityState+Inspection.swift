@@ -3,9 +3,8 @@ import LiveActivity
 /// Predicts the scripts' verdicts about an activity that was read from Redis. Writes nothing. The rules are the
 /// model's, which a differential test compares with the scripts.
 ///
-/// The prediction can be wrong in one case. If a command brings the token that was retired last, the predicted verdict
-/// may be `send`, although the scripts would not use that token. Redis stores only a hash of the token, so this type
-/// cannot recognize it.
+/// One prediction can be wrong: `send` for a command that brings the token that was retired last, which the scripts
+/// would not use. Redis stores only a hash of that token, so this type cannot recognize it.
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
@@ -24,13 +23,14 @@ extension ActivityState {
             )
         }
         heldCommand = inspection.heldCommand.map {
-            // For an older held command, `isEnd` does not matter: Redis keeps such a command only for its alert.
+            // Redis keeps an older held command only for its alert, so it does not matter whether that command is an
+            // end.
             let isEnd = newestIsEnd && $0.version == version
             return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, hasAlert: $0.hasAlert)
         }
         acceptedAlertVersion = inspection.acceptedAlertVersion
         // Former audiences are left out. In Redis they only delay an admission until a worker has confirmed the
-        // departures. The predicted verdict is the one after this delay.
+        // departures. The prediction is the verdict after this delay.
         audiences.currentDigests = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(
@@ -46,11 +46,11 @@ extension ActivityState {
         }
     }
 
-    /// Returns the verdict that the scripts would give on an update or an end. Ignores the pace: the verdict is `send`
-    /// even for a command that the scripts would let wait.
+    /// Returns the verdict that the scripts would give on an update or an end. Ignores the spacing: the result is
+    /// `send` even for a command that would have to wait.
     package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
         var copy = self
-        // Without a last push, the spacing delays no command.
+        // Without a last push, the spacing makes no command wait.
         copy.lastSendAtMilliseconds = 0
         return copy.admit(admission, nowMilliseconds: nowMilliseconds).0.verdict
     }

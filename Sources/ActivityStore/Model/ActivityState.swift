@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// An activity's value in the model.
+/// What Redis stores about an activity, in the model of the scripts.
 public struct ActivityState: Hashable, Sendable, ExpiringState {
-    /// The phase of the newest version. `admit.lua` has a letter for each, and more letters for held commands.
+    /// The phase of the newest version. `admit.lua` has a letter for each phase, and more letters for held commands.
     public enum VersionPhase: Sendable {
         case waiting
         case sending
@@ -15,8 +15,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public struct HeldCommand: Hashable, Sendable {
-        /// Usually the activity's newest version. But if the newest version carries the alert of an older held command,
-        /// this is the version of that older command, until the newest version is settled.
+        /// Usually the activity's newest version. But while the newest version carries the alert of an older held
+        /// command, this is the version of that older command.
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]
@@ -31,33 +31,33 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var isRecordedAgain = false
         /// The `aps.timestamp` that Redis assigned to the start, UNIX seconds.
         public var assignedTimestamp: Int64
-        /// The claim of the record that got the send verdict. There is no such claim in three cases:
-        /// - While `isRecordedAgain`, it is 0: no record has got a send verdict since Redis lost its data.
+        /// The claim of the record that Redis allowed to be sent. In three cases there is no such claim:
+        /// - While `isRecordedAgain`, it is 0: Redis has allowed no record to be sent since it lost its data.
         /// - After APNs has accepted the start, it is nil: every record of the start then gets `duplicate`.
         /// - In an `ActivityState` that was made from an inspection, it is nil.
         public var claim: UInt64?
     }
 
-    /// The newest version that was admitted; nil: none.
+    /// The newest version that was admitted; nil if there is none.
     public internal(set) var version: Version?
     public internal(set) var versionPhase = VersionPhase.waiting
     /// Whether the newest version is an end.
     public internal(set) var newestIsEnd = false
     /// Whether the newest version has drawn on the budget for pushes of priority 10.
     public internal(set) var hasDrawnOnBudget = false
-    /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0: none yet. (R11)
+    /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0 if there was none (R11).
     ///
     /// Phones ignore a push whose timestamp is lower than the last one. So after a loss of data (R25), two kinds of
-    /// records raise this value when they are read again: a token raises it to the present second, a start to the
+    /// records raise this value when they are read again: a token raises it to the present second, and a start to the
     /// start's own timestamp.
     public internal(set) var lastAssignedTimestamp: Int64 = 0
-    /// The time of the last send verdict; 0: none yet.
+    /// When Redis last allowed a push, UNIX milliseconds; 0 if never.
     public internal(set) var lastSendAtMilliseconds: Int64 = 0
-    /// The digest of the state that the activity shows; nil while the state is not known.
+    /// The digest of the state that the activity shows; nil if the state is not known.
     public internal(set) var shownDigest: UInt64?
     public internal(set) var token: TokenRegistration<[UInt8]>?
     public internal(set) var registeredAtMilliseconds: Int64?
-    /// The last token that was retired, because APNs called it dead or did not know it; nil: none.
+    /// The last token that was retired, because APNs called it dead or did not know it; nil if there is none.
     public internal(set) var retiredToken: RetiredToken?
     public internal(set) var heldCommand: HeldCommand?
     /// The version of the newest command whose alert APNs has accepted.
@@ -76,7 +76,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if versionPhase.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil {
-            // If the activity holds this command already, the reply to an earlier call was lost, and the token came
+            // If the activity already holds this command, the reply to an earlier call was lost, and the token came
             // later. The worker that registers the token gets the command, so the caller must not send the command too.
             guard newestIsHeld, heldCommand?.command == command else { return (StoreReply(.retry), .unchanged) }
             return (StoreReply(.held), .renewed)
@@ -107,11 +107,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
-        // Only the first call of a registration names audiences; a later call of the registration names none. If
-        // another registration or an unregistration with the same time has come since the first call, this call must
-        // change nothing. The test leaves out two kinds of calls: those with the time 0, because 0 in Redis means that
-        // no registration has come yet; and those for a token that a command brings, because a command names no
-        // audiences.
+        // Only the first call of a registration names audiences; its later calls name none. If another registration or
+        // an unregistration with the same time came after the first call, a later call must change nothing. Two kinds
+        // of calls are left out: those with the time 0, because a stored 0 means that no registration has come yet; and
+        // those for a token that came with a command, because a command never names audiences.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && source != .command && registration.registeredAtMilliseconds > 0
             && registration.registeredAtMilliseconds == registeredAtMilliseconds
@@ -147,8 +146,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs `settle`, `throttle` or `retire`. If only the newest version's phase and the shown digest change, the
-    /// expiry is not renewed.
+    /// Performs `settle`, `throttle` or `retire`. The expiry is not renewed if only the newest version's phase and the
+    /// shown digest change.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
@@ -203,8 +202,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.retry), .renewed)
     }
 
-    /// Retires the token. If the token's registration is read again, it is then `stale`. Returns false if the activity
-    /// has another token or none, or if the token was registered at `retirement.invalidAtMilliseconds` or later.
+    /// Retires the token. Returns false if the activity has another token or none, or if the token was registered at
+    /// `retirement.invalidAtMilliseconds` or later. If the registration of a retired token is read again, it is
+    /// `stale`.
     private mutating func retireToken(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retiredToken = RetiredToken(token)
@@ -214,11 +214,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return true
     }
 
-    /// Returns the 48 bits of a digest that are stored. If all are 0, returns 1, because a stored 0 means no digest.
+    /// Returns the 48 bits of a digest that are stored. Returns 1 instead of 0, because a stored 0 means that the state
+    /// is not known.
     static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewestVersion(_ settlement: Settlement, digest: UInt64) {
-        // decision: acceptance, as in the scripts
+        // The scripts decide the same. (decision: acceptance)
         if settlement == .accepted {
             heldCommand = nil
             versionPhase = .settled
@@ -229,8 +230,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    /// Begins the activity's life if none has begun: with the first command that is not refused, or the first token
-    /// that is stored. A new start begins another life (`admitStart`).
+    /// Begins the activity's life if none has begun. The first command that is not refused begins it, or the first
+    /// token that is stored. A new start begins another life (`admitStart`).
     mutating func beginLife(at nowMilliseconds: Int64) {
         if pace == nil { pace = ActivityPace(beganAtMilliseconds: nowMilliseconds) }
     }
@@ -258,7 +259,7 @@ public struct RetiredToken: Hashable, Sendable {
 }
 
 extension TokenRegistration<[UInt8]> {
-    /// Whether the token is the same, whenever it was registered.
+    /// Whether both have the same token. The time of the registration does not matter.
     func isSameToken(as other: Self) -> Bool { token == other.token && environment == other.environment }
 
     func isRetired(by retirement: TokenRetirement<[UInt8]>) -> Bool {

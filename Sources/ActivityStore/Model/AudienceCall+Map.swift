@@ -2,7 +2,8 @@ public import LiveActivity
 
 extension AudienceCall {
     /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. A caller that keeps a
-    /// call uses this twice: first to copy the borrowed bytes, then to borrow the copies when it issues the call.
+    /// call uses this method twice: first to copy the borrowed bytes, then to borrow the copies when it issues the
+    /// call.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceCall<Other> {
         AudienceCall<Other>(
             tag: tag,
@@ -54,8 +55,7 @@ extension MemberEntry {
         with(identifier: transform(identifier), token: transform(token))
     }
 
-    /// Returns this entry with `identifier` and `token` instead of its own. The caller passes the same bytes in other
-    /// memory.
+    /// Returns this entry with the same id and token in other memory: `identifier` and `token`.
     func with<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             location: location,

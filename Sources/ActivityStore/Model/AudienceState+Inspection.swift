@@ -14,7 +14,8 @@ extension AudienceState {
                 isEnd: $0.isEnd,
                 isStart: $0.isStart,
                 grant: $0.grant,
-                // 0, so that no command waits for the spacing: the verdict `wait` would hide another verdict.
+                // With the time 0, the spacing makes no command wait. Otherwise the verdict `wait` would hide the
+                // predicted one.
                 admittedAtMilliseconds: 0,
                 body: [],
                 expirationSeconds: $0.expirationSeconds
@@ -22,8 +23,8 @@ extension AudienceState {
         }
     }
 
-    /// Returns the verdict that the script would give on a command, if the audience's spacing did not delay the
-    /// command.
+    /// Returns the verdict that the script would give on a command. Ignores the spacing, so the verdict is never
+    /// `wait`.
     package func verdict(
         on admission: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// An audience's hash in the model, with the rules of the script `audience`.
+/// What Redis stores about an audience in its hash, in the model of the script `audience`.
 package struct AudienceState: Sendable {
     /// The newest version. It was admitted to be sent, or was `unchanged`.
     struct NewestVersion: Sendable {
@@ -28,7 +28,7 @@ package struct AudienceState: Sendable {
         var admittedAtMilliseconds: Int64
         var finishedBroadcasts: [APNsEnvironment: (outcome: MemberOutcome, times: ResponseTimes)] = [:]
         var broadcastCounts = MemberOutcomeCounts()
-        /// The counts and times of the finished ranges, by index; empty once the totals are known.
+        /// The counts and times of the finished ranges, by the range's index. Empty once `totals` is known.
         var finishedRanges: [UInt16: (counts: MemberOutcomeCounts, times: ResponseTimes)] = [:]
         var totals: (counts: MemberOutcomeCounts, times: ResponseTimes)?
     }
@@ -41,13 +41,13 @@ package struct AudienceState: Sendable {
     var newestVersion: NewestVersion?
     var admittedVersion: AdmittedVersion?
     var newestStart: Version?
-    /// The channels that the keeper of channels has written into the hash.
+    /// The channels that the keeper of channels (`ChannelKeeper`) has written into the hash.
     private(set) var channels = AudienceChannels()
     private(set) var fanouts: [Fanout] = []
     private var ranges: [SegmentRange: RangeState] = [:]
     private var budgetFullAtMilliseconds: Int64 = 0
     private var frequentBudgetFullAtMilliseconds: Int64 = 0
-    /// When the hash expires, server milliseconds; nil: nothing is stored for the audience.
+    /// When the hash expires, server milliseconds; nil if nothing is stored for the audience.
     private(set) var expiresAtMilliseconds: Int64?
 
     mutating func removeExpired(nowMilliseconds: Int64) {
@@ -78,8 +78,8 @@ package struct AudienceState: Sendable {
         }
     }
 
-    /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one. A removal does
-    /// not renew the expiry of the audience's hash.
+    /// Sets or removes a channel, as `ChannelKeeper` does after it has created or deleted one. A removal does not renew
+    /// the expiry of the audience's hash.
     mutating func setChannel(_ channel: AudienceChannel?, in environment: APNsEnvironment, nowMilliseconds: Int64) {
         removeExpired(nowMilliseconds: nowMilliseconds)
         if environment == .production { channels.production = channel } else { channels.sandbox = channel }
@@ -140,8 +140,8 @@ package struct AudienceState: Sendable {
         return makeSendReply(grant)
     }
 
-    /// Returns how many channels broadcast the command. A start is not broadcast, because a channel cannot
-    /// start activities.
+    /// Returns on how many channels the command is broadcast. A start is not broadcast, because a channel cannot start
+    /// activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
     private mutating func admitRepeatedCommand(_ admittedVersion: AdmittedVersion, nowMilliseconds: Int64)
@@ -158,8 +158,8 @@ package struct AudienceState: Sendable {
         return makeSendReply(admittedVersion.grant)
     }
 
-    /// Returns the verdict that refuses a command. Nil if the command may become the newest version, or if it is the
-    /// newest version and is not settled yet.
+    /// Returns the verdict that refuses a command. Nil if the command may become the newest version, or if the command
+    /// is the newest version and not settled yet.
     private func findRefusal(_ call: AudienceAdmission<[UInt8]>, _ newestVersion: NewestVersion) -> AudienceVerdict? {
         let hasEnded = admittedVersion?.isEnd ?? false
         if let admittedVersion, isRepeat(call, admittedVersion), newestVersion.version == call.version {
@@ -167,20 +167,21 @@ package struct AudienceState: Sendable {
         }
         if call.isStart { return call.version > newestVersion.version ? nil : .superseded }
         if hasEnded { return .ended }
-        // A newer update does not supersede an end. A newer start does: the end then belongs to an earlier life.
+        // A newer update does not supersede an end. A newer start does, because the end then belongs to an earlier
+        // life.
         if call.isEnd { return newestStart.map { call.version < $0 } ?? false ? .superseded : nil }
         if newestVersion.version == call.version { return newestVersion.isSettled ? .duplicate : .superseded }
         return newestVersion.version > call.version ? .superseded : nil
     }
 
-    /// Whether the call repeats the admitted command: the version is the same, and so is the kind (update, end or
-    /// start).
+    /// Whether the call repeats the admitted command: both have the same version and kind (update, end or start).
     private func isRepeat(_ call: AudienceAdmission<[UInt8]>, _ admittedVersion: AdmittedVersion) -> Bool {
         admittedVersion.version == call.version && admittedVersion.isEnd == call.isEnd
             && admittedVersion.isStart == call.isStart
     }
 
-    /// Grants a command: draws on the budgets for its priorities, and chooses its timestamp and its number of ranges.
+    /// Grants a command: draws on the two budgets for its priorities, and chooses its timestamp and its number of
+    /// ranges.
     private mutating func drawAndGrant(_ call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> AudienceGrant {
         let lastAssignedTimestamp = admittedVersion?.grant.timestamp ?? 0
         var grant = AudienceGrant(
@@ -221,18 +222,18 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges for a command: usually the number that the call asks for. But while a version of
-    /// the last hour is not finished, a new version gets as many ranges as that one. With another number, ranges of
-    /// both versions would overlap.
+    /// Returns the number of ranges for a command. Usually this is the number that the call asks for. But while a
+    /// version of the last hour is unfinished, a new version gets as many ranges as that one, because otherwise their
+    /// ranges would overlap.
     ///
-    /// If the number differs from that of the last command, deletes the checkpoints of the former ranges.
+    /// If the number differs from that of the last command, removes the checkpoints of the former ranges.
     private mutating func chooseRangeCountAndRemoveCheckpoints(
         _ call: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64
     ) -> UInt16 {
         let fanoutUnderWay = fanouts.last {
             $0.totals == nil
-                && nowMilliseconds - $0.admittedAtMilliseconds < AudienceHashLimits.rangeCountKeptMillisecondsMax
+                && nowMilliseconds - $0.admittedAtMilliseconds < AudienceHashLimits.unfinishedFanoutAgeMillisecondsMax
         }
         let count = fanoutUnderWay?.rangeCount ?? call.rangeCount
         if let admittedVersion, admittedVersion.grant.rangeCount != count {
@@ -265,8 +266,8 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// The newest admitted version. Nil if it is a start, because a start replaces no state that activities show; also
-    /// nil without an admitted version.
+    /// The newest admitted version. Nil if there is none, or if it is a start, which replaces no state that activities
+    /// show.
     private var newestVersionForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, nowMilliseconds: Int64) -> AudienceReply<
@@ -338,8 +339,8 @@ package struct AudienceState: Sendable {
         return fanouts.count - 1
     }
 
-    /// Returns the reply about a finished range or broadcast. If it was the last one of its version, computes the
-    /// totals first.
+    /// Returns the reply about a finished range or broadcast. If all parts of the version are now finished, first
+    /// computes the totals.
     private mutating func sumUpAndReply(_ index: Int) -> AudienceReply<[UInt8]> {
         let unfinishedPartCount =
             Int(fanouts[index].rangeCount) + Int(fanouts[index].broadcastCount) - fanouts[index].finishedRanges.count

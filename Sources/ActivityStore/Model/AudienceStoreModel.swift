@@ -1,10 +1,10 @@
 public import LiveActivity
 
-/// A model of the audience store that keeps everything in dictionaries. It gives the same replies and has the
-/// same pages as a Redis server.
+/// A model of the audience store that keeps everything in dictionaries. It gives the same replies, and stores the same
+/// pages, as a Redis server.
 ///
-/// The simulation runs the model instead of Redis, and a differential test compares it with a real server. When a page
-/// has grown too long, the model rearranges it at once; ``AudienceStore`` makes a further call.
+/// The simulation runs the model instead of Redis, and a differential test compares it with a real server. The model
+/// rearranges a page at once when it has grown too long; ``AudienceStore`` makes a further call.
 public struct AudienceStoreModel: Sendable {
     struct AudienceKey: Hashable {
         var app: [UInt8]
@@ -51,7 +51,7 @@ public struct AudienceStoreModel: Sendable {
         }
     }
 
-    /// Sets or removes a channel in an audience's hash, as the keeper of channels does.
+    /// Sets or removes a channel in an audience's hash, as `ChannelKeeper` does.
     public mutating func setChannel(
         _ channel: AudienceChannel?,
         in environment: APNsEnvironment,

@@ -6,8 +6,8 @@ extension DeviceState {
     var encodedDepartures: [UInt8]? { MemberAudiences.encodeDepartures(formerAudiences, at: leftAtMilliseconds) }
 
     /// Changes the audiences that the device's registration for an attributes type names.
-    /// - Returns: false, without a change, if `formerAudiences` would have more audiences than
-    ///   ``StoreLimits/unconfirmedDeparturesMax``.
+    /// - Returns: false, without a change, if the device would have too many unconfirmed departures
+    ///   (``StoreLimits/unconfirmedDeparturesMax``).
     mutating func changeAudiences(of type: String, to list: [UInt8], at milliseconds: Int64) -> Bool {
         let newAudiences = MemberAudiences.decodeDigests(list)
         let audiencesOfOtherTypes = audiences { $0 != type }

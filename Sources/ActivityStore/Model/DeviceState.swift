@@ -1,16 +1,17 @@
 import LiveActivity
 
-/// A device's hash in the model: its push-to-start tokens, and the starts that wait for each.
+/// What Redis stores about a device in its hash, in the model of the scripts: push-to-start tokens, and the starts that
+/// wait for each.
 public struct DeviceState: Hashable, Sendable, ExpiringState {
     public struct AttributesTypeState: Hashable, Sendable {
         public internal(set) var token: TokenRegistration<[UInt8]>?
         public internal(set) var registeredAtMilliseconds: Int64?
-        /// The last token that was retired, because APNs called it dead or did not know it; nil: none. Only a
-        /// registration can bring it back.
+        /// The last token that was retired, because APNs called it dead or did not know it; nil if there is none. Only
+        /// a registration can bring it back.
         public internal(set) var retiredToken: RetiredToken?
         /// The held starts, oldest version first, one for each activity.
         public internal(set) var heldStarts: [Start] = []
-        /// The audiences that the device is in because of its registration for this attributes type.
+        /// The audiences that the registration of this attributes type names.
         public internal(set) var audiences: [UInt64] = []
     }
 
@@ -20,15 +21,16 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
     }
 
-    /// The audiences that the device left, until a worker confirms that each of them has an entry about this.
+    /// The audiences that the device left, but whose pages may still list it: no worker has confirmed the departure
+    /// yet.
     public internal(set) var formerAudiences: [UInt64] = []
     /// The time of the last departure, UNIX milliseconds.
     public internal(set) var leftAtMilliseconds: Int64 = 0
     /// The tokens and held starts, by attributes type.
     public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
-    /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
+    /// When the budget for starts will be full. A time in the past means that the budget is full.
     public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
-    /// By how many milliseconds all refunds together have lowered `startBudgetFullAtMilliseconds`. Nil: there was no
+    /// By how many milliseconds all refunds together have lowered `startBudgetFullAtMilliseconds`; nil if there was no
     /// refund.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
@@ -49,8 +51,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             return (StoreReply(.superseded), .unchanged)
         }
         let newStart = Start(activity: start.activity, version: start.version, command: command)
-        // If the start is held already, the reply to an earlier call was lost. If a token has come since, the worker
-        // that registers the token gets the start, so the caller must not send the start too.
+        // If the start is held already, the reply to an earlier call was lost. Perhaps a token has come since. The
+        // worker that registers the token gets the start, so the caller must not send the start too.
         if typeState.heldStarts.contains(newStart) { return (StoreReply(.held), .renewed) }
         if typeState.token != nil { return (StoreReply(.retry), .unchanged) }
         if otherStarts.count >= startsMax { return (StoreReply(.full), .unchanged) }
@@ -78,8 +80,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
-        // Only the first call of a registration names audiences. A later call must not store its token if another
-        // registration or an unregistration with the same time has come since the first call.
+        // Only the first call of a registration names audiences. If another registration or an unregistration with the
+        // same time came after the first call, a later call must not store its token.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
@@ -94,9 +96,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         let isStored = isCurrent && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if namedAudiences != nil { reply.departures = encodedDepartures }
-        // Even the reply to a stale registration may have a held start, which the worker sends to the newer token that
-        // Redis knows. Otherwise the start could wait forever: the registration of the newer token may be settled, so
-        // that no worker reads that registration again.
+        // Even the reply to a stale registration may have a held start. The worker then sends this start with the newer
+        // token that Redis knows. Otherwise the start could wait forever: the registration of the newer token may be
+        // settled, so that no worker reads that registration again.
         guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }
         let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.previousStart)
         guard isStored || nextStart != nil else { return (reply, .unchanged) }
@@ -111,7 +113,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, isStored ? .renewed : .unchanged)
     }
 
-    /// Returns the held start after `previous`; the first one if `previous` is nil. If `previous` is not held any more,
+    /// Returns the held start after `previous`; the first one if `previous` is nil. If `previous` is no longer held,
     /// returns the first held start that is not older than `previous`.
     private func nextHeldStart(_ heldStarts: [Start], after previous: HeldStart<[UInt8]>?) -> Start? {
         guard let previous else { return heldStarts.first }
@@ -169,8 +171,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    /// Refunds the part of a draw that has not been refilled with time yet. So the bucket is never fuller than it would
-    /// be without the draw.
+    /// Gives back the draw of a start that was not sent, except the part that time has refilled already. So the budget
+    /// is never fuller than it would be without the draw.
     mutating func refundStart(_ bucket: Policy.Bucket, drawIdentifier: Int64, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {

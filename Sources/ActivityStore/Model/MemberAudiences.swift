@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The audiences of an activity, each by its digest. ``formerDigests`` has the audiences that the activity left, until
-/// a worker confirms that each of them has an entry about this. The static functions also serve devices.
+/// The audiences of an activity, by their digests: those that it is in, and those that it left but whose pages may
+/// still list it (``formerDigests``). The static functions also serve devices.
 public struct MemberAudiences: Hashable, Sendable {
     public internal(set) var currentDigests: [UInt64] = []
     public internal(set) var formerDigests: [UInt64] = []
@@ -9,8 +9,8 @@ public struct MemberAudiences: Hashable, Sendable {
     var isEmpty: Bool { currentDigests.isEmpty && formerDigests.isEmpty }
 
     /// Changes the audiences.
-    /// - Returns: false, without a change, if ``formerDigests`` would have more digests than
-    ///   ``StoreLimits/unconfirmedDeparturesMax``.
+    /// - Returns: false, without a change, if there would be too many unconfirmed departures
+    ///   (``StoreLimits/unconfirmedDeparturesMax``).
     mutating func change(to newDigests: [UInt64]) -> Bool {
         let newFormerDigests = (formerDigests + currentDigests).filter { !newDigests.contains($0) }
         guard newFormerDigests.count <= StoreLimits.unconfirmedDeparturesMax else { return false }
@@ -18,7 +18,7 @@ public struct MemberAudiences: Hashable, Sendable {
         return true
     }
 
-    /// Whether a member with the audiences `current` is in all `audiences`; false if `audiences` is empty.
+    /// Whether a member that is in the audiences `current` is in all of `audiences`. False if `audiences` is empty.
     static func isMemberOfAll(_ audiences: [UInt64], current: [UInt64]) -> Bool {
         !audiences.isEmpty && audiences.allSatisfy(current.contains)
     }

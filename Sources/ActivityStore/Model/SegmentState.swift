@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A segment of an audience in the model, with the rules of the scripts `append` and `arrange`.
+/// What Redis stores about a segment of an audience, in the model of the scripts `append` and `arrange`.
 struct SegmentState: Sendable {
     /// The pages, by their lower bounds.
     private(set) var pages: [UInt32: PageState] = [:]
@@ -36,8 +36,8 @@ struct SegmentState: Sendable {
         }
     }
 
-    /// Renews the page's expiry. Removes outdated entries from a page that is too long, and splits the page if it then
-    /// still has more than ``PageLimits/unsplitPageBytesMax(of:)``. A page with a single position cannot be split.
+    /// Renews the page's expiry. If the page is too long, removes its outdated entries; and if it is still longer than
+    /// ``PageLimits/unsplitPageBytesMax(of:)``, splits it. A page with a single position cannot be split.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, nowMilliseconds: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevicesBit }
@@ -56,10 +56,11 @@ struct SegmentState: Sendable {
     }
 }
 
-/// The entries of the members whose positions are from `lowerBound` up to `nextLowerBound`, under one key in Redis.
+/// One page: the entries of the members whose positions are at least `lowerBound` and below `nextLowerBound`, stored
+/// under one key in Redis.
 struct PageState: Sendable {
     let lowerBound: UInt32
-    /// The next page's lower bound; 0: the page reaches to the end of the segment.
+    /// The next page's lower bound; 0 if the page reaches to the end of the segment.
     private(set) var nextLowerBound: UInt32
     var flags: UInt8 = 0
     private var entries: [StoredEntry] = []
@@ -104,7 +105,7 @@ struct PageState: Sendable {
         expiresAtMilliseconds = nowMilliseconds + expiryMilliseconds
     }
 
-    /// Keeps only the latest entry of each member, and removes this entry too if it is older than
+    /// Keeps only the latest entry of each member. Removes the latest entry too if it is older than
     /// ``StoredEntry/ageMillisecondsMax``.
     mutating func removeOutdatedEntries(nowMilliseconds: Int64) {
         var newestEntryIndices: [[UInt8]: Int] = [:]
@@ -118,7 +119,7 @@ struct PageState: Sendable {
         }
         entries = entries.indices.filter { newestEntryIndices[entries[$0].identity] == $0 }.map { entries[$0] }
             .filter { nowMilliseconds - $0.changedAtMilliseconds <= $0.ageMillisecondsMax }
-        // Like the script, puts the entries of the lower half first. Within each half, the order does not change.
+        // Like the script, put the entries of the lower half first. Within each half, the order does not change.
         if let splitPosition {
             entries = entries.filter { $0.position < splitPosition } + entries.filter { $0.position >= splitPosition }
         }
@@ -146,7 +147,7 @@ struct PageState: Sendable {
     }
 }
 
-/// A stored entry, with the fields that the model reads.
+/// An entry as a page stores it, and the values in it that the model reads.
 struct StoredEntry: Sendable {
     let bytes: [UInt8]
     let position: UInt32
@@ -174,8 +175,8 @@ struct StoredEntry: Sendable {
         identity = [isDevice ? 1 : 0] + entry.identifier
     }
 
-    /// The age, counted from `changedAtMilliseconds`, up to which a page that is too long keeps the entry. An older
-    /// entry is not needed: the member left long ago, or registered so long ago that it cannot be alive.
+    /// The age above which an entry is removed from a page that is too long, counted from `changedAtMilliseconds`. An
+    /// older entry is not needed: the member left long ago, or registered so long ago that it cannot be alive.
     var ageMillisecondsMax: Int64 {
         if isLeaving { return PageLimits.leavingEntryAgeMillisecondsMax }
         return isDevice ? StoreLimits.deviceExpiryMilliseconds : PageLimits.activityEntryAgeMillisecondsMax

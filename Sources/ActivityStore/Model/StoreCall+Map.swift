@@ -2,7 +2,8 @@ public import LiveActivity
 
 extension StoreCall {
     /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. A caller that keeps a
-    /// call uses this twice: first to copy the borrowed bytes, then to borrow the copies when it issues the call.
+    /// call uses this method twice: first to copy the borrowed bytes, then to borrow the copies when it issues the
+    /// call.
     public func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other> {
         StoreCall<Other>(
             tag: tag,

@@ -1,14 +1,14 @@
 public import LiveActivity
 
-/// A model of the scripts that keeps everything in dictionaries. It gives the same replies and has the same
-/// contents as a Redis server.
+/// A model of the scripts that keeps everything in dictionaries. It gives the same replies, and stores the same data,
+/// as a Redis server.
 ///
 /// The simulation runs the model instead of Redis, and a differential test compares it with a real server.
 public struct StoreModel: Sendable {
     /// The server's clock, UNIX milliseconds. The owner of the model advances it.
     public var nowMilliseconds: Int64
-    /// The maximum number of starts that are held for one device and attributes type. A test may set a lower number
-    /// than the scripts have (``StoreLimits/heldStartsMax``).
+    /// The maximum number of starts that are held for one device and attributes type. A test may lower it; the scripts
+    /// have ``StoreLimits/heldStartsMax``.
     public var heldStartsMax = StoreLimits.heldStartsMax
     /// The activities by ``key(_:)``.
     public internal(set) var activities: [String: ActivityState] = [:]
@@ -20,8 +20,8 @@ public struct StoreModel: Sendable {
         self.nowMilliseconds = nowMilliseconds
     }
 
-    /// Returns the key under which the model keeps a subject. It is the subject's key in Redis (`SubjectKey`), except
-    /// that an activity's UUID is not packed.
+    /// Returns the key under which the model keeps an activity or a device. It is the key in Redis (`SubjectKey`),
+    /// except that an activity's UUID is not packed.
     public static func key(_ subject: StoreSubject<[UInt8]>) -> String {
         "{\(text(subject.app))\(subject.kind == .activity ? "=" : "/")\(text(subject.identifier))}"
     }
@@ -155,14 +155,14 @@ public struct StoreModel: Sendable {
     }
 }
 
-/// Whether an operation renewed the expiry of the subject's key.
+/// Whether an operation renewed the expiry of the activity's or device's key.
 enum ExpiryChange {
     case unchanged
     case renewed
 }
 
 protocol ExpiringState {
-    /// When the subject's key expires, server milliseconds; nil: nothing is stored for the subject.
+    /// When the key expires, server milliseconds; nil if nothing is stored under the key.
     var expiresAtMilliseconds: Int64? { get set }
 }
 

@@ -2,9 +2,9 @@ import LiveActivity
 
 /// The entry of an activity in a timetable of lifetimes, as the script `lifetime` stores it.
 public struct TimetableEntry: Sendable, Equatable {
-    /// What is known about the beginning of the life. The letters are those of the script.
+    /// What is known about the beginning of the life. The raw values are the letters that the script stores.
     enum Kind: String {
-        /// A start began the life, so the time of its beginning is exact.
+        /// A start began the life, so it is known exactly when the life began.
         case started = "b"
         /// No start is known. The life counts from the earliest record that shows the activity alive.
         case seenAlive = "a"
@@ -17,15 +17,18 @@ public struct TimetableEntry: Sendable, Equatable {
     /// When the end or the new start of the activity is due, UNIX milliseconds.
     public private(set) var dueMilliseconds: Int64
     private(set) var kind: Kind
-    /// The newest start, which a new start repeats.
+    /// The newest start, which a restart sends again.
     private(set) var start: CommandKeptForRestart<[UInt8]>?
-    /// The newest update, whose state a new start shows.
+    /// The newest update, whose state a restart shows.
     private(set) var shownUpdate: CommandKeptForRestart<[UInt8]>?
 
-    /// The entry's text in the hash of lives (``LifetimeKey/livesKey(_:)``). The last number, which counts claims, is
-    /// 0, because in the model no worker claims a life.
+    /// The entry's text in the hash of lives (``LifetimeKey/livesKey(_:)``): letter, time, and how often workers have
+    /// claimed the life. The last number is always 0, because the model has no claims.
     public var storedText: String {
-        "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganAtMilliseconds)".utf8.count)))\(beganAtMilliseconds) 0"
+        """
+        \(kind.rawValue) \
+        \(String(repeating: "0", count: max(0, 13 - "\(beganAtMilliseconds)".utf8.count)))\(beganAtMilliseconds) 0
+        """
     }
 
     static func apply(
@@ -36,8 +39,8 @@ public struct TimetableEntry: Sendable, Equatable {
         switch event {
         case .endedOrUnlimited: life = nil
         // Neither event changes the life. The update of `updatedAfterEnd` is stored after this switch. The script
-        // removes a life after `otherEndAdmitted` only if workers have claimed the life several times, and in the model
-        // no worker claims a life.
+        // removes a life after `otherEndAdmitted` only if workers have claimed the life several times, and the model
+        // has no claims.
         case .updatedAfterEnd, .otherEndAdmitted: break
         case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
             guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }
@@ -82,14 +85,13 @@ public struct TimetableEntry: Sendable, Equatable {
         if let kept { life?.keep(kept) }
     }
 
-    /// Returns whether a command that ends or restarts the activity may be sent: the timetable must still have the life
-    /// that began at `beganAtMilliseconds`. The script `lifetime` decides the same in its operation `check`. If the
-    /// command may be sent, the script also delays the life's next claim, so that no worker makes the same command
-    /// again soon. The model has no claims.
+    /// Returns whether a command that ends or restarts the activity may be sent, like the operation `check` of the
+    /// script `lifetime`: the timetable must still have the life that began at `beganAtMilliseconds`. (The script also
+    /// delays the life's next claim. The model has no claims.)
     ///
-    /// - Parameter stateVersion: the version of the state that a new start shows; nil for an end. If a newer state has
-    ///   come since, the start must not be sent. The life then becomes due at once, so that a worker makes another
-    ///   start.
+    /// - Parameter stateVersion: the version of the state that a restart shows; nil for an end. If a newer state has
+    ///   come since, the restart must not be sent. The life then becomes due at once, so that a worker makes another
+    ///   restart.
     static func permitCommandOrMakeDue(
         _ life: inout TimetableEntry?,
         from beganAtMilliseconds: Int64,

@@ -1,14 +1,11 @@
 import LiveActivity
 
-/// The format of an activity's key.
+/// The format of an activity's key: `{app=activity}`. If the activity's id is a UUID, as ActivityKit's ids are, the key
+/// has the UUID in sixteen bytes: `{app#…}` for a UUID in lower case, `{app$…}` in upper case. A UUID in mixed case is
+/// stored as text.
 ///
-/// A key is `{app=activity}`. But an id is often a UUID, because ActivityKit names activities by UUIDs. The 36
-/// characters of a UUID are stored as sixteen bytes. The sign before them says how the UUID was written: `{app#…}` in
-/// lower case, `{app$…}` in upper case. A UUID in mixed case is stored as text.
-///
-/// Short keys save time: Redis reads a key's bytes about ten times for one admission, and it stores an argument of up
-/// to 44 bytes in a single piece of memory. A key with a UUID is binary and cannot be typed; `causeway inspect` finds
-/// it.
+/// Short keys save time: for one admission, Redis reads a key's bytes about ten times, and it stores an argument of up
+/// to 44 bytes in a single piece of memory. A binary key cannot be typed; `causeway inspect` finds it.
 public enum ActivityKey {
     static let lowercaseUUIDSign = UInt8(ascii: "#")
     static let uppercaseUUIDSign = UInt8(ascii: "$")
@@ -41,7 +38,7 @@ public enum ActivityKey {
         default: return identifier
         }
         return [UInt8](unsafeUninitializedCapacity: PackedUUID.textByteCount) { text, count in
-            // Only an empty buffer may have no address, and `text` is not empty.
+            // `text` is not empty, so it has an address.
             guard let base = UnsafeMutableRawPointer(text.baseAddress) else { return }
             identifier.withUnsafeBytes { PackedUUID.unpack($0, letterCase, to: base) }
             count = PackedUUID.textByteCount
@@ -49,11 +46,9 @@ public enum ActivityKey {
     }
 }
 
-/// The key of an activity or a device.
-///
-/// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's is `{app/device}`. A bundle id contains
-/// none of the signs between the app and the id, so a device's key is never an activity's. The braces make the app
-/// and the id the hash tag of a Redis cluster.
+/// The key of an activity or a device: `{app=activity}` (see ``ActivityKey``) or `{app/device}`. A bundle id contains
+/// none of the signs between the app and the id, so a device's key is never an activity's. The braces make the app and
+/// the id the hash tag of a Redis cluster.
 enum SubjectKey {
     /// The length of the longest key, in bytes. Keys from records are shorter, because each name in a record has at
     /// most 256 bytes (`identifierBytesMax`).
@@ -61,7 +56,7 @@ enum SubjectKey {
 
     /// Writes the key and returns its length; nil if a part is empty or the key is too long.
     ///
-    /// - Parameter destination: has room for at least ``bytesMax``.
+    /// - Parameter destination: must have room for ``bytesMax``.
     static func write(
         _ subject: StoreSubject<UnsafeRawBufferPointer>,
         to destination: UnsafeMutableRawBufferPointer

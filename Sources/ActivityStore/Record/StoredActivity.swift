@@ -15,7 +15,7 @@
 /// | 7 | the token's ``TokenForm``, 0 if there is no token; and the bits of ``Flag`` |
 /// | 8–13 | the digest of the state that the activity shows, see ``StoredDigest``; 0 while the state is not known |
 /// | 14 | the newest version's phase, a letter (see `admit.lua`), changed by the ``PhaseBit``s |
-/// | 15–20 | the time of the last send verdict, server milliseconds |
+/// | 15–20 | when Redis last allowed a push, server milliseconds |
 /// | 21–33 | the newest admitted version, see ``StoredVersion`` |
 /// | 34–39 | when the budget for priority 10 will be full, server milliseconds; 0 before the first draw |
 /// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; otherwise unused. A token that is read again (R25) raises it to the present second |
@@ -30,12 +30,12 @@
 /// | the audiences | how many audiences the activity is in (1), how many it left without a confirmation (1), the digest of each (8) |
 /// | the last token that was retired | the beginning of the token's SHA-1 (12) |
 /// | the last 429 | how often the spacing is doubled since this 429 (1), when Redis recorded the 429 (6, server milliseconds) |
-/// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |
+/// | the start | the version of the newest start that Redis allowed to be sent (13); 14 bytes more until APNs accepts it |
 /// | the held command | its version in digits (30) and the command; it exists in the phases `h`, `i`, `k`, `l`, `x` and `y` |
 ///
-/// The 14 bytes of a start that is not accepted yet are: `a`, or `s` once the start is settled (1); the timestamp
-/// that Redis assigned to the start (5); and the claim of the record that got the verdict (8). Redis may know a start
-/// only from a record that was read again (R25). Then the bytes are `r`, the last assigned timestamp and zeros.
+/// The 14 bytes of a start that is not accepted yet are: `a`, or `s` once the start is settled (1); the timestamp that
+/// Redis assigned to the start (5); and the claim of the record that may be sent (8). If Redis knows the start only
+/// from a record that was read again (R25), the bytes are `r`, the last assigned timestamp and zeros.
 /// ``AudienceList`` describes the digests of audiences.
 ///
 /// If the length of a value is not the sum of its parts, Causeway did not write the value, and only the call with this
@@ -52,8 +52,8 @@ enum StoredActivity {
     static let assignedTimestampByteOffset = 39
     static let registrationTimeByteOffset = 44
     static let tokenByteOffset = 50
-    /// Added to the number of the token's bytes if an accepted alert follows the token. That number is always far lower
-    /// than this flag. The flag is not in the byte of ``Flag``, because that byte has no bit left.
+    /// Added to the number of the token's bytes if an accepted alert follows the token. The number itself is always far
+    /// lower. The flag is not in the byte of ``Flag``, because that byte has no free bit.
     static let acceptedAlertFlag = 32_768
     /// Added to the number of the token's bytes if the part about audiences follows the token.
     static let audiencesFlag = 16_384
@@ -63,23 +63,22 @@ enum StoredActivity {
     static let secondsBytes = 5
     /// The number of bytes of a time whose unit is the millisecond: enough for thirteen digits.
     static let millisecondsBytes = 6
-    /// How many hexadecimal digits of a retired token's SHA-1 are stored. They take much less room than a token of 80
-    /// bytes.
+    /// How many hexadecimal digits of a retired token's SHA-1 are stored, instead of the whole token of about 80 bytes.
     static let retiredTokenDigestBytes = 12
     /// The number of bytes of the part about the last 429.
     static let throttleBytes = 1 + millisecondsBytes
-    /// The number of bytes of the part about a start that APNs has not accepted yet: with a letter and a claim. After
-    /// the acceptance, the part is only the start's version.
+    /// The number of bytes of the part about a start until APNs accepts the start: its version, a letter, a timestamp
+    /// and a claim. After the acceptance, only the version is left.
     static let unacceptedStartBytes = StoredVersion.byteCount + 1 + secondsBytes + 8
 
-    /// Bits of byte 14, the phase of the newest version.
+    /// Bits of byte 14, which is the letter of the newest version's phase.
     enum PhaseBit {
         /// Whether the newest version has drawn on the budget for priority 10. The phase's letter never has this bit
         /// itself, because letters are ASCII.
         static let hasDrawnBit: UInt8 = 128
         /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). If not,
-        /// bytes 40–44 have the assigned timestamp. The letter of every phase has this bit already, so the script never
-        /// sets the bit, and clears it if Redis has assigned another timestamp.
+        /// bytes 40–44 have the assigned timestamp. The letter of every phase already has this bit. So the script only
+        /// ever clears the bit.
         static let ownTimestampBit: UInt8 = 64
     }
 
@@ -88,7 +87,8 @@ enum StoredActivity {
         static let frequentUpdatesBit: UInt8 = 8
         /// Whether the value has the part about the last 429.
         static let throttleBit: UInt8 = 16
-        /// Whether the part about a start has 14 more bytes, with the claim, because the start is not accepted yet.
+        /// Whether the part about a start has 14 more bytes, with the claim, because APNs has not accepted the start
+        /// yet.
         static let claimBit: UInt8 = 32
         /// Whether the value has the part about a start.
         static let startBit: UInt8 = 64
@@ -97,8 +97,8 @@ enum StoredActivity {
     }
 }
 
-/// The lowest 48 bits of a digest. If all are 0, 1 is stored, because a stored 0 means that the state is not known. Two
-/// different states have the same 48 bits with a probability of 1 in 2.8 × 10¹⁴.
+/// The lowest 48 bits of a digest, as they are stored. If all are 0, 1 is stored, because a stored 0 means that the
+/// state is not known. Two different states have the same 48 bits with a probability of 1 in 2.8 × 10¹⁴.
 enum StoredDigest {
     static let byteCount = 6
 

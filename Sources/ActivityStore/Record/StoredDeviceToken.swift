@@ -2,21 +2,20 @@ import LiveActivity
 import Numbers
 import Redis
 
-/// A token as a device's hash stores it: a letter that says its environment and whether it is packed, then the token.
-/// An activity's value has a number instead of the letter.
+/// A token in a device's hash: a letter that says its environment and whether it is packed, then the token. An
+/// activity's value has a number instead of the letter.
 ///
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is packed, two
 /// digits in a byte, which saves a fifth of a device's hash.
 enum StoredDeviceToken {
-    /// A stored token is split over two fields of a device's hash. The field `t` has the registration's time, and then
-    /// at most this many bytes of the token. The field `u` has the rest. So a token of the usual 160 digits needs no
-    /// field of more than 64 bytes. Redis keeps a hash compact only while all its fields are so short
-    /// (`hash-max-listpack-value`).
+    /// The maximum length of the token's beginning in the field `t` of a device's hash, after the registration's time.
+    /// The field `u` has the rest of the token. So with the usual 160 digits, no field has more than 64 bytes. Redis
+    /// stores a hash compactly only while all its fields are so short (`hash-max-listpack-value`).
     static let tokenBytesInFieldTMax = 64 - StoredTime.digitCount
     /// The maximum length of a stored token: a letter, and ``StoreLimits/tokenBytesMax`` bytes that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
 
-    /// Writes a token as it is stored, and returns the length.
+    /// Writes a token as a device's hash stores it, and returns the length.
     static func encode(
         _ token: UnsafeRawBufferPointer,
         _ environment: APNsEnvironment,
@@ -41,8 +40,8 @@ enum StoredDeviceToken {
         return (environment == .production ? .unpackedProduction : .unpackedSandbox, token.count)
     }
 
-    /// Reads a stored token and writes the original token to `destination`, which has room for twice
-    /// ``bytesMax``; nil if the bytes are not a stored token.
+    /// Reads a token from a device's hash, and writes the original token to `destination`, which has room for twice
+    /// ``bytesMax``. Nil if the bytes are not a stored token.
     static func decode(
         _ stored: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
@@ -70,10 +69,11 @@ enum StoredDeviceToken {
     }
 
     /// Packs a token, two digits in a byte. Returns false if the token is not an even number of lower-case hexadecimal
-    /// digits. The bytes at `destination` have no meaning then.
+    /// digits; then the bytes at `destination` are meaningless.
     private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
         guard token.count % 2 == 0 else { return false }
-        // The bitwise OR of the values of all digits. It is above 15 if one byte is no hexadecimal digit.
+        // The bitwise OR of the values of all digits. It is above 15 if any byte is no hexadecimal digit, because such
+        // a byte has the value 255.
         var combinedDigitBits: UInt8 = 0
         for index in 0..<(token.count / 2) {
             let high = value(of: token[index &* 2])
@@ -121,8 +121,8 @@ enum TokenForm: UInt8 {
     }
 }
 
-/// A time in UNIX milliseconds as stored in digits. All times have the same number of digits, so the scripts
-/// compare them as text.
+/// A time in UNIX milliseconds, stored as digits. All times have the same number of digits, so the scripts compare them
+/// as text.
 enum StoredTime {
     static let digitCount = 13
     /// The last time that fits into the digits. A later time is stored as this time.

@@ -9,7 +9,7 @@ enum StoredBucket {
     /// An hour: the slowest bucket gains one push an hour.
     private static let intervalMillisecondsMax: Int64 = 3_600_000
 
-    /// Writes a bucket. A number out of range is written as the nearer limit of its range.
+    /// Writes a bucket. A number outside its range is written as the nearest limit of the range.
     static func write(_ bucket: Policy.Bucket, to destination: UnsafeMutableRawPointer) {
         let pushCount = clampedPushCount(bucket)
         let reservedCount = min(max(0, bucket.reservedForAlerts), pushCount)
@@ -26,7 +26,7 @@ enum StoredBucket {
 
     /// Returns how many pushes are left in a bucket that will be full at the given time.
     static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
-        // decision: pushes left, as in the scripts
+        // The scripts decide the same. (decision: pushes left)
         let pushCount = clampedPushCount(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushCount }
         let intervalMilliseconds = UInt64(clampedRefillIntervalMilliseconds(bucket))
@@ -48,11 +48,11 @@ enum StoredPace {
     private static let timeByteCount = 3
     // Where the second and the third part begin, counted from 0.
     static let frequentBudgetPartByteOffset = timeByteCount + StoredBucket.byteCount
-    static let throttledSpacingByteOffset = 2 * frequentBudgetPartByteOffset
-    /// An hour, the longest time that a policy may have here. It fits into three bytes.
+    static let longestSpacingByteOffset = 2 * frequentBudgetPartByteOffset
+    /// An hour: the longest time that a policy may set here. It fits into three bytes.
     private static let millisecondsMax: Int64 = 3_600_000
 
-    /// Writes a pace. A number out of range is written as the nearer limit of its range.
+    /// Writes a pace. A number outside its range is written as the nearest limit of the range.
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
         func writeTime(_ milliseconds: Int64, millisecondsMin: Int64, at position: Int) {
             let clampedMilliseconds = UInt64(min(max(millisecondsMin, milliseconds), millisecondsMax))
@@ -62,11 +62,11 @@ enum StoredPace {
         StoredBucket.write(pace.budget, to: destination + timeByteCount)
         writeTime(pace.spacingMilliseconds, millisecondsMin: 0, at: frequentBudgetPartByteOffset)
         StoredBucket.write(pace.frequentBudget, to: destination + frequentBudgetPartByteOffset + timeByteCount)
-        writeTime(pace.throttledSpacingMillisecondsMax, millisecondsMin: 0, at: throttledSpacingByteOffset)
+        writeTime(pace.throttledSpacingMillisecondsMax, millisecondsMin: 0, at: longestSpacingByteOffset)
         writeTime(
             pace.throttleRecoveryMilliseconds,
             millisecondsMin: 1,
-            at: throttledSpacingByteOffset + timeByteCount
+            at: longestSpacingByteOffset + timeByteCount
         )
     }
 }

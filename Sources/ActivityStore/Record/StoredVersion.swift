@@ -6,8 +6,8 @@ import Redis
 enum StoredVersion {
     static let byteCount = 13
     static let timestampDigitCount = 10
-    /// The length of a version's text: ten digits of timestamp and twenty of sequence. Texts compare like
-    /// versions.
+    /// The length of a version's text: ten digits of timestamp and twenty of sequence. Comparing two texts gives the
+    /// same result as comparing the versions.
     static let textByteCount = timestampDigitCount + Decimal.digitsMax
 
     static func write(_ version: Version, to destination: UnsafeMutableRawPointer) {

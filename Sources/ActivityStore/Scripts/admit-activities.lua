@@ -23,14 +23,14 @@
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
--- In a batch, an error of a Redis command is the reply to one call only, so `callRedis` returns the error. A single
--- operation ends with the error.
+-- In a batch, an error of a Redis command is the reply to one call only, so `callRedis` returns the error
+-- (`redis.pcall`). A single operation ends with the error (`redis.call`).
 if not isBatch then callRedis = redis.call end
 local key = KEYS[1]
 local DEVICE_EXPIRY = @DEVICE_EXPIRY_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The total length of the held commands in the replies of this batch, including those for which there was no room.
+-- The total length of the held commands in the replies of this batch, also of those for which there was no room.
 local heldByteCount = 0
 
 local function serverTime()
@@ -48,8 +48,8 @@ local function writeFields(changes, lifetime)
 end
 
 -- # An activity: reading the value
--- Performs an operation on an activity with this value, and returns the reply. Only `register` has all the other
--- parameters. `confirmDepartures` has the first of them, and the other operations have none.
+-- Performs an operation on an activity with this value, and returns the reply. Of the parameters after `value`,
+-- `register` has all, `confirmDepartures` only `registrationTime`, and the other operations none.
 --     registrationTime    when the token was registered
 --     newForm, newToken   the token's form and bytes
 --     shownVersion        the version that the app shows, in digits; empty if it is not known
@@ -84,8 +84,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     return callRedis('SET', key, value, 'PX', ACTIVITY_EXPIRY)
   end
 
-  -- Returns the part of a reply that names the audiences that the activity has left. Empty if there are none, or once a
-  -- worker has confirmed that each of these audiences has an entry about this.
+  -- Returns the end of a reply: the audiences that the activity has left, but whose pages may still list it. Empty if
+  -- there are none.
   local function departuresPart()
     return formerAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. formerAudiences
   end
@@ -103,8 +103,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
         -- `form` is above 0 if there is a token. Usually a token shows that the activity lives already, so the start is
-        -- not needed. But in the phase START_SENDING, APNs has not processed the start, which is the newest version.
-        -- Then the token belongs to the activity's previous life, and the start may be sent.
+        -- not needed. The exception is the phase START_SENDING: the newest version is the start, which APNs has not
+        -- processed. Then the token belongs to the activity's previous life, so the start may be sent.
         if newestIsEnd or phase ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if storedClaim ~= claim then
           start = sub(start, 1, 19) .. claim
@@ -176,9 +176,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return 'duplicate' end
     local newHeld = ARGV[2] .. ARGV[3]
     if form > 0 then
-      -- If the value holds this command already, the reply to an earlier call was lost, and the token came later. The
-      -- worker that registers the token gets the command. So the caller must not send it too. The value is written
-      -- again, because the reply may have to wait until replicas have the command.
+      -- If the value already holds this command, the reply to an earlier call was lost, and the token came later. The
+      -- worker that registers the token gets the command, so the caller must not send the command too. The value is
+      -- written again, because the reply may have to wait until replicas have the command.
       local isHeldAlready = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@ and held == newHeld
       if not isHeldAlready then return 'retry' end
       store(sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
@@ -194,7 +194,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   if operation == 'register' then
     if tokenSource == @FROM_COMMAND@ then
       -- The token came with a command. If the value already has this token, the token keeps its registration time. If
-      -- the token is the last one that was retired, the script refuses it.
+      -- the token is the one that was retired last, the script refuses it.
       if form == newForm and token == newToken then
         registrationTime = registeredAt
       elseif retired ~= '' and sub(redis.sha1hex(newToken .. char(newForm)), 1, @RETIRED_BYTES@) == retired then
@@ -202,9 +202,10 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
     end
     if registrationTime < registeredAt then return 'stale' .. (namedAudiences and departuresPart() or '') end
-    -- Only the first call of a registration names audiences; a later call repeats it. (Exception: the token came with a
-    -- command.) If the value now has another token or none, with exactly the same time, that change came after the
-    -- first call. So the value stays, and the repeated call is stale. Time 0 means that no registration has come yet.
+    -- Only the first call of a registration names audiences. If another registration or an unregistration with the same
+    -- time came after the first call, a later call is stale and changes nothing. Two kinds of calls are left out: those
+    -- with the time 0, because a stored 0 means that no registration has come yet; and those for a token that came with
+    -- a command, because a command never names audiences.
     if registrationTime == registeredAt and registrationTime > 0
       and not namedAudiences and tokenSource ~= @FROM_COMMAND@
       and (form ~= newForm or token ~= newToken)
@@ -216,13 +217,13 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     if namedAudiences then
       local departures = without(formerAudiences, namedAudiences) .. without(audiences, namedAudiences)
       if #departures > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
-      -- A push to an audience may have replaced the state that the activity shows. So the shown state is not known:
-      -- digest 0.
+      -- A push to an audience may have replaced the state that the activity shows. Digest 0 says that the state is not
+      -- known.
       if namedAudiences ~= '' or audiences ~= '' or formerAudiences ~= '' then newShownDigest = '\0\0\0\0\0\0' end
       if namedAudiences ~= '' and without(namedAudiences, audiences) == '' then reply = 'registered+' end
       audiences, formerAudiences = namedAudiences, departures
     end
-    -- The newest version itself is held, not an older command (admit.lua: Phases).
+    -- Only if the newest version itself is held, not an older command (admit.lua: Phases).
     if held ~= '' and phase <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, @VERSION_TEXT_BYTES@) > shownVersion then
         if not namedAudiences or formerAudiences == '' then
@@ -240,8 +241,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     if updatesUntilSeconds == 0 or tokenSource == @FROM_REREADING@ then
       local _, seconds = serverTime()
       if updatesUntilSeconds == 0 then updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS end
-      -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
-      -- ignore lower timestamps. So the next timestamp is above the present second.
+      -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
+      -- lower timestamps. So the next push must get a timestamp above the present second.
       if tokenSource == @FROM_REREADING@ and seconds > lastAssignedTimestamp then
         if phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@ then keptBits = keptBits - @OWN_TIMESTAMP@ end
         bytesAfterPhase = sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', seconds)
@@ -268,8 +269,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
 
   -- # An activity: confirmations
   -- A worker confirms that each audience in `formerAudiences` has an entry that says that the activity left it.
-  -- `registrationTime` is the time in the reply that named these audiences. If Redis has another time now, the activity
-  -- may have left more audiences since, so the list stays.
+  -- `registrationTime` is the time that the reply gave with these audiences. If Redis has another time now, the
+  -- activity may have left more audiences since, so the list stays.
   if operation == 'confirmDepartures' then
     if formerAudiences ~= '' and registrationTime == registeredAt then
       formerAudiences = ''

@@ -5,8 +5,8 @@
 --     1. Is the value plain? See `plainSize`.
 --     2. Is the phase common, and is the last assigned timestamp not above the newest version's?
 --     3. A settlement: is it the acceptance of the newest version? Then the acceptance is written.
---     4. An update: is its timestamp higher than the newest version's? If it is lower, the reply is `superseded`, unless
---        the update has an alert or may replace a held one.
+--     4. An update: is its timestamp higher than the newest version's? If it is lower, the reply is `superseded`,
+--        unless the update has an alert or may replace a held one.
 --     5. What does the pace allow now? The answer serves all plain values with the same form, length and flags.
 --     6. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and the
 --        value's expiry need not be renewed?
@@ -92,7 +92,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local values = callRedis('MGET', unpack(keys))
   if values.err then return values end
   -- The array of keys becomes the array of replies: each reply replaces the key of its call, and the other elements of
-  -- the reply follow. An array of its own would cost the short path 1 %.
+  -- the reply follow. A second array would make the short path 1 % slower.
   local replies, replyCount = keys, count
 
   -- The variables from here on keep what the loop has computed, because the next call often needs the same:
@@ -110,9 +110,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- The last request: what a call asked for. `format` is the format in which its value is read.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = FIXED_FORMAT
-  -- A value is plain if it ends with the token or with the accepted alert, and its activity still takes updates. These
-  -- variables describe the last plain value: its length `plainSize`, and a range of prefixes (# Packed numbers). The
-  -- next value is plain too if it has the same length, and if its `prefix` is at least `prefixMin` and below
+  -- A value is plain if it ends with the token or with the accepted alert, and its activity still accepts updates.
+  -- These variables describe the last plain value: its length `plainSize`, and a range of prefixes (# Packed numbers).
+  -- The next value is plain too if it has the same length, and if its `prefix` is at least `prefixMin` and below
   -- `prefixMax`. To forget the last plain value, the loop sets `prefixMin` to infinity: then no prefix is in the range.
   local prefixMin, prefixMax, plainSize = math.huge, 0, -1
   -- Computed for a value like the last plain one, and for the pace with the number `computedPaceNumber`:
@@ -152,8 +152,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   end
 
   -- # Computed for several calls
-  -- The loop calls these functions only if the last results do not serve the next call too. They use no variable from
-  -- outside (admit.lua: Speed).
+  -- The loop calls these functions only if it cannot use their last results again. They use no variable from outside
+  -- (admit.lua: Speed).
 
   -- Reads the clock. Returns the variables that depend only on it: `now`, `seconds`, `sentAndPhaseMin`, `sendBytes` and
   -- `sendBytesWithDraw` (# Variables).
@@ -180,7 +180,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
     return formAndLength * @LENGTH_FACTOR@ + seconds, (formAndLength + 1) * @LENGTH_FACTOR@
   end
 
-  -- Returns `sentAndPhaseMax`, `fullAtMax`, `fullAtMaxWithReserve`, `nextFullAtBytes`, `interval` and `pushes` of the
+  -- Returns `sentAndPhaseMax`, `fullAtMax`, `fullAtMaxWithReserve`, `nextFullAtBytes`, `interval` and `pushes` for
   -- plain values that are like this one.
   local function computePace(prefix, paceBytes, now)
     local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
@@ -198,13 +198,13 @@ if #ARGV[1] >= @CALL_BYTES@ then
     local version, timestampAndRequest, digest, nextPosition = read(CALL_FORMAT, calls, position)
     position = nextPosition
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
-    -- This block reads `requestAndPace`. A call with the same number as the last one skips the block; so does an
-    -- acceptance, which needs none of it. A call with one of the flags that the block removes never skips it, because
+    -- This block reads `requestAndPace`. Two kinds of calls skip it: a call with the same number as the last one, and
+    -- an acceptance, which needs none of the results. A call with a flag that the block removes never skips it, because
     -- `lastRequestAndPace` has no such flag.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local paceByte = requestAndPace % @REQUEST_FACTOR@
       paceNumber = paceByte % @PACE_NUMBER_MODULUS@
-      -- The other three bits of byte 14, and KEY_REPEATS. Few calls set one, and the short path needs none of them.
+      -- Remove the three flags of byte 14, and KEY_REPEATS. Few calls have one, and the short path needs none.
       local removedFlags = paceByte - paceNumber
       if requestAndPace >= @KEY_REPEATS_IN_REQUEST@ then
         -- An earlier call of this batch may have written the value, so it is read again.
@@ -217,14 +217,14 @@ if #ARGV[1] >= @CALL_BYTES@ then
         request % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
         request % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
       format = isHigh and FIXED_AND_BUCKET_FORMAT or FIXED_FORMAT
-      -- An update, an end and a 429 need the clock. The code of a 429, THROTTLED, is 3. It is the only code with both
-      -- of the lowest bits.
+      -- An update, an end and a 429 need the clock. Of the codes, only that of a 429 has both of the lowest bits:
+      -- THROTTLED is 3.
       if not now
         and (request % @IS_SETTLEMENT_MODULUS@ < @IS_SETTLEMENT@ or request % (@THROTTLED@ + 1) >= @THROTTLED@)
       then
         now, seconds, sentAndPhaseMin, sendBytes, sendBytesWithDraw = readClock()
-        -- Forget the last plain value. Its `prefixMin` was computed before `seconds` was known, so it does not exclude
-        -- values whose last second for updates has passed.
+        -- Forget the last plain value. Its `prefixMin` was computed before `seconds` was known, so values whose last
+        -- second for updates has passed would count as plain.
         prefixMin = math.huge
       end
     end
@@ -237,17 +237,18 @@ if #ARGV[1] >= @CALL_BYTES@ then
       local size = #value
       if size ~= plainSize then
         if size < @FIXED_BYTES@ then value = UNKNOWN end
-        -- Forget the last plain value: this value has another length, so the range of prefixes says nothing about it.
+        -- Forget the last plain value: this value has another length, so its prefix must not be compared with the
+        -- range.
         prefixMin = math.huge
       end
       -- `fullAt` is when the bucket will be full. Only a request for priority 10 (`isHigh`) needs it, and only
-      -- FIXED_AND_BUCKET_FORMAT reads it. With FIXED_FORMAT, `fullAt` is nil.
+      -- FIXED_AND_BUCKET_FORMAT reads it. With FIXED_FORMAT it is nil.
       local prefix, shownDigest, sentAndPhase, newestTimestamp, unused, fullAt = read(format, value)
 
       -- 1. Is the value plain?
-      -- decision: eight hours
+      -- The model decides the same. (decision: eight hours)
       if prefix < prefixMin or prefix >= prefixMax then
-        -- The value is not like the last plain value. If it is plain, the next values are compared with it.
+        -- The value is not like the last plain value. If it is plain, the following values are compared with it.
         local newPrefixMin, newPrefixMax = findPlainPrefixes(prefix, size, seconds or 0)
         if not newPrefixMin then break end
         prefixMin, prefixMax, plainSize, computedPaceNumber = newPrefixMin, newPrefixMax, size, nil
@@ -274,7 +275,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
 
       -- 3. A settlement: is it the acceptance of the newest version? An end, and a call that brings a token or an alert
       -- of another command, take the long path.
-      -- decision: acceptance
+      -- The model decides the same. (decision: acceptance)
       if requestAndPace >= @IS_END_IN_REQUEST@ then
         if requestAndPace == @ACCEPTANCE_REQUEST@ and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version then
           local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE_FORMAT,
@@ -287,7 +288,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- 4. An update: is its timestamp higher than the newest version's? If the timestamps are equal, the long path
       -- compares the sequences. A newer update keeps its own timestamp, which is above the last assigned one.
       -- `assigned` is this timestamp in the form of the reply.
-      -- decision: order of versions; decision: timestamp
+      -- The model decides the same. (decision: order of versions; decision: timestamp)
       -- An older update is superseded. But if it may replace a held alert, the long path decides about its alert.
       local assigned, newest = timestampAndRequest - requestAndPace, newestTimestamp * @TIMESTAMP_FACTOR@
       if assigned <= newest then
@@ -309,24 +310,24 @@ if #ARGV[1] >= @CALL_BYTES@ then
       if sentAndPhase > sentAndPhaseMax or sentAndPhase < sentAndPhaseMin or shownDigest == digest then break end
 
       -- 7. Which priority does the update get?
-      -- decision: budget
+      -- The model decides the same. (decision: budget)
       local newBytes, isDemoted
       if isHigh and fullAt <= (mayUseReserve and fullAtMaxWithReserve or fullAtMax) then
         newBytes = sendBytesWithDraw .. version
           .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAtBytes)
       else
-        -- A request for priority 10 is demoted here, a request for priority 5 is not.
+        -- The push gets priority 5. If the command asked for priority 10, it is demoted.
         newBytes, isDemoted = sendBytes .. version, isHigh
       end
       local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', newBytes)
-      -- SETRANGE replies with the value's length. Another length means that the key holds something else.
+      -- SETRANGE replies with the value's length. If the length is another one, the key holds something else.
       if written ~= size then
         reply = tonumber(written) and MALFORMED or written
       elseif isDemoted then
         -- The pushes left are pushes - d / interval, rounded down, where d = fullAt - now. For example, if pushes = 4,
         -- interval = 600 s and d = 900 s, then 4 - 1.5 = 2.5, so 2 pushes are left. `draw` (admit-updates.lua) has
         -- another formula with the same result, because d is a whole number.
-        -- decision: pushes left
+        -- The model decides the same. (decision: pushes left)
         local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
         reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
           + (pushesLeft > 0 and pushesLeft - pushesLeft % 1 or 0)

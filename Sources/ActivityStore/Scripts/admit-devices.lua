@@ -23,14 +23,14 @@
 -- variable.
 local suffix = ARGV[2]
 
--- Returns the part of a reply that names the audiences that the device has left: a `=` and the field `l`. Empty if
--- there are none, or once a worker has confirmed that each of these audiences has an entry about this.
+-- Returns the end of a reply: a `=` and the field `l`, the audiences that the device has left, but whose pages may
+-- still list it. Empty if there are none.
 local function departuresPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
 
 -- Returns the audiences that the device leaves now. `noLongerNamed` has the audiences that some registrations of the
--- device no longer name, `changedSuffixes` the suffixes of these registrations' types. The result lacks two kinds of
--- audiences: those that the registration of another attributes type still names, so that the device stays in them; and
--- those that the device has left before (field `l`).
+-- device no longer name, `changedSuffixes` the suffixes of these registrations' types. Two kinds of audiences are
+-- removed from `noLongerNamed`: those that the registration of another attributes type still names, so that the device
+-- stays in them; and those that the device has left before (field `l`).
 local function newDepartures(noLongerNamed, changedSuffixes, l)
   local fields = noLongerNamed == '' and {} or callRedis('HGETALL', key)
   for index = 1, #fields, 2 do
@@ -42,7 +42,8 @@ local function newDepartures(noLongerNamed, changedSuffixes, l)
 end
 
 -- Returns a new field `l` with the audiences in `leftAudiences`. If the device has just left some of them
--- (`hasNewDepartures`), the field gets a later time than before. So a confirmation with the former time has no effect.
+-- (`hasNewDepartures`), the field gets a later time than before, so that a confirmation with the former time has no
+-- effect.
 local function makeFieldL(at, leftAudiences, hasNewDepartures, l)
   if leftAudiences == '' then return '' end
   local timeBefore = #l > @TIME_BYTES@ and read('<I6', l) or 0
@@ -51,8 +52,8 @@ end
 
 -- # A device: confirmations
 -- A worker confirms that each audience in the field `l` has an entry about the device's departure. ARGV[2] is the time
--- in the reply that named these audiences. If the field has a later time now, the device has left more audiences since,
--- so the field stays.
+-- that the reply gave with these audiences. If the field has a later time now, the device has left more audiences
+-- since, so the field stays.
 if operation == 'confirmDeviceDepartures' then
   local l = callRedis('HGET', key, 'l')
   if l and sub(l, 1, @TIME_BYTES@) == ARGV[2] then callRedis('HSET', key, 'l', '') end
@@ -74,9 +75,9 @@ if operation == 'holdStart' then
     elseif heldVersion > version then
       return 'superseded'
     elseif sub(w, position, nextPosition - 1) == newStart then
-      -- The reply to an earlier call was lost. If a token has come since, the worker that registers it gets the start.
-      -- So the caller must not send it too. The field is written again, because the reply may have to wait until
-      -- replicas have the start.
+      -- The reply to an earlier call was lost. If a token has come since, the worker that registers the token gets the
+      -- start, so the caller must not send the start too. The field is written again, because the reply may have to
+      -- wait until replicas have the start.
       writeFields({'w' .. suffix, w}, DEVICE_EXPIRY)
       return 'held'
     end
@@ -91,9 +92,9 @@ end
 
 -- # A device: registrations
 -- Registers a token of the attributes type. `registration` and `restOfToken` have the form of the fields `t` and `u`.
--- After a reply with a held start, a worker asks again, for the next one: `previousVersion` and `previousActivity` are
--- of the start in the previous reply. They are empty if there is none. `namedAudiences` has the audiences that the
--- registration names; nil if it has no list.
+-- If a reply has a held start, the worker asks again for the next one: `previousVersion` and `previousActivity` are
+-- those of the start in the previous reply, or empty. `namedAudiences` has the audiences that the registration names;
+-- nil if it has no list.
 if operation == 'registerDevice' then
   local registration, restOfToken, previousVersion, previousActivity = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
   local isFromCommand, namedAudiences = ARGV[7] == '1', ARGV[8]
@@ -108,9 +109,9 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = sub(registration, 1, @TIME_DIGITS@) < sub(t or '', 1, @TIME_DIGITS@)
-  -- Only the first call of a registration names audiences; a later call repeats it. (Exception: the token came with a
-  -- command.) If the hash now has another token or none, with exactly the same time, that change came after the first
-  -- call. So the hash stays, and the repeated call is stale.
+  -- Only the first call of a registration names audiences. If another registration or an unregistration with the same
+  -- time came after the first call, a later call is stale and changes nothing. Calls for a token that came with a
+  -- command are left out, because a command never names audiences.
   if t and not namedAudiences and not isFromCommand
     and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@)
   then
@@ -126,8 +127,8 @@ if operation == 'registerDevice' then
     if #departures + #kept > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
     l = makeFieldL(sub(registration, 1, @TIME_DIGITS@) + 0, kept .. departures, departures ~= '', l)
   end
-  -- Finds the held start for the reply: the first; after a previous reply, the next. If the start in the previous reply
-  -- is no longer held, the reply has the first start with its version or a newer one.
+  -- Finds the held start for the reply: after a previous reply the next one, otherwise the first one. If the start in
+  -- the previous reply is no longer held, the reply has the first start whose version is the same or newer.
   local position, isPastPrevious, nextStart, firstNotOlder = 1, previousVersion == '', nil, nil
   while w and position <= #w and not nextStart do
     local version, activity, commandPosition, nextPosition = readHeldStart(w, position)

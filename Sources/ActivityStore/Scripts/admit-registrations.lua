@@ -7,8 +7,8 @@ if isBatch then
   if values.err then return values end
   local _, seconds = serverTime()
   local updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
-  -- UNKNOWN is what the script uses for an activity without a value in Redis. This is its middle part: the bytes
-  -- between the token's form and the time of the registration.
+  -- The middle of UNKNOWN, the value that stands for an activity that Redis does not know: the bytes between the
+  -- token's form and the time of the registration.
   local middleOfUnknown = sub(UNKNOWN, @AT_DIGEST@, @AT_REGISTERED@ - 1)
   for index = 1, #KEYS do
     local key, value = KEYS[index], values[index]
@@ -51,9 +51,8 @@ if isBatch then
           namedAudiences)
       end
     else
-      -- Most activities that register are new to Redis. The new value ends with the time, the token and the audiences
-      -- of the registration. These three have the same bytes in the call, so the script copies them as they are.
-      -- `middle` has the bytes between the token's form and the time.
+      -- Most activities that register are new to Redis. The end of a new value (time, token and audiences) has the same
+      -- bytes as the call, so the script copies them. `middle` has the bytes between the token's form and the time.
       local middle = middleOfUnknown
       if (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@ == @FROM_REREADING@ then
         middle = sub(middleOfUnknown, 1, @AT_PHASE@ - @AT_DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)

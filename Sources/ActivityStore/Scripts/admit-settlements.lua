@@ -14,7 +14,7 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
 
   -- # Parts after a settlement
   -- Returns the phase of the newest version after a settlement of this version.
-  -- decision: acceptance
+  -- The model decides the same. (decision: acceptance)
   local function phaseAfter(code, phase)
     if code == @ACCEPTED@ then return @SETTLED@ end
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return phase end
@@ -22,8 +22,8 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
     return @SETTLED@
   end
 
-  -- Returns the new part about the start, if a settlement settles the start's version. Until then, 14 bytes follow the
-  -- version in this part. An acceptance removes these bytes. Any other settlement writes `s` into the first of them.
+  -- Returns the new part about the start, if a settlement settles the start's version. An acceptance removes the 14
+  -- bytes after the version. Any other settlement writes `s` into the first of these bytes.
   local function startAfter(code, version, start)
     if code == @ACCEPTED@ then return version end
     return version .. 's' .. sub(start, 15)
@@ -54,7 +54,7 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
   -- has confirmed, then `=`, the time of the registration and the digests of the audiences that it left follow the
   -- number. The reply to a 429 is only the number.
   local function settle(key, stored, value, position, now)
-    -- The call and the value.
+    -- Read the call and the value.
     local version, paceByte, requestByte, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
     if not stored then return 0, nextPosition end
     if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, nextPosition end
@@ -69,8 +69,8 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
       findParts(value, tokenLengthAndFlags, flags, phase)
     if not tokenEnd then return MALFORMED, nextPosition end
 
-    -- What the settlement changes. `changesParts`: whether it changes a part after the fixed one. `start`: the part
-    -- about the start if it changes; otherwise nil.
+    -- Find out what the settlement changes. `changesParts`: whether it changes a part after the fixed one. `start`: the
+    -- new part about the start; nil if the part does not change.
     local code, form, changesParts = requestByte % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
     local nextPhase, nextShownDigest, start, removesHeld = phase, shownDigest, nil, false
     local isAccepted = code == @ACCEPTED@
@@ -99,7 +99,7 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
       and token.registeredAt > read('<I6', value, @AT_REGISTERED@)
     local leavesAudiences = losesToken or audiences and audiences ~= '' and isAccepted and isNewest and newestIsEnd
 
-    -- Writing.
+    -- Write the changes.
     local nextPhaseByte = nextPhase
     if phaseByte >= @HAS_DRAWN@ then nextPhaseByte = nextPhaseByte + @HAS_DRAWN@ end
     if lastAssignedTimestamp ~= newestTimestamp then nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@ end
@@ -107,19 +107,19 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
     if changesParts or removesHeld or leavesAudiences then
       local registeredAt = read('<I6', value, @AT_REGISTERED@)
       if leavesAudiences then
-        -- The stored time of the registration becomes a millisecond later. So if the same registration is delivered
-        -- again, it is stale, and brings back neither the token nor the audiences.
+        -- The stored time of the registration becomes a millisecond later. If the same registration is read again, it
+        -- is then stale, so it brings back neither the token nor the audiences.
         registeredAt = math.min(registeredAt + 1, @TIME_MAX@)
         if audiences then audiences, formerAudiences, nextShownDigest = '', formerAudiences .. audiences, 0 end
       end
       if losesToken then
-        -- The value keeps the beginning of the token's SHA-1, so that no command brings this token back.
+        -- The value keeps the beginning of the token's SHA-1, so that no command with this token brings the token back.
         retired = sub(redis.sha1hex(token.bytes .. string.char(form)), 1, @RETIRED_BYTES@)
       end
       local fixedPart = pack('<I6B', nextShownDigest, nextPhaseByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
         .. pack('<I6', registeredAt)
-      -- The token's form and the flag ALLOWS_FREQUENT, without the higher flags, which `joinParts` sets. If the token
-      -- is lost, its form becomes 0.
+      -- The token's form and the flag ALLOWS_FREQUENT; `joinParts` sets the higher flags. Without a token, the form is
+      -- 0.
       local nextForm = flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0)
       value = joinParts(updatesUntilSeconds, nextForm, fixedPart, {
         token = losesToken and '' or sub(value, @AT_TOKEN@, tokenEnd), alert = acceptedAlertVersion,

@@ -9,7 +9,7 @@
 -- not drawn yet, and may draw when it is admitted again. The draw of an update or end is not refunded if the push
 -- fails, because the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 
--- Makes the functions of this file, and returns `admit`, the last one, which uses the others in their order. The loop
+-- Makes the functions of this file, and returns the last one, `admit`, which uses the others in their order. The loop
 -- runs `makeAdmit` only if a batch needs it (admit.lua: Speed). `# All steps` explains the names that several functions
 -- use.
 local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
@@ -18,14 +18,14 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- (Policy.swift), so it may have two elements. For example, paces[2] has the `budget` of ARGV[2], and paces[-2] its
   -- `frequentBudget`.
   local paces = {}
-  -- The total length of the held commands in the replies of this batch, including those for which there was no room.
+  -- The total length of the held commands in the replies of this batch, also of those for which there was no room.
   local heldByteCount = 0
 
   -- # The token
   -- Puts the call's token into the value. Returns the value, the last assigned timestamp, whether the value has the
-  -- call's token now, and by how many bytes this made the value longer. The value keeps its own token for one of two
-  -- reasons: its own token is newer, or the call's token is the last one that was retired. `rereadAtSeconds` is the
-  -- present time if the command is read again because Redis lost data, otherwise false.
+  -- call's token now, and by how many bytes this made the value longer. The value keeps its own token in two cases:
+  -- this token is newer, or the call's token is the one that was retired last. `rereadAtSeconds` is the present time if
+  -- the command is read again because Redis lost data, otherwise false.
   local function adoptToken(value, token, retired, lastAssignedTimestamp, rereadAtSeconds)
     if token.registeredAt < read('<I6', value, @AT_REGISTERED@) then return value, lastAssignedTimestamp, false, 0 end
     if retired ~= '' then
@@ -53,8 +53,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- # The order of versions
   -- Compares the call's version with the newest one. Returns whether they are the same, and the reply that refuses the
   -- command by the order of versions (R11, R13). The reply is nil if the command may become the newest version, or if
-  -- it repeats the newest version, which is not settled.
-  -- decision: order of versions
+  -- the command repeats the newest version, which is not settled.
+  -- The model decides the same. (decision: order of versions)
   local function findRefusal(version, timestamp, paceByte, isEnd, mayReplaceHeldAlert, value, newestTimestamp, phase,
       newestIsEnd, startPosition, heldPosition)
     -- `comesAfterNewest`: whether the call's version is newer than the newest one, or the first of all.
@@ -73,7 +73,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
         if phase == @NOT_SHOWN@ then return true, 'duplicate-' end
         return true, nil
       end
-      -- The phone still has the activity, so a newer end may come.
+      -- The phone does not show the newest end, so it still has the activity. A newer end may come.
       if comesAfterNewest and phase == @NOT_SHOWN@ then return false, nil end
       return false, 'ended'
     end
@@ -86,8 +86,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
 
     local isSettledOrStart = phase == @SETTLED@ or phase == @NOT_SHOWN@ or phase == @START_SENDING@
     if isSameVersion and not newestIsEnd then return true, isSettledOrStart and 'duplicate' or nil end
-    -- The newest version, which is not settled, can still carry the alert of the older update. A start cannot carry the
-    -- alert, which belongs to the life before.
+    -- The newest version is not settled, so it can still carry the older update's alert. But a start cannot: the alert
+    -- belongs to the life before.
     if mayReplaceHeldAlert and not isSameVersion and not comesAfterNewest and not isSettledOrStart then
       return false, 'alertAwaitsCarrier'
     end
@@ -98,7 +98,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- Returns the reply if the command may neither be sent nor become the newest version now; otherwise nil.
   local function findObstacle(paceByte, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then return 'expired' end
-    -- decision: eight hours
+    -- The model decides the same. (decision: eight hours)
     if not isEnd and seconds > updatesUntilSeconds then return 'activityOver' end
     if alertVersion and acceptedAlertVersion ~= '' and not isNewer(alertVersion, acceptedAlertVersion) then
       return 'alertAlreadyAccepted'
@@ -106,7 +106,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     return nil
   end
 
-  -- Reads a pace into `paces`, and returns it: the least time between two pushes, and the numbers of its bucket.
+  -- Reads a pace into `paces`, and returns it: the spacing, and the numbers of a bucket. If `signedPaceNumber` is
+  -- negative, the bucket is that for frequent updates.
   local function readPace(signedPaceNumber)
     local paceBytes = ARGV[math.abs(signedPaceNumber)]
     local pacePosition = signedPaceNumber < 0 and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
@@ -118,7 +119,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
 
   -- Returns for how long the spacing still forbids a push, and the pace of the activity. `throttle` is the part about
   -- the last 429.
-  -- decision: spacing
+  -- The model decides the same. (decision: spacing)
   local function findWait(paceByte, flags, throttle, lastSendAt, now)
     local signedPaceNumber = paceByte % @PACE_NUMBER_MODULUS@
     if flags % @ALLOWS_FREQUENT_MODULUS@ >= @ALLOWS_FREQUENT@ then signedPaceNumber = -signedPaceNumber end
@@ -155,17 +156,17 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   local function decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
     local hasToken = wait ~= nil
     -- `newestIsHeld`: the held command is the newest version itself, not an older command whose alert the newest
-    -- version carries (admit.lua: Phases). `holdsAlert`: the held command, of whichever version, has an alert.
+    -- version carries (admit.lua: Phases). `holdsAlert`: the held command, in either case, has an alert.
     local newestIsHeld = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@
     local holdsAlert = phase == @HELD_ALERT@ or phase == @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@
 
-    -- The worker must add the held alert to the command, and ask again. The exception: the command is the held one
-    -- itself, and there is still no token. Then it just stays held.
+    -- The worker must add the held alert to the command, and ask again. The exception: the command is the held one, and
+    -- there is still no token. Then it stays held.
     if holdsAlert and not mayReplaceHeldAlert and not (isRepeated and newestIsHeld and not hasToken) then
       return 'alertHeld'
     end
 
-    -- decision: unchanged
+    -- The model decides the same. (decision: unchanged)
     if isShown then return 'unchanged', @SETTLED@, newestIsHeld or holdsAlert end
 
     if wait == 0 then
@@ -177,24 +178,24 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       return nil, @SENDING@, newestIsHeld
     end
 
-    -- decision: no token; decision: spacing
+    -- The model decides the same. (decision: no token; decision: spacing)
     local reply = hasToken and 'wait' .. string.format('%.0f', wait) or 'noToken'
     if isRepeated then
-      -- There is no token, so the held command stays held. If it was being sent when its token was retired, the phase
-      -- becomes HELD or HELD_ALERT again.
+      -- There is no token, so the held command stays held. If its token was retired while the command was being sent,
+      -- the phase becomes HELD or HELD_ALERT again.
       if newestIsHeld and not hasToken then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
       -- Every other repeated command keeps its phase.
       return reply
     end
     -- The newer version waits. A held command with an alert stays, because the newer version will carry its alert. A
-    -- held command without an alert is removed. Both are the same as when the version is sent at once.
+    -- held command without an alert is removed.
     if holdsAlert then return reply, @WAITING_OLDER_ALERT@ end
     return reply, @WAITING@, newestIsHeld
   end
 
-  -- Returns the reply with a held command; `wait` if this command does not fit beside the earlier ones. The held
-  -- commands in the replies of a batch may have at most @REPLY_STRING_BYTES_MAX@ bytes together, because the worker's
-  -- memory for one reply is limited. A single held command always fits.
+  -- Returns the reply with a held command; `wait` if this command does not fit beside those in earlier replies. The
+  -- held commands in the replies of a batch may have at most @REPLY_STRING_BYTES_MAX@ bytes together, because the
+  -- worker's memory for one reply is limited. A single held command always fits.
   local function replyWithHeld(held)
     heldByteCount = heldByteCount + #held
     -- `wait1`: ask again after 1 ms.
@@ -205,7 +206,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- # Timestamp, priority and budget
   -- Returns the timestamp of a push. A repeated command that was sent before keeps the timestamp of that push.
   -- `repeatedPhase` is the phase of a repeated command before the call, otherwise false.
-  -- decision: timestamp
+  -- The model decides the same. (decision: timestamp)
   local function assignTimestamp(timestamp, lastAssignedTimestamp, repeatedPhase)
     if repeatedPhase == @SENDING@ or repeatedPhase == @SENDING_HELD@ or repeatedPhase == @SENDING_HELD_ALERT@
       or repeatedPhase == @SENDING_OLDER_ALERT@
@@ -217,9 +218,9 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   end
 
   -- Decides the priority of a push, and draws on the budget. `fullAt` is when the bucket will be full. `hasDrawn` says
-  -- whether the version has drawn before. Returns the priority; the pushes left; and after a draw when the bucket will
-  -- be full.
-  -- decision: budget; decision: pushes left
+  -- whether the version has drawn before. Returns the priority, the pushes left, and, only after a draw, the new time
+  -- at which the bucket will be full.
+  -- The model decides the same. (decision: budget; decision: pushes left)
   local function draw(pace, requestByte, fullAt, hasDrawn, now)
     -- The bucket lacks one push for each interval until it is full. A begun interval counts as a whole one: the number
     -- of intervals is d / interval, rounded up, where d = fullAt - now. For whole numbers, this is floor((d - 1) /
@@ -246,14 +247,14 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     if exists then
       written = callRedis('SET', key, value, 'PX', '@ACTIVITY_EXPIRY_MILLISECONDS@')
     else
-      -- MGET reports a key as absent also if its value is not a string. NX keeps such a value from being overwritten.
+      -- MGET returns nil also for a value that is not a string. NX keeps such a value from being overwritten.
       written = callRedis('SET', key, value, 'PX', '@ACTIVITY_EXPIRY_MILLISECONDS@', 'NX')
         or {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
     end
     return written.err and written or nil
   end
 
-  -- Makes the command the newest version, which gets no send verdict. Returns the error, or nil.
+  -- Makes the command the newest version, without permission to send it. Returns the error, or nil.
   local function storeUnsent(key, value, stored, version, timestamp, nextPhaseByte, lastAssignedTimestamp)
     local afterVersion
     if lastAssignedTimestamp == timestamp then
@@ -267,12 +268,12 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1) .. version .. afterVersion, stored)
   end
 
-  -- Makes the command the newest version, which gets a send verdict. Returns the error, or nil.
+  -- Makes the command the newest version, which may be sent now. Returns the error, or nil.
   --     assigned     the timestamp of the push
   --     newFullAt    when the bucket will be full after a draw; nil if this call draws nothing
   local function storeSent(key, value, stored, version, timestamp, nextPhaseByte, assigned, newFullAt, lastSendAt, now)
-    -- The bytes after the version, up to the last one that changes. They are the time at which the bucket will be full,
-    -- and, only if it is not the version's own, the last assigned timestamp.
+    -- The bytes after the version, up to the last one that changes: the time at which the bucket will be full, and then
+    -- the last assigned timestamp, if this is not the version's own.
     local bucketAndAssigned = ''
     if newFullAt then nextPhaseByte, bucketAndAssigned = nextPhaseByte + @HAS_DRAWN@, pack('<I6', newFullAt) end
     if assigned ~= timestamp then
@@ -281,10 +282,10 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
         .. pack('<I5', assigned)
     end
     local newBytes = pack('<I6BI6', 0, nextPhaseByte, now) .. version .. bucketAndAssigned
-    -- SETRANGE is faster than SET, but writes only `newBytes`, so all other bytes must be as they are stored. And it
-    -- keeps the expiry. So the first send verdict in each 1,000 seconds uses SET, which renews the expiry. This is
-    -- enough, because a value is stored an hour longer than needed.
-    -- decision: expiry
+    -- SETRANGE is faster than SET, but it keeps the expiry, and all bytes outside of `newBytes` must be as they are
+    -- stored. The first send verdict in each 1,000 seconds uses SET, which renews the expiry. This is enough, because a
+    -- value is stored an hour longer than needed.
+    -- The model decides the same. (decision: expiry)
     local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
     if value ~= stored or not isInSameThousandSeconds then
       return store(key, sub(value, 1, @AT_DIGEST@ - 1) .. newBytes .. sub(value, @AT_DIGEST@ + #newBytes), stored)
@@ -315,7 +316,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   --                                   `storeSent` remove this bit if the last assigned timestamp is another one
   --     throttle, retired             see `findParts`
   local function admit(key, stored, value, position, now)
-    -- The call and the value.
+    -- Read the call and the value.
     local version, paceByte, requestByte, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
     if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, nextPosition end
     local isEnd = requestByte % @IS_END_MODULUS@ >= @IS_END@
@@ -328,12 +329,12 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLengthAndFlags, flags, phase)
     if not tokenEnd then return MALFORMED, nextPosition end
-    -- The audiences must first be told that the activity left them (admit.lua: Audiences).
+    -- The activity left audiences. A worker must write this into their pages first (admit.lua: Audiences).
     if audiences and formerAudiences ~= '' then
       return 'departures=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences, nextPosition
     end
 
-    -- The token. If the call brings the token that is stored already, the stored registration time stays.
+    -- Store the call's token. If the value already has this token, the token keeps its registration time.
     local seconds, form, hasNewToken = (now - now % 1000) / 1000, flags % @FORM_MODULUS@, false
     if token and (form ~= token.form or sub(value, @AT_TOKEN@, tokenEnd) ~= token.bytes) then
       local addedByteCount
@@ -347,15 +348,15 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       value = pack('<I4', updatesUntilSeconds) .. sub(value, 5)
     end
 
-    -- The order of versions, and what else refuses the command.
+    -- Find out whether the order of versions, or anything else, refuses the command.
     local isSameVersion, refusal = findRefusal(version, timestamp, paceByte, isEnd, mayReplaceHeldAlert, value,
       newestTimestamp, phase, newestIsEnd, startPosition, heldPosition)
     refusal = refusal
       or findObstacle(paceByte, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
     if refusal then return hasNewToken and store(key, value, stored) or refusal, nextPosition end
 
-    -- Whether the state may be sent now.
-    -- An update and an end with the same version are two commands, so neither repeats the other.
+    -- Find out whether the state may be sent now. An update and an end with the same version are two commands, so
+    -- neither repeats the other.
     local isRepeated, wait, pace = isSameVersion and isEnd == newestIsEnd, nil, nil
     if form > 0 or hasNewToken then wait, pace = findWait(paceByte, flags, throttle, lastSendAt, now) end
     -- For an activity in an audience, the shown state is not known (admit.lua: Audiences).
@@ -366,7 +367,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       return hasNewToken and store(key, value, stored) or reply, nextPosition
     end
 
-    -- The command becomes the newest version.
+    -- Make the command the newest version.
     if removesHeld then value = sub(value, 1, heldPosition - 1) end
     local hasDrawn = isRepeated and phaseByte >= @HAS_DRAWN@
     local nextPhaseByte = nextPhase - (isEnd and @UPPER_CASE@ or 0) + (hasDrawn and @HAS_DRAWN@ or 0)

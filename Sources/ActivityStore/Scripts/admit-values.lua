@@ -42,7 +42,7 @@ local function findParts(value, tokenLengthAndFlags, flags, phase)
     formerAudiences = value:sub(formerPosition, partPosition - 1)
   end
   local startPosition = partPosition
-  -- Whether any of the four flags from HAS_THROTTLE up is set. Each one is tested below.
+  -- Whether any of the four flags from HAS_THROTTLE up is set. Each flag is tested below.
   if flags >= @HAS_THROTTLE@ then
     if flags >= @HAS_RETIRED_TOKEN@ then
       retired, partPosition =

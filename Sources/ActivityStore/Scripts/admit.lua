@@ -163,8 +163,8 @@
 
 local byte, char, sub, callRedis = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
--- How long a value is stored: 24 hours, and one more because only the first send verdict in each 1,000 seconds renews
--- the expiry.
+-- How long a value is stored: 24 hours. One hour is added, because only the first send verdict in each 1,000 seconds
+-- renews the expiry.
 local ACTIVITY_EXPIRY = '@ACTIVITY_EXPIRY_MILLISECONDS@'
 local UPDATE_PERIOD_SECONDS = @UPDATE_PERIOD_SECONDS@
 -- The value of an activity that Redis does not know. The loop over a batch also reads this value instead of a stored

@@ -36,7 +36,7 @@ local seconds = callRedis('TIME')[1] + 0
 local replies = {}
 
 -- Writes the page again with the next capacity. No entry can be lost: without free memory, Redis refuses only the first
--- write of a script, and the APPEND of the entry came before.
+-- write of a script, and that was the APPEND of the entry.
 local function growPage(key, header, pageBytes)
   local blockBytes = pageBytes + @STRING_OVERHEAD_BYTES@
   local growthBytes = blockBytes <= @SMALL_PAGE_BYTES_MAX@ and @SMALL_GROWTH_BYTES@
@@ -66,7 +66,7 @@ for index = 1, #KEYS do
       if type(pageBytes) ~= 'number' then
         reply = pageBytes
       else
-        -- Whether this is the page's first entry of a device. Then the page must be stored as long as devices are.
+        -- Whether this is the page's first entry of a device. If so, the page must be stored as long as devices are.
         local isFirstDevice = flags == 0 and bits % @ENTRY_IS_DEVICE_MODULUS@ >= @ENTRY_IS_DEVICE@
         reply = (pageBytes > BYTES_BEFORE_ARRANGING or isFirstDevice
           or seconds - renewedAtSeconds >= RENEWAL_SECONDS) and 2 or 1

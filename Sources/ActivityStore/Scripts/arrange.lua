@@ -30,7 +30,7 @@ local seconds = time[1] + 0
 local now = seconds * 1000 + math.floor(time[2] / 1000)
 
 local directory = callRedis('GET', directoryKey)
--- Whether the segment has no directory yet: this script makes the directory and the first page.
+-- Whether the segment has no directory yet. Then this script makes the directory and the first page.
 local isNewSegment = not directory
 if isNewSegment then
   if lowerBound ~= NONE or nextLowerBound ~= NONE then return '' end
@@ -95,11 +95,11 @@ if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
   local offset, pageBytes = @PAGE_HEADER_BYTES@ + 1, #page
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
 
-  -- Returns what identifies the member of the entry at this byte: the bits for its kind (2) and the form of its id
-  -- (16 and 32), and the id. See MemberEntryFormat.swift.
+  -- Returns what identifies the member of the entry at this byte: the bits for its kind (2) and for the form of its id
+  -- (16 and 32), and the id itself. See MemberEntryFormat.swift.
   local function identity(offset, bits)
     local idOffset = offset + @ENTRY_FIXED_BYTES@
-    -- A packed id has sixteen bytes. Any other id comes after one byte, whose value is the length of the id minus one.
+    -- A packed id has sixteen bytes. Before any other id, one byte has the id's length minus one.
     return char(bits - bits % 16 + bits % 4 - bits % 2)
       .. sub(page, idOffset, idOffset + (bits >= 16 and 15 or byte(page, idOffset) + 1))
   end

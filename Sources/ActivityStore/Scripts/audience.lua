@@ -58,8 +58,8 @@ local FANOUT_BYTES = 22
 -- and the last response of APNs, milliseconds plus one; 0 for no response.
 local COUNTS_FORMAT = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
--- The name of a field `m` ends with two bytes. For a range, they are its index, which is at most 255. For a broadcast,
--- they are one of these two: the first for production, the second for the sandbox.
+-- The last two bytes in the name of a broadcast's field `m`: in production and in the sandbox. In the name of a range's
+-- field `m`, the last two bytes are the range's index, which is at most 255.
 local BROADCAST_INDICES = {'\254\255', '\255\255'}
 
 local function serverTime()
@@ -67,13 +67,14 @@ local function serverTime()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Sets fields of the audience's hash to the values after them, and renews its expiry.
+-- Sets fields of the audience's hash, and renews the hash's expiry. The arguments are a field, its value, the next
+-- field, its value, and so on.
 local function storeFields(...)
   callRedis('HSET', key, ...)
   callRedis('PEXPIRE', key, '@ACTIVITY_EXPIRY_MILLISECONDS@')
 end
 
--- Deletes the counts and totals of a fan-out: its fields `k`, `t` and `m`. Its entry in the list `l` stays.
+-- Deletes the counts and totals of a fan-out: its fields `k`, `t` and `m`. The fan-out stays in the list `l`.
 local function removeFanoutCounts(fanoutName)
   local rangeCount = read('<I2', fanoutName, 14)
   local fields = {'k' .. fanoutName, 't' .. fanoutName}
@@ -98,8 +99,8 @@ local function positionOfFanout(fanoutList, fanoutName)
   end
 end
 
--- Returns the newest version that was admitted to be sent (field `a`). Returns an empty string if no version was, or if
--- this version is a start, because a start reaches devices and replaces no state of activities.
+-- Returns the newest version that was admitted to be sent (field `a`). Returns an empty string if there is none, or if
+-- it is a start, because a start reaches devices and replaces no state of activities.
 local function newestVersionForActivities()
   local admission = callRedis('HGET', key, 'a')
   if not admission then return '' end
@@ -107,7 +108,8 @@ local function newestVersionForActivities()
   return flags % @IS_START_MODULUS@ >= @IS_START@ and '' or version
 end
 
--- Returns the reply to a command with this admission (field `a`). It names the audience's channels, if there are any.
+-- Returns the reply to a command with this admission (field `a`). The reply names the audience's channels, if it has
+-- any.
 local function sendReply(admission, production, sandbox)
   local _, _, flags, timestamp, priority, frequentUpdatesPriority, rangeCount = read(ADMISSION_FORMAT, admission)
   local reply = {'send', timestamp, priority, frequentUpdatesPriority, flags >= @IS_DEMOTED@ and 1 or 0, rangeCount}
@@ -139,9 +141,9 @@ if operation == 'admit' then
       and flags % @KIND_MODULUS@ == requestBits % @KIND_MODULUS@
     then
       if isSettled then return 'duplicate' end
-      -- The version is admitted again. The audience may have got or lost a channel since the first admission, so the
-      -- script stores the present number of broadcasts. With the former number, the fan-out would finish too early, or
-      -- wait for a broadcast that does not come.
+      -- The version is admitted again. Meanwhile the audience may have got or lost a channel, so the script stores the
+      -- present number of broadcasts. With the former number, the fan-out would finish too early, or wait for a
+      -- broadcast that does not come.
       local fanoutPosition = positionOfFanout(fanoutList, version .. pack('<I2', lastRangeCount))
       local byte22 = fanoutPosition and string.byte(fanoutList, fanoutPosition + 21)
       if fanoutPosition and byte22 % @IS_FINISHED_MODULUS@ == 0
@@ -157,14 +159,14 @@ if operation == 'admit' then
     elseif flags % @IS_END_MODULUS@ == @IS_END@ then
       return 'ended'
     elseif isEnd then
-      -- A newer update does not supersede an end. A newer start does: the end then belongs to an earlier life.
+      -- A newer update does not supersede an end. A newer start does, because the end then belongs to an earlier life.
       if newestStart and newestStart ~= '' and isNewer(newestStart, version) then return 'superseded' end
     else
       if newestVersion == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newestVersion, version) then return 'superseded' end
     end
-    -- A command with the same state is `unchanged` only if the newest version is settled. Otherwise perhaps the fan-out
-    -- records of the newest version are not in Kafka, and its state may reach nobody.
+    -- A command with the same state is `unchanged` only if the newest version is settled. Otherwise the fan-out records
+    -- of the newest version are perhaps not in Kafka, so its state might reach nobody.
     if not isStart and not isEnd and isSettled and shownDigest == digest then
       storeFields('n', version .. 's')
       return 'unchanged'
@@ -180,8 +182,7 @@ if operation == 'admit' then
 
   local fullAt, frequentFullAt = 0, 0
   if fullTimes then fullAt, frequentFullAt = read('<I6I6', fullTimes) end
-  -- Returns the priority that a bucket grants, and when the bucket will be full afterwards. The bucket lacks `missing`
-  -- pushes.
+  -- Returns the priority that a bucket grants, and when the bucket will be full afterwards.
   local function draw(fullAt, interval, pushes, reserved)
     local missing = fullAt > now and math.ceil((fullAt - now) / interval) or 0
     if pushes - missing <= (mayUseReserve and 0 or reserved) then return @LOW_PRIORITY@, fullAt end
@@ -199,10 +200,9 @@ if operation == 'admit' then
   local timestamp = math.max(read('<I5', version), math.min((lastAssignedTimestamp or 0) + 1, @TIMESTAMP_MAX@))
 
   -- How many ranges does the version get? Usually the wanted number. But if an earlier fan-out is not finished, the
-  -- version gets as many ranges as the newest unfinished one. With another number, ranges of both versions would
-  -- overlap (the first of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same
-  -- members. An unfinished fan-out of more than an hour ago does not count. It will probably never finish: the record
-  -- of one of its ranges may be lost.
+  -- version gets as many ranges as the newest unfinished one. Otherwise ranges of both versions would overlap (the
+  -- first of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same members. A
+  -- fan-out that is unfinished after an hour does not count, because the record of one of its ranges is probably lost.
   local rangeCount = wantedRangeCount
   for position = #fanoutList - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
     local fanoutRangeCount, fanoutAdmittedAt, byte22 = read('<I2I6B', fanoutList, position + 13)
@@ -215,8 +215,8 @@ if operation == 'admit' then
   if lastRangeCount and lastRangeCount ~= rangeCount then
     for _, field in ipairs(callRedis('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      -- Delete the checkpoints of ranges that no longer exist. But keep their claims (`c`): a worker that still works
-      -- on such a range would conclude from a missing claim that the server has lost its data.
+      -- Delete the checkpoints of ranges that no longer exist. Keep their claims (`c`): a worker that still works on
+      -- such a range would conclude from a missing claim that the server has lost its data.
       if letter == 'p' and sub(field, 2, 3) ~= sub(fanoutName, 14) then callRedis('HDEL', key, field) end
     end
   end
@@ -259,8 +259,8 @@ if operation == 'claim' then
 end
 
 if operation == 'checkpoint' then
-  -- Records checkpoints. The arguments are a range, a claim and a text for each checkpoint. The reply has the
-  -- newest admitted version, and a number for each checkpoint:
+  -- Records checkpoints. The arguments are a range, a claim and a text for each checkpoint. The reply has the newest
+  -- admitted version, and a number for each checkpoint:
   --     0    the range has another claim: another worker's, or an older one after a failover
   --     1    the checkpoint was recorded
   --     2    the range has no claim: the server has lost data, so members may be missing too
@@ -293,15 +293,15 @@ if operation == 'finish' then
   local rangeCount = read('<I2', fanoutName, 14)
   local broadcastCount = math.floor(byte22 / @BROADCAST_COUNT_FACTOR@)
   if broadcastCount == 0 and ARGV[5] then
-    -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. Then a call
-    -- about a range added the fan-out again, but without the number of broadcasts. This call is about a broadcast, so
-    -- it has the number (ARGV[5]).
+    -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. A call about a
+    -- range then added the fan-out again, but without the number of broadcasts. This call is about a broadcast, so
+    -- ARGV[5] has the number.
     broadcastCount = ARGV[5] + 0
     fanoutList = sub(fanoutList, 1, fanoutPosition + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
       .. sub(fanoutList, fanoutPosition + 22)
   end
   local partCount = rangeCount + broadcastCount
-  -- A call that is repeated adds no field, so it counts nothing.
+  -- A repeated call adds no field, so it is not counted again.
   local addedCount = callRedis('HSET', key, 'm' .. fanoutName .. index, counts)
   local finishedCount = callRedis('HINCRBY', key, 'k' .. fanoutName, addedCount)
   if finishedCount < partCount then
@@ -309,7 +309,7 @@ if operation == 'finish' then
     return {'finished', partCount - finishedCount}
   end
 
-  -- Elements 7 and 8 of `totals` are the first and the last response of all ranges and broadcasts.
+  -- Elements 7 and 8 of `totals` are the times of the first and the last response to all ranges and broadcasts.
   local totals, broadcastSums = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}
   local function add(part, sums)
     for outcome = 1, 6 do sums[outcome] = math.min(sums[outcome] + part[outcome], COUNT_MAX) end

@@ -6,7 +6,7 @@
 -- (4), its version (@VERSION_TEXT_BYTES@ digits), the id and the command.
 
 -- Reads the held start that begins at `position` of the field `w`. Returns its version, its activity, where its command
--- begins, and where the next start begins. It does not return the command, because that may be long and most callers
+-- begins, and where the next start begins. The command itself is not returned, because it may be long and most callers
 -- do not need it.
 local function readHeldStart(w, position)
   local activityLength, commandLength, versionPosition = struct.unpack('<I2I4', w, position)

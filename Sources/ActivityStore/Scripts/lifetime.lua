@@ -50,9 +50,9 @@ if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%
 
 -- Checks whether the life that began at ARGV[3] continues. A worker asks before it works on a command that ends or
 -- restarts the activity. If the life continues, the script postpones the next claim of the activity by ARGV[4] or a
--- multiple of it, so that no other worker makes the same command meanwhile. If the command is a new start, ARGV[5] is
--- the version of the state that this start shows. If a newer state has come since, the reply is `superseded`, and
--- another start is due at once.
+-- multiple of it, so that no other worker makes the same command meanwhile. A restart also has ARGV[5], the version of
+-- the state that it shows. If a newer state has come since, the reply is `superseded`, and another restart is due at
+-- once.
 if operation == 'check' then
   if beganAt ~= at then return 'superseded' end
   local shownUpdate = ARGV[5] and callRedis('HGET', timetable .. '=', activity)
@@ -90,7 +90,7 @@ if operation == 'endedOrUnlimited' then
 end
 
 -- Redis admitted an end that no LifetimeKeeper made, such as a producer's. Normally the settlement of this end removes
--- the life. Until then, workers claim the due life again and again. If the settlement has not come after
+-- the life. Until then, workers claim the life again and again, because it is due. After
 -- @CLAIMS_DURING_ANOTHER_END_MAX@ claims, the end seems to be lost, and the script removes the life here.
 if operation == 'otherEndAdmitted' then
   if beganAt == at and claimCount + 0 >= @CLAIMS_DURING_ANOTHER_END_MAX@ then removeLife() end
@@ -114,15 +114,15 @@ local storedCommand = commandSuffix and callRedis('HGET', commandsKey, activity)
 
 if operation ~= 'updatedAfterEnd' then
   local isStart = operation == 'began'
-  -- Each start begins another life, so the script stores the time of the latest start. If no start is known, the script
-  -- stores the earliest time at which the activity was alive. So records have the same effect in any order, for example
-  -- if workers read them again after a loss of data. While the activity waits for a restart (kind `r`), only a start
-  -- replaces what is stored.
+  -- Each start begins another life, so the script stores the time of the latest start. Without a known start, the
+  -- script stores the earliest time at which the activity was alive. So records have the same effect in any order, for
+  -- example if workers read them again after a loss of data. While the activity waits for a restart (kind `r`), only a
+  -- start replaces what is stored.
   local isKnown = lifeKind == 'b' and (not isStart or at + 0 <= beganAt + 0)
     or not isStart and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
   if not isKnown then
     -- The stored commands belong to the life before this start, so the script removes them. The exception is the
-    -- restart for which the activity waits: its commands stay, because the next restart needs them.
+    -- restart for which the activity waits: the next restart needs the same commands.
     if isStart and not (lifeKind == 'r' and beganAt == at) then
       removeCommands()
       storedCommand = nil

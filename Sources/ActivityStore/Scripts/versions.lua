@@ -2,8 +2,8 @@
 -- parts of a script, because a script of Redis cannot load another one.
 
 -- Whether the version at the beginning of `left` is newer than the version at the beginning of `right`. It compares
--- numbers, not strings: the bytes are little-endian, and Lua compares strings by the locale. A version is three
--- numbers, because a number of Lua is exact only up to 53 bits: the timestamp, and the two halves of the sequence.
+-- numbers, not strings: the bytes are little-endian, and Lua compares strings by the locale. A version is read as three
+-- numbers, the timestamp and the two halves of the sequence, because a number of Lua is exact only up to 53 bits.
 local function isNewer(left, right)
   local timestamp, lowHalf, highHalf = struct.unpack('<I5I4I4', left)
   local rightTimestamp, rightLowHalf, rightHighHalf = struct.unpack('<I5I4I4', right)

@@ -2,8 +2,7 @@ import Delivery
 import LiveActivity
 
 /// Ends of broadcasts. When a broadcast ends, Kafka gets its result, and the store adds the broadcast to its command's
-/// counts. Then the broadcast's fan-out record settles. For a channel that its producer manages, the store has no
-/// counts.
+/// counts. Then the broadcast's fan-out record settles. If the producer manages the channel, the store has no counts.
 ///
 /// A range version (``RangeVersionSlot``) ends in similar steps (`Audiences+Finishing`). The code is separate, because
 /// a broadcast has no members and no round.
@@ -19,7 +18,7 @@ extension Audiences {
         broadcasts[broadcast].outcome = outcome
         broadcasts[broadcast].unacknowledgedCount = 1
         outgoingRecords.append(.broadcastResult(broadcast))
-        // A command to a producer's own channel is one broadcast, so the store has nothing to add up.
+        // A command to a producer's own channel is one broadcast, so the store has no counts to add up.
         guard !channels[broadcasts[broadcast].channel].isManagedByProducer else { return }
         broadcasts[broadcast].unacknowledgedCount += 1
         storeQueue.append(.finishBroadcast(broadcast))
@@ -71,8 +70,8 @@ extension Audiences {
         _ = freeSlotIfUnused(channel: channel, now: now)
     }
 
-    /// Returns an earlier broadcast of the channel with the same version, which another record brought; nil if there is
-    /// none.
+    /// Returns the earlier broadcast of the channel with the same version, if another record has already brought one;
+    /// else nil.
     func earlierBroadcast(ofSameVersionAs broadcast: BroadcastIndex) -> BroadcastIndex? {
         var earlier = channels[broadcasts[broadcast].channel].oldestBroadcast
         while earlier != broadcast {
@@ -82,21 +81,22 @@ extension Audiences {
         return nil
     }
 
-    /// Settles a record without writing a result. The broadcast of an earlier record with the same version writes the
+    /// Settles a record without a result, because the broadcast of an earlier record with the same version writes the
     /// result.
     mutating func settleWithoutResult(_ broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].enter(.finished)
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
-    /// Settles the record of `broadcast` without a result: `earlier` has the same version and writes the result.
+    /// Settles the record of `broadcast` without a result, because `earlier` has the same version and writes the
+    /// result.
     ///
-    /// The exception: the partition of the earlier record has been released, so that the earlier record cannot settle
-    /// any more. Then `earlier` takes over the partition and offset of `broadcast`, and `broadcast` is freed.
+    /// Exception: if the partition of the earlier record has been released, that record cannot settle any more. Then
+    /// `earlier` takes over the partition and offset of `broadcast`, and `broadcast` is freed.
     ///
     /// Example, after partitions were added to the fan-out topic. The channel belongs to partition 1, and the record of
     /// `earlier` came from partition 3, offset 5:
-    /// 1. Partition 3 is released, and later assigned to this lane again. The lane reads offset 5 again. This record is
+    /// 1. Partition 3 is released, and later assigned to this lane again. The lane reads offset 5 again: this is
     ///    `broadcast`.
     /// 2. `earlier` takes over the new assignment of partition 3, and offset 5.
     /// 3. When `earlier` ends, offset 5 settles. If `earlier` is dropped, the lane reads offset 5 again.
@@ -119,7 +119,7 @@ extension Audiences {
         noteDropped(slot.record, ofApp: channels[slot.channel].key.appIndex)
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
-        // Settle the later broadcasts that have waited for this one.
+        // Settle the later broadcasts, which have waited for this one.
         settleFinishedBroadcasts(of: slot.channel, now: now)
     }
 
@@ -177,9 +177,9 @@ extension Audiences {
     /// Frees the slot of an idle channel for a new channel. Returns whether a slot was freed. If idle channels always
     /// kept their slots, one app with many channels could block the broadcasts of all apps. (R30)
     ///
-    /// The search continues where the last one ended. It compares the first `comparedIdleChannelsMax` idle channels
-    /// that it finds, and frees the one that has been idle longest. It leaves out a channel whose spacing has not
-    /// passed yet, because only the slot knows when the next push may be sent. (R31)
+    /// The search continues where the last one ended. Of the first `comparedIdleChannelsMax` idle channels that it
+    /// finds, it frees the one that has been idle longest. It leaves out a channel whose spacing has not passed yet,
+    /// because only the slot knows when the next push may be sent. (R31)
     mutating func evictIdleChannel(now: Moment) -> Bool {
         var longestIdleChannel: ChannelIndex?
         var comparedChannelCount = 0
@@ -202,16 +202,16 @@ extension Audiences {
         return true
     }
 
-    /// Returns when the slot of a channel that stays idle is freed, if no new channel needs it earlier (monotonic
-    /// milliseconds).
+    /// Returns when the slot of an idle channel is freed (monotonic milliseconds), if the channel stays idle and no new
+    /// channel needs the slot earlier.
     func idleEndMilliseconds(of channel: ChannelIndex) -> Int64 {
         let pauseEndMilliseconds = channels[channel].pausedUntilMilliseconds
         return pauseEndMilliseconds > .max - ChannelPace.idleMillisecondsMax
             ? .max : max(0, pauseEndMilliseconds) + ChannelPace.idleMillisecondsMax
     }
 
-    /// Stops the broadcasts to the channels of a partition that is being revoked or released, and drops the
-    /// states that wait. The partition's next owner reads their records again.
+    /// Stops the broadcasts to the channels of a partition that is being revoked or released. Drops the states that
+    /// wait, because the partition's next owner reads their records again.
     mutating func stopChannels(ofPartition index: UInt32, entering phase: ChannelSlot.Phase, now: Moment) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
         for rawIndex in 0..<channels.indexBound {
@@ -232,9 +232,10 @@ extension Audiences {
         }
     }
 
-    /// Called when the channel's partition is released. A push may still be under way. The record of its broadcast, and
-    /// the record of its rider (``BroadcastSlot/rider``), may be of other partitions, which this lane keeps. Such a
-    /// record counts as dropped at once (``noteDroppedBeforeResponse(_:ofApp:)``), and this lane reads it again.
+    /// Notes the records of other partitions, which this lane keeps, as dropped when the channel's partition is
+    /// released. A push may still be under way. Nevertheless, the record of its broadcast and the record of the
+    /// broadcast's rider (``BroadcastSlot/rider``) count as dropped at once (``noteDroppedBeforeResponse(_:ofApp:)``),
+    /// and this lane reads them again.
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

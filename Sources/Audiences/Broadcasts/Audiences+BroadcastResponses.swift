@@ -4,9 +4,9 @@ import Numbers
 
 /// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
-    /// How long the broadcasts of a lost channel wait for a new channel, counted from the request to the keeper or from
-    /// its refusal. The wait is longer than the keeper's pause: after a transient failure, the keeper does not ask APNs
-    /// for 60 s (`transientFailurePauseMilliseconds`).
+    /// How long the broadcasts of a lost channel wait for a new channel, from the request to the keeper or from the
+    /// keeper's refusal. The keeper asks APNs only every 60 s after a transient failure
+    /// (`transientFailurePauseMilliseconds`), so this wait is longer.
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
@@ -24,14 +24,14 @@ extension Audiences {
             finishBroadcast(broadcast, .delivered, now: now)
         case .rejected where noteMissingStorage(of: channel, from: result.reason):
             retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)
-        // If the producer manages the channel, only the producer may create a new one. For an end, a new channel
-        // would have no subscribers, and nothing would delete it. So in both cases the broadcast fails.
+        // The broadcast fails in both cases. If the producer manages the channel, only the producer may create a new
+        // one. For an end, a new channel would have no subscribers, and nothing would delete it.
         case .channelGone where channels[channel].isManagedByProducer || broadcasts[broadcast].record.event == .end:
             finishBroadcast(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finishBroadcast(broadcast, .failed, now: now)
         case .channelGone:
-            // The response is about the channel of the push. If the keeper or a newer record has named another channel
-            // since, the core needs no replacement.
+            // The response is about the channel to which this push went. If the keeper or a newer record has named
+            // another channel since, the core needs no replacement.
             if channels[channel].channelOfLastPush == channels[channel].apnsChannel.identifier {
                 requestReplacementChannel(channel, now: now)
             }
@@ -74,8 +74,7 @@ extension Audiences {
     }
 
     /// Makes the broadcast wait, and sends it again after the pause. If a newer state waits, that state replaces the
-    /// broadcast instead, and may carry the broadcast's alert. If the channel's partition is being revoked, drops the
-    /// broadcast.
+    /// broadcast instead, and may carry its alert. If the channel's partition is being revoked, drops the broadcast.
     private mutating func retryBroadcast(_ broadcast: BroadcastIndex, pauseMilliseconds: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let pauseEndMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
@@ -90,9 +89,9 @@ extension Audiences {
 
     // MARK: - Lost channels
 
-    /// Asks the keeper for a new channel, because APNs does not know this one. If the queue has room for the request,
-    /// the broadcasts wait until the keeper or a newer record names the new channel, at most
-    /// ``replacementChannelWaitMillisecondsMax``.
+    /// Asks the keeper for a new channel, because APNs does not know this one. The broadcasts then wait until the
+    /// keeper or a newer record names the new channel, at most ``replacementChannelWaitMillisecondsMax``. If the queue
+    /// of requests is full, they do not wait.
     ///
     /// After the wait, the next push goes to the lost channel. APNs refuses this push too, and the core asks again. So
     /// the core also recovers if the keeper could not create a channel, or if the request or its response was dropped.
@@ -106,8 +105,8 @@ extension Audiences {
         if isRequested { beginWaitForReplacementChannel(channel, now: now) }
     }
 
-    /// Called when the keeper has refused to replace a lost channel. If the broadcasts still wait for the new channel,
-    /// their wait now counts from this refusal, because the keeper asks APNs again only after a pause.
+    /// Called when the keeper has refused to replace a lost channel. If broadcasts still wait for the new channel,
+    /// their wait begins again now, because the keeper asks APNs again only after a pause.
     mutating func replacementChannelRefused(_ channel: ChannelIndex, now: Moment) {
         guard channels[channel].replacementAwaitedUntilMilliseconds > now.monotonicMilliseconds else { return }
         beginWaitForReplacementChannel(channel, now: now)
@@ -118,8 +117,8 @@ extension Audiences {
         channels[channel].replacementAwaitedUntilMilliseconds = waitEndMilliseconds
     }
 
-    /// Takes an audience's channel from the keeper. The audience's waiting broadcasts in the channel's environment go
-    /// to this channel, and a command that waits only for this channel continues.
+    /// Takes an audience's channel from the keeper. Broadcasts that wait in the channel's environment will go to this
+    /// channel. A command that waits only for this channel continues.
     public mutating func channelProvided(
         appIndex: UInt16,
         audience: AudienceDigest,

@@ -8,8 +8,7 @@ import Numbers
 /// Invariants:
 /// - While the core has a slot for a channel, it sends no command to the channel after a newer one.
 /// - The core sends at most one push to a channel within the channel's spacing.
-/// - The first push that can carry an alert carries it. After APNs accepts that push, no push carries the
-///   alert.
+/// - The first push that can carry an alert carries it. After APNs accepts that push, no push carries the alert.
 /// - Broadcasts of a channel settle in order, unless an older one is dropped because its partition is being revoked.
 extension Audiences {
     /// Takes a fan-out record for a channel. If there is no room for the record, it is passed over, and is read again
@@ -84,8 +83,8 @@ extension Audiences {
     }
 
     /// Makes the broadcast the one that waits in its channel. If the channel already had a newer command, the broadcast
-    /// is finished as superseded. If the channel already had a broadcast of the same command, that one writes the
-    /// result (``settleDuplicate(_:of:now:)``).
+    /// is finished as superseded. If the channel already had a broadcast of the same command, the earlier one writes
+    /// the result (``settleDuplicate(_:of:now:)``).
     private mutating func setWaitingBroadcast(
         _ broadcast: BroadcastIndex,
         in channel: ChannelIndex,
@@ -109,14 +108,14 @@ extension Audiences {
                 return settleWithoutResult(broadcast, now: now)
             }
             // The broadcast is newer, but its timestamp is not above the last one. So Redis has lost the hash of the
-            // audience or channel, and did not know the last timestamp at the admission. Raise the timestamp here,
-            // because phones ignore a state whose timestamp is not newer.
+            // audience or channel, and did not know the last timestamp when it admitted the command. Raise the
+            // timestamp here, because phones ignore a state whose timestamp is not newer.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
-        // An update that Redis admitted before an end may arrive after the end, and its version may be newer. It must
-        // not follow the end. So an end sets the channel's newest version to the highest possible one, and no version
-        // counts as newer.
+        // Redis may have admitted an update before an end, although the update has a newer version and its record
+        // arrives after the end's. Such an update must not follow the end. So an end sets the channel's newest version
+        // to the highest possible one, and no version counts as newer.
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
@@ -125,8 +124,8 @@ extension Audiences {
         if apnsChannel.identifier != channels[channel].apnsChannel.identifier {
             channels[channel].replacementAwaitedUntilMilliseconds = .min
         }
-        // Keep the `apnsChannel` of a producer's own channel. The core has learned the channel's storage policy from
-        // APNs' responses, and the record does not have this policy.
+        // For a producer's own channel, keep `apnsChannel`: its storage policy was learned from APNs' responses, and is
+        // not in the record.
         if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = apnsChannel }
         let older = channels[channel].waitingBroadcast
         channels[channel].waitingBroadcast = broadcast
@@ -140,9 +139,10 @@ extension Audiences {
         Body.setTimestamp(timestamp, in: record.body.mutableBuffer, record.bodyLayout)
     }
 
-    /// Supersedes the older broadcast. The newer broadcast carries the older one's alert if three conditions hold: it
-    /// has no alert of its own, its body has room for the alert, and the alert is not too old. The broadcast that
-    /// brought this alert is then finished together with the newer one. Every other replaced broadcast is finished now.
+    /// Supersedes the older broadcast. If the older one has an alert, the newer one carries this alert, unless the
+    /// newer one has an alert of its own, its body has no room, or the alert is too old. The broadcast that brought the
+    /// alert then becomes the rider of the newer one, and both end together. Every other superseded broadcast is
+    /// finished now.
     mutating func supersedeBroadcast(_ older: BroadcastIndex, by newer: BroadcastIndex, now: Moment) {
         let (olderRecord, newerRecord) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
@@ -164,8 +164,8 @@ extension Audiences {
         broadcasts[newer].record.alertSeconds = olderRecord.alertSeconds
         let rider = broadcasts[older].rider
         guard rider == .null else {
-            // The alert came from `rider`, an even older broadcast. From now on, `newer` carries it, so `older` carries
-            // nothing and can end.
+            // The alert came from `rider`, an even older broadcast. From now on `newer` carries the alert, so `older`
+            // can end.
             broadcasts[older].rider = .null
             broadcasts[newer].rider = rider
             return finishBroadcast(older, .superseded, now: now)
@@ -192,8 +192,8 @@ extension Audiences {
 
     // MARK: - The turn of a channel
 
-    /// Does what the channel's state allows now: ends an expired broadcast, frees the idle channel, or queues
-    /// the channel for a push. If nothing is due yet, sets the channel's timer.
+    /// Does what the channel's state allows now: ends an expired broadcast, frees the idle channel, or queues the
+    /// channel for a push. If nothing can be done yet, sets the channel's timer.
     mutating func advance(channel: ChannelIndex, now: Moment) {
         let waiting = channels[channel].waitingBroadcast
         if waiting != .null, channels[channel].phase == .running,
@@ -208,7 +208,7 @@ extension Audiences {
         let isDue = slot.nextPushDueMilliseconds <= now.monotonicMilliseconds
         if slot.waitingBroadcast != .null, slot.broadcastUnderWay == .null, isDue { return enqueue(channel: channel) }
         var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushDueMilliseconds
-        // The idle time is over, but a broadcast of the channel has not settled yet. No timer is needed for this: the
+        // The idle time is over, but a broadcast of the channel has not settled yet. No timer is needed, because the
         // end of the broadcast frees the channel.
         if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
         if slot.waitingBroadcast != .null {
@@ -305,8 +305,8 @@ extension Audiences {
         )
     }
 
-    /// Takes back the broadcast that was offered last, because it found no free stream. Its channel waits in
-    /// its app's queue again.
+    /// Takes back the broadcast that was offered last, because no stream was free. Its channel waits in its app's queue
+    /// again.
     mutating func broadcastPushNotSent(_ broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)

@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 
 /// The core's requests to the keeper of channels. The shell passes them on in the same iteration. If the queue is full
-/// (R4), the request is dropped. A later command or push repeats it, and the keeper finds ended audiences by itself.
+/// (R4), a request is dropped. A later command or push repeats the request, and the keeper finds ended audiences by
+/// itself.
 extension Audiences {
     static var channelRequestsMax: Int { 1_024 }
 

@@ -4,8 +4,8 @@ import LiveActivity
 /// Names a broadcast by the index of its slot in `Audiences.broadcasts`.
 typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 
-/// A fan-out record for a channel: one command to an audience in one environment, or to a channel that its producer
-/// manages. (R31)
+/// A broadcast: a fan-out record that brings one command to a channel, which is an audience's channel in one
+/// environment, or a channel that its producer manages. (R31)
 struct BroadcastSlot: BitwiseCopyable {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. Usually the slot is freed after
     /// `finished`. It is freed earlier if the broadcast is dropped, or if an earlier broadcast of the same version
@@ -15,15 +15,14 @@ struct BroadcastSlot: BitwiseCopyable {
         /// Next:
         /// - `underWay`
         /// - `riding` if a newer broadcast replaces this one, and carries the alert that this one brought
-        /// - `finishing` if a newer broadcast replaces this one in another way, if the channel already had a newer one,
-        ///   or if this broadcast expires
+        /// - `finishing` if a newer broadcast replaces this one without such an alert, if the channel already had a
+        ///   newer one, or if this broadcast expires
         /// - `finished` if an earlier record of the same command writes the result
         case waiting
-        /// The broadcast's push is under way. Next: `finishing`; `waiting` if no stream was free for the push, or if it
-        /// must be sent again after APNs' response.
+        /// The broadcast's push is under way. Next: `finishing`; `waiting` if no stream was free for the push, or if
+        /// the push must be sent again after APNs' response.
         case underWay
-        /// A newer broadcast replaced this one and carries its alert. This broadcast ends together with the
-        /// newer one. Next: `finishing`.
+        /// A newer broadcast replaced this one and carries its alert. Both end together. Next: `finishing`.
         case riding
         /// The broadcast has its outcome. Kafka is getting its result, and the store is adding the broadcast to the
         /// command's counts (unless the producer manages the channel). Next: `finished`.
@@ -85,8 +84,8 @@ struct ChannelKey: Hashable {
 /// Names a channel by the index of its slot in `Audiences.channels`.
 typealias ChannelIndex = SlabIndex<ChannelSlot>
 
-/// A channel of an audience, or a channel that its producer manages. The slot exists while the core has
-/// broadcasts for the channel, and for some time after the last one.
+/// A channel of an audience, or a channel that its producer manages. The slot exists while the core has broadcasts for
+/// the channel, and for some time after the last one.
 struct ChannelSlot: BitwiseCopyable {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other.
     enum Phase: UInt8, BitwiseCopyable {
@@ -112,45 +111,45 @@ struct ChannelSlot: BitwiseCopyable {
     var key: ChannelKey
     /// The audience's id, or the channel's id if the commands name the channel.
     var audienceOrChannelIdentifier: HeapBytes
-    /// Whether the producer manages the channel itself. The producer's commands then name the channel, and no
-    /// audience.
+    /// Whether the producer manages the channel itself. The producer's commands then name the channel, and no audience.
     var isManagedByProducer: Bool
     /// The index of the partition of the fan-out topic that the channel belongs to, in the core's table of partitions.
     var partitionIndex: UInt32
     var assignmentEpoch: UInt32
     private(set) var phase = Phase.running
-    /// The channel's id at APNs and its storage policy, from the latest fan-out record or response of `ChannelKeeper`. The
-    /// policy of a producer's own channel comes from APNs' responses instead.
+    /// The channel's id at APNs and its storage policy, from the latest fan-out record or response of `ChannelKeeper`.
+    /// For a producer's own channel, the policy comes from APNs' responses instead.
     var apnsChannel: AudienceChannel
 
-    // The ends of the list of the channel's broadcasts, which has the order of arrival; `.null`: the list is empty.
+    // The oldest and the newest broadcast in the channel's list, which has the order of arrival; `.null`: the list is
+    // empty.
     var oldestBroadcast = BroadcastIndex.null
     var newestBroadcast = BroadcastIndex.null
     /// The channel's newest state, which is sent next; `.null`: no state waits.
     var waitingBroadcast = BroadcastIndex.null
     /// The broadcast whose push is under way; `.null`: none.
     var broadcastUnderWay = BroadcastIndex.null
-    /// The channel to which the last push went; nil before the first push. ``apnsChannel`` may have changed since. If
-    /// APNs responds that the channel does not exist, the response is about this channel.
+    /// The channel to which the last push went; nil before the first push. If APNs responds that the channel does not
+    /// exist, the response is about this channel, not about ``apnsChannel``, which may have changed since.
     var channelOfLastPush: ChannelIdentifier?
     /// The highest timestamp of the channel's broadcasts so far: a command's own, or a raised one (R11). Each newer
-    /// broadcast must have a higher timestamp. 0: there was none.
+    /// broadcast must have a higher timestamp. 0: there was no broadcast.
     var newestTimestamp: Int64 = 0
-    /// The highest version so far; with the timestamp `.min`: there was none. After an end it is the highest version
-    /// that can exist, so that no later version counts as newer. An update then follows the end only if Redis gave it a
-    /// timestamp above ``newestTimestamp``.
+    /// The highest version of the channel's broadcasts so far; its timestamp is `.min` if there was none. After an end,
+    /// this is the highest version that can exist, so that no later version counts as newer. An update then follows the
+    /// end only if Redis gave it a timestamp above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
-    /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A newer version
-    /// that is admitted later must have a higher timestamp. If it has none, Redis has lost the hash of the audience or
-    /// channel. The core then raises the timestamp of the newer version.
+    /// When the command with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A newer version
+    /// that is admitted later must have a higher timestamp. Otherwise Redis has lost the hash of the audience or
+    /// channel, and the core raises the timestamp.
     var newestAdmittedAtWallMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
     var spacingMilliseconds = ChannelPace.spacingMillisecondsMin
     /// No push is sent before this monotonic time (milliseconds); `.min`: a push may be sent at once.
     var pausedUntilMilliseconds: Int64 = .min
-    /// The value of `pausedUntilMilliseconds` before the shell got the last push. It is restored if that push
-    /// found no stream.
+    /// The value of `pausedUntilMilliseconds` before the shell got the last push. It is restored if no stream was free
+    /// for that push.
     var previousPauseUntilMilliseconds: Int64 = .min
     /// Until when the pushes wait for a new channel, because APNs does not know this one (monotonic milliseconds).
     /// `.min`: no new channel is awaited.
@@ -173,15 +172,14 @@ struct ChannelSlot: BitwiseCopyable {
     var nextPushDueMilliseconds: Int64 { max(pausedUntilMilliseconds, replacementAwaitedUntilMilliseconds) }
 }
 
-/// The pace of a channel. According to an Apple engineer, a channel takes about one update a second; APNs
-/// responds to faster ones with 429. Each 429 doubles the spacing, up to 64 s. Each accepted push halves it, down to
-/// 1 s.
+/// The pace of a channel. According to an Apple engineer, a channel takes about one update a second; APNs responds to
+/// faster ones with 429. Each 429 doubles the spacing, up to 64 s. Each accepted push halves the spacing, down to 1 s.
 enum ChannelPace {
     static let spacingMillisecondsMin: Int64 = 1_000
     static let spacingMillisecondsMax: Int64 = 64_000
-    /// How long the slot of an idle channel is kept. The time begins with the end of the pause after the last push.
-    /// While the slot exists, the core recognizes records that are read again. The slot is freed earlier if a new
-    /// channel needs it, or if the channel's partition is revoked.
+    /// How long the slot of an idle channel is kept, from the end of the pause after the last push. While the slot
+    /// exists, the core recognizes records that are read again. The slot is freed earlier if a new channel needs it, or
+    /// if the channel's partition is revoked.
     static let idleMillisecondsMax: Int64 = 300_000
 
     static func doubledSpacingMilliseconds(_ milliseconds: Int64) -> Int64 {

@@ -4,8 +4,8 @@ import LiveActivity
 /// The admission of a command to an audience: the number of its ranges (``SegmentRange``), the store's decision, and
 /// the fan-out records.
 extension Audiences {
-    /// The segments whose first page is read to estimate the size of an audience. Four of 256 are enough, because a
-    /// hash of the id spreads the members evenly over the segments.
+    /// The segments whose first page is read to estimate the size of an audience. Four of 256 are enough, because
+    /// hashes of the members' ids spread them evenly over the segments.
     static var sampledSegments: [UInt8] { [0, 64, 128, 192] }
     /// Approximate bytes of one member on a page: a UUID and a token of 160 digits.
     private static var bytesPerMember: Double { 110 }
@@ -21,9 +21,9 @@ extension Audiences {
 
     /// Adds a segment's share to the estimate of the audience's size. After the last sample, asks for admission.
     ///
-    /// The segment's first page is enough: its upper bound says which part of the segment it covers. Members are spread
-    /// evenly over a segment, because their positions are hashes of their ids. So a page with 6,000 bytes of members
-    /// that covers a quarter of its segment stands for 24,000 bytes.
+    /// The segment's first page is enough: its upper bound says which part of the segment it covers, and hashes of
+    /// their ids spread the members evenly. So a page with 6,000 bytes of members that covers a quarter of its segment
+    /// stands for 24,000 bytes.
     mutating func samplePageReceived(_ command: CommandIndex, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let coveredFraction =
@@ -51,8 +51,8 @@ extension Audiences {
     /// When an audience has grown or shrunk, its next command may use another number of ranges. The store then deletes
     /// the checkpoints of the former ranges.
     ///
-    /// Known issue: after such a change, a range's result may lack its counts, so that the results of the ranges do not
-    /// add up to the command's own result, which is correct:
+    /// Known issue: after such a change, the result of a range may lack its counts. The result of the whole command is
+    /// correct.
     /// 1. A worker dies after the store has added a range's counts, and before Kafka has the range's result.
     /// 2. The next command uses another number of ranges, so the store deletes the range's checkpoint.
     /// 3. The next owner finds no checkpoint, and writes the range's result without counts.
@@ -69,9 +69,9 @@ extension Audiences {
 
     private mutating func composeJoinerBody(of command: CommandIndex) {
         guard commands[command].storedJoinerBody.isNone else { return }
-        let (quietBody, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].bodyLayout)
-        commands[command].storedJoinerBody = JoinerBody.storedBody(quietBody.bytes, layout)
-        quietBody.free()
+        let (alertlessBody, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].bodyLayout)
+        commands[command].storedJoinerBody = JoinerBody.storedBody(alertlessBody.bytes, layout)
+        alertlessBody.free()
     }
 
     func admission(of command: CommandIndex, now: Moment) -> AudienceAdmission<UnsafeRawBufferPointer> {
@@ -84,7 +84,7 @@ extension Audiences {
             pace: policies[slot.policyIndex].pace,
             isEnd: isEnd,
             isStart: isStart,
-            // A start draws nothing from the audience's budget: the start of each device draws from that
+            // A start draws nothing from the audience's budget, because the start of each device draws from the
             // device's budget.
             requestsHighPriority: slot.priority == PushPriority.high && !isStart,
             mayUseReserve: slot.hasAlert || isEnd,
@@ -100,8 +100,8 @@ extension Audiences {
         )
     }
 
-    /// Returns until when APNs keeps a push that is sent at `seconds` (UNIX seconds, as all times here). The
-    /// first rule that applies decides:
+    /// Returns until when APNs keeps a push that is sent at `seconds` (UNIX seconds, as all times here). The first rule
+    /// that applies decides:
     /// 1. If the command has an expiration of its own: this expiration.
     /// 2. If the command is no end, and its stale date is later than `seconds`: the stale date, but at most
     ///    ``AgeRules/updateAgeSecondsMax`` after `seconds`.
@@ -155,8 +155,8 @@ extension Audiences {
                 return queueProducerChannelFanout(command, grant)
             }
             commands[command].channels = reply.channels
-            // A start is not broadcast, because a broadcast cannot begin activities. Instead, the start of each
-            // device that supports channels names the channel.
+            // A broadcast cannot begin activities, so a start is not broadcast. Instead, the start of each device that
+            // supports channels names the channel.
             grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
             appendChannelRequest(afterAdmissionOf: command, reply.channels, now: now)
             guard !beginWaitForMissingChannel(command, now: now) else { return }
@@ -179,8 +179,8 @@ extension Audiences {
     static var unexpectedReplyReason: StaticString { "unexpected reply of the audience script" }
 
     /// Queues a fan-out record for each range and for each broadcast of an admitted command.
-    /// - Parameter hasMembers: false for a command that names a channel instead of an audience, and so goes only to
-    ///   this channel.
+    ///
+    /// - Parameter hasMembers: false for a command that names a channel instead of an audience, and so has no ranges.
     mutating func queueFanoutRecords(_ command: CommandIndex, _ grant: AudienceGrant, hasMembers: Bool = true) {
         let rangeCount = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant
@@ -219,8 +219,8 @@ extension Audiences {
         commands[command].fanoutValue = HeapBytes(copying: recordValueWriter.bytes)
     }
 
-    /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too
-    /// large. After the last record, the core asks the store to settle the command.
+    /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too large.
+    /// After the last record, asks the store to settle the command.
     mutating func fanoutRecordReported(_ command: CommandIndex, isTooLarge: Bool) {
         if isTooLarge { commands[command].isFanoutRecordTooLarge = true }
         commands[command].unacknowledgedCount -= 1

@@ -4,19 +4,19 @@ public import LiveActivity
 /// Starts and updates that wait for a missing channel of their audience. With the channel, a start can name it, and an
 /// update can be broadcast.
 /// 1. The command is admitted.
-/// 2. It waits until the keeper of channels responds, at most two seconds.
-/// 3. It is admitted again, because the store must know how many broadcasts belong to the command.
-/// 4. If the wait was without success, the audience's commands of the next minute do not wait.
+/// 2. The command waits until the keeper of channels responds, at most two seconds.
+/// 3. The command is admitted again, because the store must know how many broadcasts belong to it.
+/// 4. If the channel is still missing, the audience's commands of the next minute do not wait.
 ///
 /// So if Apple's channel management is unavailable, only one command per audience and minute waits. A command also goes
 /// out without a wait if one of the limits below is reached.
 extension Audiences {
     static var channelWaitMillisecondsMax: Int64 { 2_000 }
-    /// The maximum number of commands that wait for a channel. At this number, a further command goes out
-    /// without the missing channel; a later command of its audience may find the channel.
+    /// The maximum number of commands that wait for a channel. At this number, a further command goes out without the
+    /// missing channel; a later command of its audience may find the channel.
     static var commandsAwaitingChannelMax: Int { 1_024 }
-    /// The pause of an audience after one of its commands has waited without success. During the pause, no command of
-    /// the audience begins to wait.
+    /// How long no command of an audience begins to wait for a channel, after one of its commands has waited without
+    /// success.
     static var pauseAfterFailedChannelWaitMilliseconds: Int64 { 60_000 }
     /// The maximum number of audiences that have a pause (``pauseAfterFailedChannelWaitMilliseconds``). At this number,
     /// no command of any audience begins to wait. Commands that already wait may still add pauses.
@@ -25,8 +25,8 @@ extension Audiences {
     /// removal scans the pauses of all audiences.
     static var endedPauseRemovalIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Makes an admitted start or update wait for a missing channel of its audience, if a wait is permitted. If none is
-    /// permitted, the result says why the command has no channel (`channelReason`). An end never waits.
+    /// Makes an admitted start or update wait for a missing channel of its audience, if a wait is permitted. Otherwise
+    /// the command's result says why it has no channel (`channelReason`). An end never waits.
     ///
     /// - Returns: whether the command waits.
     mutating func beginWaitForMissingChannel(_ command: CommandIndex, now: Moment) -> Bool {
@@ -76,8 +76,8 @@ extension Audiences {
         channelWaitPauseEndMilliseconds[key] = now.monotonicMilliseconds + Self.pauseAfterFailedChannelWaitMilliseconds
     }
 
-    /// If the table is full, removes the pauses that have ended. Otherwise a pause stays in the table until a command
-    /// finds that its audience has the channel.
+    /// If the table is full, removes the pauses that have ended. While the table is not full, a pause leaves it only
+    /// when a command finds that its audience has the channel.
     private mutating func removeEndedChannelWaitPausesIfFull(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesRemovedAtMilliseconds

@@ -2,11 +2,11 @@ public import Delivery
 import LiveActivity
 
 /// Commands to audiences, from ``receiveCommand(_:)`` until they are returned. In each audience, one command at a time
-/// is admitted and fanned out. Of the updates and ends that wait between two starts, the core keeps the newest state.
-/// If the newest state is an update, the core also keeps an older end.
+/// is admitted and fanned out, and the others wait. Of the updates and ends that wait between two starts, the core
+/// keeps the newest state, and also an older end if the newest state is an update.
 extension Audiences {
-    /// Whether the core can take one more command. The command needs a slot now, and a place in the queue of
-    /// ``takeReturnedCommand()`` when it goes back to `Delivery`.
+    /// Whether the core can take one more command: there is a free slot for the command, and later a place in the queue
+    /// of ``takeReturnedCommand()``.
     public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
 
     /// Takes a command from `Delivery`. When the command has an outcome, is fanned out or was dropped,
@@ -48,7 +48,7 @@ extension Audiences {
     /// Ends a batch of ``receiveCommand(_:)`` calls. Each audience that the batch names then begins its next command,
     /// unless one is under way or the audience is paused.
     ///
-    /// The commands wait until the batch ends, because by then newer states of an audience have replaced older ones.
+    /// Commands wait until the batch ends, because by then newer states of an audience have replaced older ones.
     /// Without this wait, phones might get an old state again:
     /// 1. A worker has sent more than it has committed, and dies. Its commands are read again.
     /// 2. The store has lost its data, so it does not recognize the repeated commands.
@@ -65,19 +65,19 @@ extension Audiences {
         audiencesAwaitingBatchEnd.append(audience)
     }
 
-    /// Returns the waiting commands of partitions that are being revoked, as `dropped`. A command under way stays, and
-    /// so does its rider (``CommandSlot/rider``).
+    /// Drops the waiting commands of partitions that are being revoked, and returns them to `Delivery`. A command under
+    /// way stays, and so does its rider (``CommandSlot/rider``).
     ///
-    /// A rider may be of another partition than its waiting carrier. What is dropped depends on the partition that is
+    /// A waiting command and its rider may be of different partitions. What is dropped depends on the partition that is
     /// being revoked:
     /// - the partitions of both: both are dropped.
-    /// - only the carrier's: the carrier is dropped. The rider waits in its place, because the next owner of the
-    ///   carrier's partition does not know the alert.
+    /// - only the command's: the command is dropped. The rider waits in its place, because the next owner of the
+    ///   command's partition does not know the alert.
     /// - only the rider's: neither is dropped.
     ///
-    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. It must be false for a
-    ///   record of an earlier assignment of its partition. This lane may have read that record again, and settled it as
-    ///   a duplicate. Then no owner reads the record once more, so a dropped command would be lost.
+    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. False for a record of
+    ///   an earlier assignment of its partition: this lane may have read the record again, and settled it as a
+    ///   duplicate. No owner would read the record once more, so a dropped command would be lost.
     public mutating func dropWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
         for rawIndex in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawIndex)
@@ -127,12 +127,12 @@ extension Audiences {
 
     static func bodyWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> (HeapBytes, Body.Layout) {
         guard !layout.alert.isAbsent else { return (HeapBytes(copying: body), layout) }
-        let quietBody = HeapBytes(count: Body.byteCountWithoutAlert(body, layout))
-        return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.mutableBuffer))
+        let alertlessBody = HeapBytes(count: Body.byteCountWithoutAlert(body, layout))
+        return (alertlessBody, Body.writeWithoutAlert(body, layout, into: alertlessBody.mutableBuffer))
     }
 
-    /// Makes the current command wait again, because the store replied `wait`. If this command and the audience's first
-    /// waiting one are both updates or ends, they are merged. Otherwise this command becomes the first.
+    /// Makes the current command wait again, because the store replied `wait`. The command is merged with the
+    /// audience's first waiting command if both are updates or ends. Otherwise it becomes the first.
     ///
     /// A waiting start must not be admitted before this command: if this command is an end, it would then end the new
     /// life. (R13)
@@ -145,8 +145,8 @@ extension Audiences {
         if first == .null || commands[first].event == .start || commands[command].event == .start {
             prependCommand(command, to: audience)
         } else if commands[first].version == commands[command].version {
-            // Both have the same version. Keep `command`, because it may carry an older command's alert, and end
-            // `first`. `merge` would end `command`.
+            // Both have the same version. `merge` would end `command`. But keep `command`, because it may carry an
+            // older command's alert, and end `first`.
             put(command, inPlaceOf: first, of: audience)
             finishCommand(first, .outcome(.duplicate))
         } else {
@@ -155,8 +155,8 @@ extension Audiences {
         beginNextCommand(audience, now: now)
     }
 
-    /// Begins the next command of an audience, unless a command is under way or the store has asked the
-    /// audience to wait.
+    /// Begins the next command of an audience, unless a command is under way or the store has asked the audience to
+    /// wait.
     mutating func beginNextCommand(_ audience: AudienceIndex, now: Moment) {
         while audiences[audience].currentCommand == .null, audiences[audience].firstWaitingCommand != .null {
             guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds else { return }
@@ -226,8 +226,8 @@ extension Audiences {
     }
 
     /// Ends a command: queues it with its ``HandoverResult`` for `Delivery` (``takeReturnedCommand()``), and frees its
-    /// slot. If the command carries a rider's alert, the rider ends first. The rider is superseded, or dropped
-    /// together with the command. The command must not be in the audience's list any more.
+    /// slot. The command must not be in the audience's list any more. If the command carries a rider's alert, the rider
+    /// ends first: as dropped if the command is dropped, else as superseded.
     mutating func finishCommand(_ command: CommandIndex, _ result: HandoverResult, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .null {

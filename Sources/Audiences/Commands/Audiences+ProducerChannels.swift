@@ -3,10 +3,9 @@ import LiveActivity
 
 /// Commands that name a channel which their producer created and manages.
 ///
-/// The store admits each command under a digest of the environment and the channel's id, like a command to an
-/// audience without members. So versions, deduplication and `unchanged` apply to the channel. Each admitted
-/// command is one broadcast with one result, so it needs no result over all ranges. The keeper of channels is
-/// not involved.
+/// The store admits such a command like a command to an audience without members, under a digest of the environment and
+/// the channel's id. So versions, deduplication and `unchanged` apply to the channel. Each admitted command is one
+/// broadcast with one result, so it has no result over all ranges. The keeper of channels is not involved.
 extension Audiences {
     /// Admits a command to a producer's channel. Such a channel has no members, so the core does not ask for its size.
     mutating func admitToProducerChannel(_ command: CommandIndex) {
@@ -19,9 +18,8 @@ extension Audiences {
         guard let environment = slot.channelEnvironment,
             let identifier = ChannelIdentifier(slot.identifier.bytes)
         else { preconditionFailure("a command to a channel names one") }
-        // The core does not know which storage policy the producer chose, so it assumes `newest`. If the
-        // channel stores nothing, APNs refuses the first push whose expiration is not 0. The refusal shows the
-        // right policy.
+        // The core does not know which storage policy the producer chose, so it assumes `newest`. If the channel stores
+        // nothing, APNs refuses the first push whose expiration is not 0, and the core learns the right policy.
         let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
         commands[command].channels =
             environment == .production ? AudienceChannels(production: channel) : AudienceChannels(sandbox: channel)
@@ -36,9 +34,9 @@ extension Audiences {
     }
 
     /// Notes the storage policy `none` for the channel, if APNs' refusal shows that the channel stores no messages.
-    /// Returns whether the refusal shows this.
+    /// Returns whether it shows this.
     ///
-    /// On a channel without storage APNs accepts only the expiration 0, and otherwise responds with
+    /// On a channel without storage, APNs accepts only the expiration 0, and otherwise responds with
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.
     mutating func noteMissingStorage(of channel: ChannelIndex, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,

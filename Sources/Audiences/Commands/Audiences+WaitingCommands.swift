@@ -2,15 +2,15 @@ import Delivery
 import LiveActivity
 
 /// The commands that wait in an audience. If no start comes between them, a newer update replaces an older one, and a
-/// newer end replaces older updates and ends. `Delivery+Waiting.swift` defines the words merge, replace and supersede;
-/// a rider is an older command whose alert a newer one carries.
+/// newer end replaces older updates and ends. `Delivery+Waiting.swift` defines the words merge, replace and supersede.
+/// A rider is an older command whose alert a newer one carries.
 ///
 /// The commands of an audience are linked through their slots, in the order in which they will be admitted. A command
 /// is in the phase `waiting` before it is added to the list.
 extension Audiences {
     /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
-    /// ends. An update never replaces an end. An update that comes after a waiting end is not finished as `ended` here:
-    /// Redis may know a start that has begun a new life since. (R13)
+    /// ends. An update never replaces an end. Nor does a waiting end finish an update as `ended`, because Redis may
+    /// know a start that has begun a new life since the end. (R13)
     mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
         let waiting = audiences[audience].lastWaitingCommand
@@ -19,7 +19,7 @@ extension Audiences {
         {
             return finishCommand(command, .outcome(.duplicate))
         }
-        // A start is for devices, so it replaces no other command, and no other command replaces it.
+        // A start is for devices. So it replaces no other command, and none replaces it.
         guard waiting != .null, commands[waiting].event != .start, commands[command].event != .start else {
             return appendCommand(command, to: audience)
         }
@@ -30,7 +30,7 @@ extension Audiences {
     /// update or an end. The newer one is kept, in the place of `waiting`, and supersedes the older one. Exceptions:
     /// - If the versions are equal, `command` is finished as a duplicate.
     /// - An older end and a newer update are both kept (`keepEndAndNewerUpdate`).
-    /// - If an end waits directly before `waiting`, and `command` is older than both, that end replaces `command`.
+    /// - If an end waits directly before `waiting`, and `command` is older than both, this end supersedes `command`.
     mutating func merge(_ command: CommandIndex, with waiting: CommandIndex, of audience: AudienceIndex) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
@@ -39,8 +39,8 @@ extension Audiences {
         } else if commands[older].event == .end, commands[newer].event == .update {
             keepEndAndNewerUpdate(end: older, update: newer, waiting: waiting, of: audience)
         } else if older == command, let end = findEndBefore(waiting, newerThan: older, of: audience) {
-            // If `older` has an alert, `end` carries the alert, because both belong to the same life. The update in
-            // `waiting` may belong to a later life.
+            // If `older` has an alert, `end` carries it, because both belong to the same life. The update in `waiting`
+            // may belong to a later life.
             supersedeCommand(older, by: end)
         } else {
             if older == waiting { put(newer, inPlaceOf: older, of: audience) }
@@ -49,9 +49,9 @@ extension Audiences {
         }
     }
 
-    /// Keeps both an end and a newer update, the end directly before the update. One of them is `waiting`, which is
-    /// already in the audience's list. The other one is put beside `waiting`, or is merged with the update or end that
-    /// already waits there.
+    /// Keeps both an end and a newer update, the end directly before the update. One of the two is `waiting`, which is
+    /// in the audience's list. The other one is put beside `waiting`. If an update or end already waits there, the
+    /// other one is merged with it.
     private mutating func keepEndAndNewerUpdate(
         end: CommandIndex,
         update: CommandIndex,
@@ -82,8 +82,8 @@ extension Audiences {
         return end
     }
 
-    /// Supersedes the older updates and ends that wait directly before and behind `end`. Called after `end` was put
-    /// where an older command had waited.
+    /// Supersedes the older updates and ends that wait directly before and behind `end`. Called when `end` has
+    /// replaced an older command in its place.
     private mutating func supersedeOlderNeighbours(of end: CommandIndex, of audience: AudienceIndex) {
         func isOlderUpdateOrEnd(_ neighbour: CommandIndex) -> Bool {
             neighbour != .null && commands[neighbour].event != .start
@@ -96,9 +96,9 @@ extension Audiences {
         }
     }
 
-    /// Supersedes the older command. If the newer one has no alert of its own, and its body has room for the alert of
-    /// the older one, the newer one carries this alert. The command that brought the alert is then its rider: both end
-    /// together. Every other replaced command is finished now.
+    /// Supersedes the older command. If the older one has an alert, the newer one carries this alert, unless the newer
+    /// one has an alert of its own or its body has no room. The command that brought the alert then becomes the rider
+    /// of the newer one, and both end together. Every other superseded command is finished now.
     private mutating func supersedeCommand(_ older: CommandIndex, by newer: CommandIndex) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
@@ -119,8 +119,8 @@ extension Audiences {
         commands[newer].carriedAlertVersion = commands[older].carriedAlertVersion ?? commands[older].version
         let rider = commands[older].rider
         guard rider == .null else {
-            // The alert came from `rider`, an even older command. From now on, `newer` carries it, so `older`
-            // carries nothing and can end.
+            // The alert came from `rider`, an even older command. From now on `newer` carries the alert, so `older` can
+            // end.
             commands[older].rider = .null
             commands[newer].rider = rider
             return finishCommand(older, .outcome(.superseded))
@@ -140,8 +140,8 @@ extension Audiences {
         audiences[audience].lastWaitingCommand = command
     }
 
-    /// Puts a command where `waiting` waits, and removes `waiting` from the list. If the command were added to the end
-    /// of the list instead, it could wait behind a newer start.
+    /// Puts a command where `waiting` waits, and removes `waiting` from the list. At the end of the list, the command
+    /// could wait behind a newer start.
     mutating func put(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
         let predecessor = commandBefore(waiting, in: audience)
         commands[command].nextCommand = commands[waiting].nextCommand

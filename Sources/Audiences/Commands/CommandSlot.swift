@@ -86,10 +86,11 @@ struct CommandSlot: BitwiseCopyable {
     /// the store did not admit the command: the result then says when the store decided.
     @CompactOptional var admittedAtWallMilliseconds: Int64?
     var grant: AudienceGrant?
-    /// The audience's channels at the time of the admission, or the channel that the command names instead.
+    /// The audience's channels when the command was admitted, or the channel that the command names instead of an
+    /// audience.
     var channels = AudienceChannels()
     /// The environments whose channel the command waits for: bit `n` stands for the environment with the raw value `n`.
-    /// (A Swift `Set` is not `BitwiseCopyable`.)
+    /// A Swift `Set` cannot be used here, because it is not `BitwiseCopyable`.
     var awaitedEnvironmentBits: UInt8 = 0
     /// When the command's wait for a channel ends at the latest (monotonic milliseconds); `.max`: no wait has begun.
     /// The value stays after the wait.
@@ -97,8 +98,8 @@ struct CommandSlot: BitwiseCopyable {
     /// Whether the command waits for a channel or has waited for one. A command waits at most once.
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
-    /// The number of the command's calls to the store, or of its fan-out records, that are not acknowledged yet. At
-    /// most 258: the records of 256 ranges and two broadcasts.
+    /// How many of the command's calls to the store, or of its fan-out records, are not acknowledged yet. At most 258:
+    /// the records of 256 ranges and two broadcasts.
     var unacknowledgedCount: UInt16 = 0
     /// The estimated bytes of all members in the four sampled segments.
     var sampledBytes: Double = 0
@@ -133,16 +134,16 @@ struct AudienceSlot: BitwiseCopyable {
     var digest: AudienceDigest
     /// The audience's id; for commands that name a channel instead of an audience, the channel's id.
     var identifier: HeapBytes
-    /// The environment of a channel that commands name instead of an audience; nil for an audience. Such a channel has
-    /// no members, and each of its commands is one broadcast.
+    /// The environment, if the slot is for a channel that commands name instead of an audience; nil for an audience.
+    /// Such a channel has no members, and each of its commands is one broadcast.
     var channelEnvironment: APNsEnvironment?
     /// The command that is being admitted or fanned out; `.null`: none.
     var currentCommand = CommandIndex.null
-    /// The ends of the list of waiting commands, which has the order of their admission; `.null`: the list is empty.
+    /// The first and the last waiting command, in the order of admission; `.null`: no command waits.
     var firstWaitingCommand = CommandIndex.null
     var lastWaitingCommand = CommandIndex.null
-    /// When the store permits the audience's next command, if it replied `wait` (monotonic milliseconds). `.min`: it
-    /// has not replied `wait`.
+    /// Until when the store has asked the audience to wait, with the reply `wait` (monotonic milliseconds). `.min`: no
+    /// such reply has come.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience is in ``Audiences/audiencesAwaitingBatchEnd``, so that it is not added twice.
     var isAwaitingBatchEnd = false

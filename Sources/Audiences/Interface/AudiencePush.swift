@@ -4,8 +4,7 @@ import Delivery
 ///
 /// The address is valid until the next call that changes the core, the body until the push has its response.
 public struct AudiencePush {
-    /// Names the push in its response. The highest bit distinguishes it from pushes of the core for single
-    /// activities.
+    /// Names the push in its response. The highest bit distinguishes it from pushes of the core for single activities.
     public var tag: UInt64
     /// The token in hexadecimal digits; for a broadcast, the channel's id.
     public var address: UnsafeRawBufferPointer

@@ -36,8 +36,8 @@ extension Audiences {
         return Int(appIndex)
     }
 
-    /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other
-    /// outgoing records. The caller must ask before ``deliveryReportReceived(_:_:now:)``, which may free the content.
+    /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other outgoing
+    /// records. The caller must ask before ``deliveryReportReceived(_:_:now:)``, which may free the content.
     public func resultContent(of outgoingRecord: OutgoingAudienceRecord) -> AudienceResultContent? {
         switch outgoingRecord.kind {
         case .rangeResult:

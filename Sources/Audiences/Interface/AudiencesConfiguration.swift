@@ -4,14 +4,13 @@ import LiveActivity
 /// The limits, policies and apps of one lane's core for audiences.
 public struct AudiencesConfiguration: Sendable {
     public var apps: [DeliveryConfiguration.App]
-    /// The settings that ``Audiences/apply(_:)`` replaces while the lane runs. The same as those of the lane's
-    /// ``DeliveryConfiguration``, because commands name policies by their index. Only the contracts may differ after a
-    /// reload; this core does not use them.
+    /// The settings that ``Audiences/apply(_:)`` replaces while the lane runs. `Delivery` must have the same policies,
+    /// because the commands that it hands over name their policies by index. This core does not use the contracts.
     public var reloadable: ReloadableSettings
     /// The topic that commands are read from. Results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
-    /// For each app, by its index: which audiences get a channel. In an app without a rule, no command causes the
-    /// creation of a channel; `causeway channels create` creates channels.
+    /// Which audiences of an app get a channel, by the app's index. In an app without a rule, no command makes the
+    /// keeper create a channel: `causeway channels create` creates channels.
     public var channelRules: [UInt16: ChannelRule] = [:]
     /// The maximum number of commands to audiences in the core, from ``Audiences/receiveCommand(_:)`` until they are
     /// returned. At least 1.
@@ -23,7 +22,7 @@ public struct AudiencesConfiguration: Sendable {
     public var fanoutRecordBytesMax = 64 << 20
     /// The maximum number of pages in memory, and the maximum of their bytes. Each app may use an equal part, so an app
     /// whose host is unavailable does not block the others. A part is at least eight pages, so the parts of many apps
-    /// together exceed these numbers. Tags name a page with 16 bits, so `pagesMax` must be below 65,535.
+    /// together may exceed these numbers. Tags name a page with 16 bits, so `pagesMax` must be below 65,535.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
     /// The maximum number of parked members and pushes in flight together: each push in flight may end with a parked
@@ -33,11 +32,11 @@ public struct AudiencesConfiguration: Sendable {
     /// sent again later, because its refusal cannot be recorded now.
     public var refusedMembersMax = 4_096
     /// The maximum number of changes of members' audiences in the core. A change stays until its audiences have
-    /// acknowledged it. If the member joined, it may stay longer: until the push with the audience's state has
-    /// succeeded, or the core has given this push up. At least 1.
+    /// acknowledged it. If the member joined, the change may stay longer: until the push with the audience's state has
+    /// succeeded, or is given up. At least 1.
     public var membershipChangesMax = 4_096
-    /// From a start to an audience, the core makes a start command for each device. This is the maximum number of such
-    /// commands that Kafka has not acknowledged yet. At least 1.
+    /// The maximum number of start commands that Kafka has not acknowledged yet. From a start to an audience, the core
+    /// makes such a command for each device. At least 1.
     public var unacknowledgedStartsMax = 1_024
     /// Half of the pause after the first failed attempt for a member or a broadcast. Each further failure doubles the
     /// pause. With 200 ms, the pauses are 400, 800, 1,600 ms, and so on, up to `retryMillisecondsMax`. A random part of
@@ -46,9 +45,9 @@ public struct AudiencesConfiguration: Sendable {
     /// The longest pause before a retry: 60 s, or the longest pause of single commands (`worker.retryMillisecondsMax`)
     /// if that is shorter.
     var retryMillisecondsMax: Int64 { min(60_000, reloadable.retryMillisecondsMax) }
-    /// The least pause in two cases: the pool's retry budget does not permit the retry, or APNs has limited the token
-    /// of a member (429). A random part of up to a half is removed. If the usual pause after a failed attempt
-    /// is longer, it applies instead.
+    /// The least pause before a retry in two cases: the pool's retry budget does not permit the retry, or APNs has
+    /// limited the token of a member (429). A random part of up to a half is removed. The usual pause after a failed
+    /// attempt applies instead if it is longer.
     public var longRetryPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push
     /// after the last checkpoint get it again. When a version has reached all its members, the round records a
@@ -58,16 +57,17 @@ public struct AudiencesConfiguration: Sendable {
     /// named: the newest admitted version, or one that the last owner of the partition had under way. Some such records
     /// never come, for example after partitions were added to the fan-out topic.
     public var newerVersionWaitMillisecondsMax: Int64 = 10_000
-    /// The longest time that a round waits for the versions that the last owner had under way, even if records of its
-    /// partition come all the time. After an outage, it may take minutes to read the partition up to these versions.
+    /// The longest time that a round waits for the versions that the partition's last owner had under way, even if
+    /// records of its partition come all the time. After an outage, it may take minutes to read the partition up to
+    /// these versions.
     public var versionsOfLastOwnerWaitMillisecondsMax: Int64 = 600_000
-    /// The planned maximum of members in a range (``SegmentRange``). It and the estimated size of the audience decide
-    /// the number of ranges. A range gets more members if more than 256 ranges would be needed, or if the audience
-    /// grows afterwards.
+    /// The planned maximum of members in a range (``SegmentRange``), which decides the number of ranges of an audience.
+    /// A range gets more members if more than 256 ranges would be needed, or if the audience grows after its size was
+    /// estimated.
     public var membersPerRangeMax = Self.membersPerRangeMax
     package static let membersPerRangeMax = 4_000
     /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits
-    /// of an offset choose its bit in the ledger.
+    /// of an offset are the index of its bit in the ledger.
     public var ledgerWindowOffsetCount = 1 << 16
     /// The seed of jitter, claims and `apns-id`. It must be different in each lane of each process. Otherwise two
     /// owners of a range could have the same claim, and both would record checkpoints (R29).
@@ -96,8 +96,8 @@ public struct AudiencesConfiguration: Sendable {
         precondition(membersPerRangeMax > 0)
     }
 
-    /// The maximum number of pages of one app, and of their bytes: an equal part for each app, but at least
-    /// eight pages of the maximum size.
+    /// The maximum number of pages of one app, and of their bytes: an equal part for each app, but at least eight pages
+    /// of the maximum size.
     var pagesPerAppMax: Int { max(Self.pagesPerAppMin, pagesMax / apps.count) }
     var pageBytesPerAppMax: Int {
         max(Self.pagesPerAppMin * PageSlot.expectedBytesMax, pageBytesMax / apps.count)

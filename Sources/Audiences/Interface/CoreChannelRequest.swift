@@ -3,12 +3,13 @@ public import LiveActivity
 /// The core's request to the worker's `ChannelKeeper` about an audience's channels.
 public struct CoreChannelRequest: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
-        /// A command to the audience was admitted. A channel that the audience should have is missing, or the command
-        /// is a start and the audience has channels: the keeper creates missing channels, and cancels a planned
-        /// deletion of existing ones.
+        /// The keeper creates the channels that the audience should have and lacks, and cancels a planned deletion of
+        /// the others. Sent when a command to the audience was admitted and a channel is missing, or when the command
+        /// is a start and the audience has channels.
         case wanted
-        /// The audience's end was admitted, so the keeper plans the deletion of its channels. They must exist until
-        /// this time (UNIX milliseconds), because APNs may still deliver a stored message; 0: APNs stores no message.
+        /// The audience's end was admitted, so the keeper plans the deletion of the audience's channels. The channels
+        /// must exist until this time (UNIX milliseconds), because APNs may still deliver a stored message; 0: APNs
+        /// stores no message.
         case ended(storedUntilWallMilliseconds: Int64)
         /// APNs does not know this channel any more: the keeper replaces the channel.
         case lost(AudienceChannel)
@@ -19,7 +20,7 @@ public struct CoreChannelRequest: Sendable, Equatable {
     public var audience: [UInt8]
 }
 
-/// Which audiences of an app get channels even if no command requests one, and in which environments.
+/// Which audiences of an app get channels although their commands request none, and in which environments.
 public struct ChannelRule: Sendable {
     /// Audience ids. A pattern that ends with `*` matches every id that begins with the text before the `*`.
     private let patterns: [[UInt8]]

@@ -1,14 +1,14 @@
 public import Delivery
 public import LiveActivity
 
-/// A command to an audience or a channel. `Delivery` keeps the command's record until this core returns the
-/// command. The bytes are valid only during ``Audiences/receiveCommand(_:)``.
+/// A command to an audience or a channel. `Delivery` keeps the command's record until this core returns the command.
+/// The bytes are valid only during ``Audiences/receiveCommand(_:)``.
 public struct IncomingCommand {
     /// The command's record in `Delivery`. ``ReturnedCommand`` names it again.
     public var record: RecordIndex
     public var appIndex: UInt16
-    /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names instead
-    /// of an audience.
+    /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names instead of an
+    /// audience.
     public var audience: UnsafeRawBufferPointer
     public var channelEnvironment: APNsEnvironment?
     /// Whether the command itself requests a broadcast channel for its audience.
@@ -91,8 +91,7 @@ public struct IncomingCommand {
     }
 }
 
-/// A command to an audience or a channel that goes back to `Delivery`, the core that has read its record and settles
-/// it.
+/// A command to an audience or a channel that goes back to `Delivery`, which has its record and settles the record.
 public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var record: RecordIndex
     public var handoverResult: HandoverResult

@@ -1,22 +1,22 @@
 public import Delivery
 public import LiveActivity
 
-/// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only
-/// during ``Audiences/receiveMembershipChange(_:now:)``.
+/// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only during
+/// ``Audiences/receiveMembershipChange(_:now:)``.
 public struct IncomingMembershipChange {
-    /// The member that changes. The core returns it when each of its audiences has an entry about the change, or when
-    /// the store has refused the entry permanently. A member that joins may get a push with an audience's newest state.
-    /// The core then also waits for APNs' first response to this push, but at most a second.
+    /// The activity or device. The core returns it when each of its audiences has an entry about the change, or when
+    /// the store has refused the entry permanently. If the member joins and gets a push with an audience's newest
+    /// state, the core also waits for APNs' first response to this push, but at most a second.
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
     public var joinedAudiences: AudienceList
-    /// Whether the member was already in every audience of `joinedAudiences`. The change then brings only a new token
-    /// or other new data.
+    /// Whether the member was already in every audience of `joinedAudiences`, so that the change brings only a new
+    /// token or other new data.
     public var wasMemberOfAllAudiences: Bool
     public var formerAudiences: AudienceList
-    /// When the member left `formerAudiences`, UNIX milliseconds. If a later registration has added the member to an
-    /// audience again, the audience keeps the entry of that registration.
+    /// When the member left `formerAudiences`, UNIX milliseconds. An audience keeps the entry with the later time: if
+    /// the member was registered for it again after this time, the member stays.
     public var leftAtWallMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer
@@ -26,8 +26,8 @@ public struct IncomingMembershipChange {
     public var allowsFrequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool
-    /// The version that the activity already shows, as its registration says; nil: the registration does not say. When
-    /// the member joins, the core shows it a newer version or none.
+    /// The version that the activity already shows, as its registration says; nil: the registration does not say. If
+    /// the member joins, the core sends it no version that is older or the same.
     public var shownVersion: Version?
 
     public init(

@@ -8,7 +8,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
         case fanout
         /// The result of a command in one range.
         case rangeResult
-        /// The result of a command over all its ranges and broadcasts, if a range was the last of them to end.
+        /// The result of a command over all its ranges and broadcasts, written when a range is the last of them to end.
         case commandResult
         /// The result of one member whose push was refused.
         case memberResult
@@ -17,7 +17,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
         case start
         /// The result of a command in one broadcast.
         case broadcastResult
-        /// The result of a command over all its ranges and broadcasts, if a broadcast was the last of them to
+        /// The result of a command over all its ranges and broadcasts, written when a broadcast is the last of them to
         /// end.
         case commandResultAfterBroadcast
     }
@@ -26,8 +26,8 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     /// For a fan-out record: the index of its range, or the number of its channel. The channel's number is
     /// ``channelNumberBase`` plus the raw value of its environment: 1,024 or 1,025.
     public let rangeOrChannelNumber: UInt16
-    /// The index of a range is at most 255, so it differs from each channel's number. A ``tag`` has eleven bits for
-    /// ``rangeOrChannelNumber``, which are enough for both.
+    /// The lowest number that stands for a channel. The index of a range is at most 255, so the two kinds of numbers
+    /// differ. A ``tag`` has eleven bits for ``rangeOrChannelNumber``, which are enough for both.
     static let channelNumberBase: UInt16 = 0x400
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
@@ -98,7 +98,6 @@ public struct ComposedRecord {
     public var fanoutInstruction: FanoutInstruction?
     /// The trace that was received with the command; empty for none.
     public var trace: UnsafeRawBufferPointer
-    /// For a fan-out record: the names of the fields that were dropped because the body was too large; empty
-    /// for none.
+    /// For a fan-out record: the names of the fields that were dropped because the body was too large; empty for none.
     public var droppedFields = UnsafeRawBufferPointer(start: nil, count: 0)
 }

@@ -5,7 +5,7 @@ public struct RangeProgress: Sendable, Equatable {
     /// One version of the audience (``RangeVersionSlot``) that is on its way through the range's members.
     public struct VersionProgress: Sendable, Equatable {
         public let version: Version
-        /// How far the round has taken the version through its members, 0 to 1.
+        /// How far the version has come on its way through its members: 0 to 1.
         public let progressFraction: Double
         public let counts: MemberOutcomeCounts
         public let times: ResponseTimes
@@ -13,8 +13,8 @@ public struct RangeProgress: Sendable, Equatable {
 
     /// The versions under way, oldest first. Empty: the round has ended.
     public let versions: [VersionProgress]
-    /// The number of parked members that the round has passed. They get their push later, because an earlier one failed
-    /// for a temporary reason, or because their pool was unavailable.
+    /// The number of parked members: they get their push later, because an earlier push failed for a temporary reason,
+    /// or because their pool was unavailable.
     public let parkedMemberCount: Int
 
     /// Reads a checkpoint; nil if the text is no checkpoint.

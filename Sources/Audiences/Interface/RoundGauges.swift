@@ -7,16 +7,16 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     public var roundCount = 0
     /// Parked members, including those whose push is under way.
     public var parkedMemberCount = 0
-    /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
-    /// under way.
+    /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is under
+    /// way.
     public var oldestVersionAdmittedAtWallMilliseconds: Int64?
-    /// Since when members wait for their turn in a round, UNIX milliseconds; the earliest time of all rounds. Nil if
+    /// Since when members wait for their turn in a round (UNIX milliseconds): the earliest time of all rounds. Nil if
     /// every round has reached all its members, and no record was passed over.
     ///
     /// The wait begins when a command is admitted, and ends when all members have had their turn. Later commands do not
-    /// begin it again. So this time shows a backlog in which no single command is old: commands come faster than the
-    /// round reaches its members. Parked members do not count: a phone that gets 429 from APNs for hours must not raise
-    /// an alert for operators.
+    /// begin it again. So this time shows a backlog even if no single command is old, because commands come faster than
+    /// the round reaches its members. Parked members do not count: a phone that gets 429 from APNs for hours must not
+    /// raise an alert for operators.
     public var oldestRoundWaitingSinceWallMilliseconds: Int64?
 
     public init() {}
@@ -24,7 +24,7 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 
 extension Audiences {
     /// Returns how many members have had their turn since the worker started, by `MemberOutcome.rawValue`. A member
-    /// counts once in each lap, even if several versions were under way.
+    /// counts once in each lap, even if it was in the windows of several versions.
     public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
         apps[appIndex].memberOutcomeCounts
     }
@@ -36,11 +36,11 @@ extension Audiences {
     }
 
     /// Adds the present numbers of each app. `oldestRoundWaitingSinceWallMilliseconds` also includes the records that
-    /// were passed over, because no member has got the states of these records yet.
+    /// were passed over, because no member has got their states yet.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }
-            for record in partition.pointee.passedOverRecords.lowestRecords {
+            for record in partition.pointee.passedOverRecords.lowestRecordOfEachApp {
                 let appIndex = Int(record.appIndex)
                 gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds = min(
                     gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds ?? .max,
@@ -92,8 +92,8 @@ extension Audiences {
         return newest == .null || rounds[round].progress.completedPosition >= rangeVersions[newest].endPosition
     }
 
-    /// Called before a version joins a round. If members still wait for an older version, their waiting time continues.
-    /// Otherwise it begins at the time at which the new version's command was admitted.
+    /// Begins the members' wait at the time at which the new version's command was admitted. If members still wait for
+    /// an older version, their wait continues instead. Called before a version joins a round.
     mutating func noteMembersWaiting(of round: RoundIndex, since rangeVersion: RangeVersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].progress.membersWaitingSinceWallMilliseconds =

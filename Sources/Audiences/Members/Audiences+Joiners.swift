@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Members that join an audience and are shown its newest state at once, because the audience's rounds
-/// (``RoundSlot``) may have passed their position.
+/// Members that join an audience and are shown its newest state at once, because the audience's rounds (``RoundSlot``)
+/// may have passed their position.
 ///
 /// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after the store
 /// has acknowledged the member's entry. So the member misses no state: the rounds of all later commands find the entry.
@@ -15,16 +15,16 @@ extension Audiences {
     /// The longest time that a registration stays unsettled while its member waits for the push. It is short, so that
     /// the partition's committed offset does not wait for APNs while APNs is unavailable. (R10)
     private static var settlementDelayMillisecondsMax: Int64 { 1_000 }
-    /// How long the core tries to send the push. Then it frees the member's slot for other members, and the member gets
-    /// no state before the audience's next command or its own next registration.
+    /// How long the core tries to send the push. Then it frees the member's slot for other members. The member gets no
+    /// state before the audience's next command or its own next registration.
     private static var joinerPushMillisecondsMax: Int64 { 60_000 }
-    /// A state that the store returned longer ago than this is requested again before it is sent. Otherwise the member
-    /// could get an old state if the push has waited long for its pool (R20).
+    /// A state that the store returned longer ago than this is requested again before it is sent. Otherwise a member
+    /// whose push has waited long for its pool could get an old state (R20).
     private static var stateAgeMillisecondsMax: Int64 { 1_000 }
 
     /// Begins to show an activity the newest state of the audience that it has joined; if it has joined several, the
-    /// newest of their states. If there is nothing to show, ends the membership change at once: the member has joined
-    /// no audience, is a device, has no token, or belongs to an environment without a pool.
+    /// newest of their states. Ends the membership change at once if there is nothing to show: the member has joined no
+    /// audience, is a device, has no token, or belongs to an environment without a pool.
     mutating func beginShowingNewestState(_ change: MembershipChangeIndex, now: Moment) {
         let slot = membershipChanges[change]
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
@@ -36,8 +36,8 @@ extension Audiences {
     }
 
     /// Ends the work for this change, because a later change of the same member has come. The later change shows the
-    /// member the newest state, if it needs one. If a call or a push of this change is under way, the work ends after
-    /// the reply or response.
+    /// member the newest state, if this is necessary. If a call or a push of this change is under way, its work ends
+    /// after the reply or response.
     mutating func overrideByLaterChange(_ change: MembershipChangeIndex) {
         membershipChanges[change].hasLaterChange = true
         switch membershipChanges[change].phase {
@@ -71,16 +71,16 @@ extension Audiences {
         newestStateRequests[request].firstChangeForNextRequest = change
     }
 
-    /// Gives an audience's newest state to the members that have waited for it. Each of them then requests the state of
-    /// its next joined audience; after the last one, it joins its pool's queue.
+    /// Gives an audience's newest state to the members that have waited for it. Each member then requests the state of
+    /// its next joined audience. After the last audience, the member joins its pool's queue.
     ///
     /// - Parameter reply: nil if the store refused the request.
     mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addNewestState(slot.key.digest, reply)
-        // Membership changes that came after the call was queued need a newer reply, so queue another call for them. If
-        // there are no such changes, free the slot of the request. Do this before the loop, because the loop may
-        // request the state of the same audience again.
+        // The reply may be too old for changes that came after the call was queued, so queue another call for them. If
+        // there are none, free the slot of the request. Do this before the loop below, because the loop may request the
+        // state of the same audience again.
         newestStateRequests[request].firstChange = slot.firstChangeForNextRequest
         newestStateRequests[request].firstChangeForNextRequest = .null
         if slot.firstChangeForNextRequest == .null {
@@ -125,7 +125,7 @@ extension Audiences {
 
     /// Chooses this state for the member, except in two cases:
     /// - The activity already shows this version or a newer one.
-    /// - The state that was chosen before, of another joined audience, is at least as new.
+    /// - Another state, of another joined audience, was chosen before and is at least as new.
     private mutating func chooseStateIfNewer(
         _ state: NewestStateIndex,
         _ version: Version,
@@ -181,7 +181,7 @@ extension Audiences {
         return (Int(slot.member.appIndex), slot.environment)
     }
 
-    /// Returns the push to the next member in a pool's queue; nil if none can be sent.
+    /// Returns the push to the next member in a pool's queue of joiners; nil if none can be sent.
     mutating func offerNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
         while case let change = apps[appIndex].joinerHeads[environment], change != .null {
@@ -223,7 +223,7 @@ extension Audiences {
         )
     }
 
-    /// Makes the member the first of its queue again, because its push found no stream.
+    /// Makes the member the first of its pool's queue again, because no stream was free for its push.
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         membershipChanges[change].enter(.awaitingPush)
@@ -282,8 +282,8 @@ extension Audiences {
     }
 
     /// Whether the member's push has failed before, or the member's pool is unavailable. If slots are scarce, the core
-    /// gives up such a push, so that other members can join. It keeps every other push, although slots are scarce: a
-    /// round may have passed the member's position, and then only this push brings the newest state.
+    /// gives up such a push, so that other members can join. It never gives up another push for lack of slots: a round
+    /// may have passed the member's position, and then only this push brings the newest state.
     private func isPushDelayedByAPNs(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
@@ -295,7 +295,7 @@ extension Audiences {
         let isRegisteredLater =
             result.invalidAtWallMilliseconds.map { slot.registeredAtWallMilliseconds >= $0 } ?? false
         // Send the push again later in two cases:
-        // - The token may be valid: APNs says when it died, and it was registered then or later.
+        // - The token may be valid: APNs says when the token died, and it was registered at that time or later.
         // - The refusal cannot be recorded, because the table of refused members is full.
         guard !isRegisteredLater, !refusedMembers.isFull else {
             return retryJoinerPush(change, needsLongPause: !result.isRetryPermitted, now: now)
@@ -327,8 +327,8 @@ extension Audiences {
             removeFromJoinerQueue(change)
             return endMembershipChange(change)
         case .awaitingPush, .requestingStates, .underWay:
-            // The member waits for its pool, the store or APNs, and needs no timer for this. But the core gives up the
-            // push after `joinerPushMillisecondsMax`, so check the member again then.
+            // The member waits for its pool, the store or APNs, and needs no timer for this. Check the member again
+            // when the core must give up the push, after `joinerPushMillisecondsMax`.
             membershipChanges[change].dueMilliseconds =
                 membershipChanges[change].allNotifiedAtMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break

@@ -49,15 +49,15 @@ extension Audiences {
         beginNotifying(successor, now: now)
     }
 
-    /// Called when Redis has stored the member's entry in one audience, or has refused it permanently. Continues with
-    /// the next audience. After the last one, continues with the member's next change, or shows the member the newest
+    /// Called when Redis has stored the member's entry in one audience, or has refused the entry permanently. Continues
+    /// with the next audience. After the last one, begins the member's next change, or shows the member the newest
     /// states.
     mutating func audienceNotified(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].notifiedAudienceCount += 1
         notifyNextAudience(change, now: now)
     }
 
-    /// Queues the member for ``takeMemberWithEndedChange()``, if this change has not done so before.
+    /// Queues the member for ``takeMemberWithEndedChange()``, unless it was already queued for this change.
     mutating func queueMemberForReturn(_ change: MembershipChangeIndex) {
         guard !membershipChanges[change].wasMemberQueuedForReturn else { return }
         membershipChanges[change].wasMemberQueuedForReturn = true

@@ -1,12 +1,11 @@
 public import Delivery
 public import LiveActivity
 
-/// Members whose push APNs refused permanently. Kafka gets a result for each such push of a command. The push to a
-/// member that has just joined belongs to no command, so it has no result. A member whose token is dead leaves its
-/// audience.
+/// Members whose push APNs refused permanently. Kafka gets a result for each such push of a command. A push to a member
+/// that has just joined belongs to no command, and has no result. A member whose token is dead leaves its audience.
 ///
-/// A member gets its outcome only when all records and calls about it are acknowledged or permanently refused, by
-/// Kafka, by the audience store and by the activity store. So a crash loses none of these records and calls.
+/// A member gets its outcome only when all records and calls about the refusal are acknowledged or permanently refused,
+/// by Kafka, by the audience store and by the activity store. So a crash loses none of them.
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,
@@ -46,7 +45,7 @@ extension Audiences {
         if isDead { queueDeadTokenFollowUps(of: refusedMember, isActivity: kind == .activity) }
     }
 
-    /// Queues what must follow when a member's token is dead: the invalidation, the removal from the audience, and for
+    /// Queues the consequences of a dead token: the invalidation, the removal of the member from the audience, and for
     /// an activity the retirement of the token.
     private mutating func queueDeadTokenFollowUps(of refusedMember: RefusedMemberIndex, isActivity: Bool) {
         queueRecord(.invalidation(refusedMember), about: refusedMember)
@@ -90,12 +89,12 @@ extension Audiences {
         )
         refusedMembers[refusedMember]
             .keepCopies(
-                identifier: { room in
-                    room.copyMemory(from: slot.identifier)
+                identifier: { buffer in
+                    buffer.copyMemory(from: slot.identifier)
                     return slot.identifier.count
                 },
-                token: { room in
-                    room.copyMemory(from: slot.token)
+                token: { buffer in
+                    buffer.copyMemory(from: slot.token)
                     return slot.token.count
                 },
                 reason: result.reason
@@ -116,9 +115,9 @@ extension Audiences {
             let slot = parkedMembers[tag.parkedMember]
             refusedMembers[refusedMember]
                 .keepCopies(
-                    identifier: { room in
+                    identifier: { buffer in
                         slot.withIdentifier {
-                            room.copyMemory(from: $0)
+                            buffer.copyMemory(from: $0)
                             return $0.count
                         }
                     },
@@ -162,7 +161,8 @@ extension Audiences {
     // MARK: - Retirement of the token in the activity's value in Redis
 
     /// Calls `body` with the next call for the activity store, and returns what `body` returns; nil if there is no call
-    /// now. The call retires a dead token in the activity's value in Redis, because single commands use this value.
+    /// now. The call retires a dead token in the activity's value in Redis, because single commands take the token from
+    /// there.
     public mutating func withNextActivityStoreCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
@@ -186,7 +186,7 @@ extension Audiences {
         }
     }
 
-    /// Whether this core has made the call of the activity store that has this tag. False for the calls of `Delivery`,
+    /// Whether this core has made the call of the activity store that has this tag. False for a call of `Delivery`,
     /// which uses the same store.
     public static func isOwnActivityStoreCall(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The body for members that join, in the form in which the store keeps it: the body without its alert, then two bytes
-/// (little-endian) that say where the timestamp is in the body.
+/// The body of the push to a member that joins, in the form in which the store keeps it: the body without its alert,
+/// then two bytes (little-endian) that say where the timestamp is in the body.
 ///
 /// The store may raise the timestamp above the command's. When a member joins, the core writes the raised timestamp
 /// into the body at this place.
@@ -26,7 +26,7 @@ package enum JoinerBody {
     }
 
     /// Returns the body for a member that joins, with the timestamp that the store chose. Nil if `stored` does not have
-    /// the form that ``storedBody(_:_:)`` writes.
+    /// the form of ``storedBody(_:_:)``.
     static func body(of stored: UnsafeRawBufferPointer, timestamp: Int64) -> HeapBytes? {
         let count = stored.count - timestampOffsetByteCount
         guard count > 0 else { return nil }

@@ -4,10 +4,10 @@ import LiveActivity
 /// Names a change of a member's audiences by the index of its slot in `Audiences.membershipChanges`.
 typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 
-/// A change of a member's audiences. For a member that joins, also the state that it will be shown.
+/// A change of a member's audiences. If the member joins, also the state that it will be shown.
 ///
-/// When a later change of the same member has come, this change only notifies its audiences. It ends when none of its
-/// calls and pushes is under way.
+/// When a later change of the same member has come, this change only notifies its audiences. Then it ends, as soon as
+/// none of its calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
     /// ``enter(_:)`` traps on a change that is not listed here.
     ///
@@ -23,8 +23,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     ///     every phase except queued ─► slot freed    the change ends
     enum Phase: UInt8, BitwiseCopyable {
         /// The change waits until an earlier change of the same member is written into its audiences. The order
-        /// matters: of several entries with the same time, an audience keeps the one that came last. Each change begins
-        /// in this phase.
+        /// matters, because an audience keeps the last of several entries with the same time. Each change begins in
+        /// this phase.
         case queued
         /// The core writes the member's entry into one audience after the other.
         case notifying
@@ -34,7 +34,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
         case awaitingPush
         /// The push is in flight.
         case underWay
-        /// The push failed for a temporary reason, or the pool's budget refused the retry. The change pauses before it
+        /// The push failed for a temporary reason, or the pool's budget refused the retry. After a pause, the core
         /// requests the newest states again.
         case backingOff
 
@@ -63,7 +63,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     let shownVersion: Version?
     private let wasMemberOfAllAudiences: Bool
     /// The member's id, the digits of its token, the digests of the audiences that it leaves, and the digests of those
-    /// that it joins or stays in. They are in one block of memory, so that a change needs only one allocation.
+    /// that it joins or stays in. All are in one block of memory, so that a change needs only one allocation.
     private let packedFields: HeapBytes
     private let identifierByteCount: Int
     private let tokenByteCount: Int
@@ -77,19 +77,19 @@ struct MembershipChangeSlot: BitwiseCopyable {
     /// The number of joined audiences for which the store has replied to the request for the newest state, or has
     /// refused it.
     var repliedAudienceCount = 0
-    /// The next change in the same queue; `.null`: this is the last one. The changes of one queue wait for the same
-    /// reply of the store, or for a push in the same pool.
+    /// The next change in the same queue; `.null`: this is the last one. The changes in a queue wait for the same reply
+    /// of the store, or for a push in the same pool.
     var nextInQueue = MembershipChangeIndex.null
     /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
     var newestState = NewestStateIndex.null
     /// When the store last replied with a state for the member (monotonic milliseconds); `.min`: not yet.
     var stateRepliedAtMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
-    /// Whether the member has been queued for ``Audiences/takeMemberWithEndedChange()``, so that `Delivery` settles the
-    /// member's registration. Each change queues its member once.
+    /// Whether the member has been queued for ``Audiences/takeMemberWithEndedChange()``, after which `Delivery` settles
+    /// the member's registration. Each change queues its member once.
     var wasMemberQueuedForReturn = false
     var hasLaterChange = false
-    /// When every audience had been notified (monotonic milliseconds); `.max`: not yet.
+    /// When the last audience was notified (monotonic milliseconds); `.max`: not yet.
     var allNotifiedAtMilliseconds: Int64 = .max
     /// When the change's next step is due (monotonic milliseconds); `.max`: no step waits for a time.
     var dueMilliseconds: Int64 = .max
@@ -107,8 +107,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
         wasMemberOfAllAudiences = incoming.wasMemberOfAllAudiences
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
-        // A change may say that the member left an audience and joined it again. The audience keeps the entry with the
-        // later time. So leave out the entry about leaving, unless it is the later one.
+        // If the change says that the member left an audience and joined it again, the audience keeps the entry with
+        // the later time. So leave out the entry about leaving, unless its time is the later one.
         let formerAudiences = incoming.formerAudiences.filter { left in
             incoming.leftAtWallMilliseconds > incoming.registeredAtWallMilliseconds
                 || !incoming.joinedAudiences.contains(left)
@@ -152,8 +152,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var joinedAudienceCount: Int { audiences.count - departedAudienceCount }
     func joinedAudience(_ index: Int) -> AudienceDigest { audiences[departedAudienceCount + index] }
 
-    /// What the member did in the next audience, for the count of changes: it left, joined, or was updated (it has a
-    /// new token or other new data).
+    /// What the member did in the next audience, for the count of changes: it left, joined, or was updated with a new
+    /// token or other new data.
     var changeKindForNextAudience: MembershipChangeKind {
         notifiedAudienceCount < departedAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
     }
@@ -180,7 +180,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
 /// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id.
 ///
 /// Rarely, two members have the same location, and the core takes them for one. If both change at the same time, the
-/// second change waits until the first is written into its audiences, and the first member is not shown the newest
+/// second change waits until the first is written into its audiences. The first member is then not shown the newest
 /// state.
 struct MemberKey: Hashable {
     let appIndex: UInt16
@@ -200,8 +200,8 @@ struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// The first of the linked changes that wait for the store's reply to this request.
     var firstChange: MembershipChangeIndex
-    /// The first of the linked changes that came after this request was queued; `.null`: none. The request is made once
-    /// more for them, because the store may have read the state before their members joined the audience.
+    /// The first of the linked changes that came after this request was queued; `.null`: none. The store may have read
+    /// the state before the members of these changes joined the audience, so the request is made once more.
     var firstChangeForNextRequest = MembershipChangeIndex.null
 
     init(_ key: AudienceKey, for change: MembershipChangeIndex) {
@@ -213,7 +213,7 @@ struct NewestStateRequest: BitwiseCopyable {
 /// Names the newest state of one audience by the index of its slot in `Audiences.newestStates`.
 typealias NewestStateIndex = SlabIndex<NewestStateSlot>
 
-/// The newest state of an audience, as one reply of the store brought it. The members that have joined the audience and
+/// The newest state of an audience, as one reply of the store brought it. All members that have joined the audience and
 /// wait for a push with this state share the slot.
 struct NewestStateSlot: BitwiseCopyable {
     let audience: AudienceDigest

@@ -5,7 +5,8 @@ import LiveActivity
 typealias RefusedMemberIndex = SlabIndex<RefusedMemberSlot>
 
 /// A member whose push APNs refused for a reason of this push alone. The slot has the data for the member's result and,
-/// if the token is dead, for the member's removal. The slot is freed when result and removal are acknowledged.
+/// if the token is dead, for the member's removal. The slot is freed when all records and calls about the member are
+/// acknowledged.
 struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
@@ -23,10 +24,10 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// The number of requests to APNs, including the refused one. Requests of an earlier owner of the partition are not
     /// counted.
     var attemptCount: UInt16
-    /// Since when the token is dead, UNIX milliseconds: the time that APNs named. If APNs named none, the time at which
-    /// the response came.
+    /// Since when the token is dead, UNIX milliseconds: the time in APNs' response or, if there is none, the time of
+    /// the response.
     var invalidAtWallMilliseconds: Int64
-    /// Whether APNs named the time since when the token is invalid.
+    /// Whether APNs' response says since when the token is invalid.
     var hasInvalidationTime: Bool
     /// When the push was sent (UNIX milliseconds; nil if it was not sent completely), and when APNs responded.
     @CompactOptional var sentAtWallMilliseconds: Int64?
@@ -79,8 +80,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     private static let tokenByteOffset = 256
     private static let reasonByteOffset = 512
 
-    /// Copies the member's id, the digits of its token, and Apple's reason. The two closures write to the bytes that
-    /// they get, and return the number of bytes written.
+    /// Copies the member's id, the digits of its token, and Apple's reason into this slot. The closures `identifier`
+    /// and `token` write to the bytes that they get, and return the number of bytes written.
     mutating func keepCopies(
         identifier: (UnsafeMutableRawBufferPointer) -> Int,
         token: (UnsafeMutableRawBufferPointer) -> Int,

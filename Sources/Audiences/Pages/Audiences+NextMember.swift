@@ -1,6 +1,6 @@
 import Delivery
 
-/// Where a member is in a round (``RoundSlot``): its position, and its page with its index there.
+/// A member of a page of a round (``RoundSlot``), and the member's position in the round.
 struct MemberOnPage {
     var page: PageIndex
     var memberIndex: Int
@@ -29,8 +29,8 @@ extension Audiences {
         return nil
     }
 
-    /// Notes the member's progress (such as a push in flight, or an outcome without a push) and its version.
-    /// Then moves on to the next member.
+    /// Notes the progress of the member that has its turn (such as a push in flight, or an outcome without a push) and
+    /// its version. Then moves on to the next member.
     mutating func advancePast(_ next: MemberOnPage, progress: MemberProgress, _ rangeVersion: RangeVersionIndex) {
         pages[next.page].setRangeVersion(next.memberIndex, rangeVersion)
         pages[next.page].setProgress(next.memberIndex, progress)

@@ -1,14 +1,14 @@
 import Delivery
 import LiveActivity
 
-/// Reads parked members again, each on a page of its own: members that the last owner of the partition had
-/// parked, and members that were read too long ago.
+/// Reads parked members again, each on a page of its own: members that the last owner of the partition had parked, and
+/// members that were read too long ago.
 extension Audiences {
-    /// How long a round in the phase `restoring` waits if no more members can be parked now. Then it tries again to
-    /// read the members that the partition's last owner had parked.
+    /// The pause of a round in the phase `restoring` if no more members can be parked now. Then the round tries again
+    /// to read the members that the partition's last owner had parked.
     private static var parkedMembersRereadPauseMilliseconds: Int64 { 100 }
 
-    /// Reads the members that the last owner had parked, one after the other, before anything is sent.
+    /// Reads the members that the partition's last owner had parked, one after the other, before anything is sent.
     mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].pages.first == .null else { return }
         guard let position = rounds[round].checkpoints.restored.nextParkedPosition else {
@@ -27,8 +27,8 @@ extension Audiences {
         rounds[round].pages.last = page
     }
 
-    /// Parks the members at the page's position again, because the last owner had parked them. A member that is not on
-    /// the page has left.
+    /// Parks the members at the page's position again, because the partition's last owner had parked them. A member
+    /// that is not on the page has left.
     mutating func restoreParkedMembers(_ page: PageIndex, of round: RoundIndex, now: Moment) {
         let position = pages[page].startPosition
         for memberIndex in 0..<Int(pages[page].memberCount) where pages[page].position(memberIndex) == position {
@@ -46,20 +46,20 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Reads a parked member again before it gets a push, because it was read too long ago: by now it may have left, or
-    /// may have another token.
+    /// Reads a parked member again before its push, because the member was read too long ago: by now it may have left,
+    /// or may have another token.
     ///
     /// - Returns: false if there is no room for a page now.
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
         // If there is no room for a page, discard the members that the round has read ahead, which frees their pages.
-        // This seldom costs the round time: it stops before it is one lap above its lowest parked position, so the
-        // members that it has read ahead may have to wait for this parked member in any case.
+        // This seldom costs time: a round stops one lap above its lowest parked member, so the discarded members might
+        // have to wait for this parked member anyway.
         if !hasRoomForPage(of: round) { readAgainFromPresentPosition(of: round) }
         guard hasRoomForPage(of: round) else { return false }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }
         parkedMembers[member].isUnderWay = true
-        // The round is not freed while this count is above 0, so the round exists until the reply comes.
+        // Above 0, this count keeps the round from being freed, so the round still exists when the reply comes.
         rounds[round].members.awaitingStoreCount += 1
         let page = addPage(round, start: parkedMembers[member].position)
         pages[page].parkedMember = member

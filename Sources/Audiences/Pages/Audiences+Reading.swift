@@ -8,14 +8,13 @@ import LiveActivity
 /// - It needs a position in the middle of the segment, such as a parked member's.
 /// - The page that it requested does not exist, has been split, or is damaged.
 extension Audiences {
-    /// A round reads ahead while it has fewer pages than this, including those that are being read. The limit does not
-    /// apply to pages that are read for one parked member.
+    /// The maximum number of pages of a round, including those that are being read. Pages that are read for one parked
+    /// member may exceed it.
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// How often the core reads a segment's directory for one page. If it still does not find the page, directory and
-    /// pages contradict each other. The round then skips the positions up to the next page; otherwise it would never
-    /// end.
+    /// How often the core reads a segment's directory for one page. If the page is still not found, directory and pages
+    /// contradict each other. The round then skips the positions up to the next page; otherwise it would never end.
     private static var directoryReadsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.
@@ -54,15 +53,15 @@ extension Audiences {
     }
 
     /// Whether the round needs the page that follows this one in the segment, and has not requested it yet. If so, the
-    /// round must stop at this page: the next page in its list is a later one, and the members between the two would be
-    /// skipped.
+    /// round must stop at this page. The next page in the round's list is a later one, and the members between the two
+    /// pages would be skipped.
     func needsUnrequestedPage(after page: PageIndex, end: UInt64) -> Bool {
         pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
     }
 
     /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time, and at most
-    /// as many as its range has. One segment more would be the first of them again, in the next lap, while its members
-    /// of this lap are still under way.
+    /// as many as its range has: one more would be the first segment again, in the next lap, while members of this lap
+    /// are still under way.
     private func mayReadNextSegment(_ round: RoundIndex, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.progress.readPosition < end else { return false }
@@ -153,7 +152,7 @@ extension Audiences {
         guard let wantedPageLowerBound, wantedPageLowerBound != pages[page].unusablePageLowerBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
-            // The store has no readable page for the first position, so the page becomes ready without members. The
+            // The store has no readable page for the first position. So the page becomes ready without members, and the
             // round continues at the lower bound of the next page, or at the end of the segment.
             return makeReady(page, nextPageLowerBound: nextPageLowerBound, now: now)
         }
@@ -183,8 +182,8 @@ extension Audiences {
         makeReady(page, nextPageLowerBound: memberPage.nextLowerBound, now: now)
     }
 
-    /// Corrects the app's sum of page bytes: until now, the page counted with its expected bytes. If the page is larger
-    /// than expected, the app may exceed its limit. It then requests no other page until there is room again.
+    /// Replaces the page's expected bytes by its real bytes in the app's sum. If the page is larger than expected, the
+    /// app may exceed its limit. The app then requests no other page until there is room again.
     private mutating func correctPageByteTotal(_ page: PageIndex) {
         let bytes = pages[page].pageAndArrays.mutableBuffer.count
         apps[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
@@ -201,8 +200,8 @@ extension Audiences {
 
     /// Makes a page ready, with the members that were read, or without members.
     ///
-    /// - Parameter nextPageLowerBound: where the next page of the segment begins, and so this page ends; nil: this page
-    ///   is the last one of its segment.
+    /// - Parameter nextPageLowerBound: the position in the segment at which this page ends and the next one begins;
+    ///   nil: this page is the last one of its segment.
     private mutating func makeReady(_ page: PageIndex, nextPageLowerBound: UInt32?, now: Moment) {
         let segmentStart = pages[page].segmentStartPosition
         pages[page].endPosition =
@@ -222,8 +221,8 @@ extension Audiences {
 
     // MARK: - Freeing pages
 
-    /// Frees the pages of a round in order, up to the first page that is not done (`isDone`), and adds the outcomes of
-    /// their members to the counts of the round's versions. Then the round reads further pages.
+    /// Frees the round's pages in order, up to the first one that is not done (`isDone`). Adds the outcomes of their
+    /// members to the counts of the round's versions. Then the round reads further pages.
     mutating func freeDonePages(of round: RoundIndex, now: Moment) {
         while case let page = rounds[round].pages.first, page != .null, isDone(page, of: round) {
             let slot = pages[page]
@@ -237,8 +236,8 @@ extension Audiences {
             rounds[round].checkpoints.revision += 1
             let mustReadNextPage =
                 slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
-            // The page may have members at or above `end`. They got no push, because no version reaches them yet. They
-            // are read again when a version does: reading then continues at the completed position.
+            // The page may have members at or above `end`. They got no push, because no version reaches them yet. When
+            // a version does reach them, they are read again: reading continues at the completed position.
             if slot.endPosition >= end {
                 rounds[round].progress.readPosition = rounds[round].progress.completedPosition
             }
@@ -268,8 +267,8 @@ extension Audiences {
         if rounds[round].pages.current == page { rounds[round].pages.current = .null }
     }
 
-    /// Frees a page that is done, and at once requests the page that follows it in its segment. No other round can take
-    /// the freed room in between, so even a round with only one page always makes progress.
+    /// Frees a page that is done, and at once requests the page that follows in its segment. No other round can take
+    /// the freed room in between. So even a round that may have only one page always makes progress.
     private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex) {
         freePage(donePage)
         let page = addPage(round, start: start, isPageLowerBound: true)
@@ -278,7 +277,7 @@ extension Audiences {
         if rounds[round].pages.last == .null { rounds[round].pages.last = page }
     }
 
-    /// Discards the members that have not had their turn. If the round needs them again, call
+    /// Discards the members that have not had their turn. If the round needs these members again, call
     /// ``readAgainFromPresentPosition(of:)`` instead.
     ///
     /// The caller must call ``offerPageRoom(_:)`` afterwards.
@@ -300,17 +299,17 @@ extension Audiences {
 
     /// Discards the members that were read ahead, so that they are read again: members may have joined or left since.
     /// Otherwise a member might never get a newer version:
-    /// 1. The round reads a page.
+    /// 1. The round reads a page ahead.
     /// 2. A member joins, and is shown the version that is now the newest.
-    /// 3. A newer version comes. It goes to the members of the page, but the page lacks the new member.
+    /// 3. A newer version comes, and goes to the members that were read. The new member is not among them.
     mutating func refreshPages(of round: RoundIndex) {
         readAgainFromPresentPosition(of: round)
         offerPageRoom(Int(rounds[round].appIndex))
     }
 
-    /// Discards the members that have not had their turn, and moves the reading back to the round's present position.
-    /// So these members are read again. The caller must call ``offerPageRoom(_:)`` afterwards; ``refreshPages(of:)``
-    /// calls both.
+    /// Discards the members that have not had their turn, and moves the reading back to the round's present position,
+    /// so that these members are read again. The caller must call ``offerPageRoom(_:)`` afterwards, or call
+    /// ``refreshPages(of:)``, which does both.
     mutating func readAgainFromPresentPosition(of round: RoundIndex) {
         discardUnsentMembers(of: round)
         rounds[round].progress.readPosition = rounds[round].progress.presentPosition
@@ -323,8 +322,8 @@ extension Audiences {
 
     /// Removes all pages from a round's list. Frees each page now, or later as ``PageSlot/Phase/discarded`` says.
     ///
-    /// The caller must call ``offerPageRoom(_:)`` afterwards. This method does not call it itself, because the round
-    /// could then get a page while ``discardUnsentMembers(of:)`` still changes the list.
+    /// The caller must call ``offerPageRoom(_:)`` afterwards. This method does not do so, because the round could then
+    /// get a page while ``discardUnsentMembers(of:)`` still changes the list.
     private mutating func discardPages(of round: RoundIndex) {
         var page = rounds[round].pages.first
         rounds[round].pages.first = .null
@@ -354,10 +353,9 @@ extension Audiences {
         offerPageRoom(appIndex)
     }
 
-    /// Lets the rounds that wait for a page read on while there is room for pages.
-    ///
-    /// A waiting round may no longer need a page. Then the next round gets the room. Otherwise the room would stay
-    /// unused, and the other rounds would wait until another page is freed.
+    /// Lets rounds that wait for a page read on, one after the other, while there is room for pages. If a waiting round
+    /// no longer needs a page, the next one gets the room. Otherwise the room would stay unused, and the other rounds
+    /// would wait until another page is freed.
     mutating func offerPageRoom(_ appIndex: Int) {
         let last = apps[appIndex].lastRoundInPageQueue
         while case let first = apps[appIndex].firstRoundInPageQueue, first != .null, hasRoomForPage(of: first),

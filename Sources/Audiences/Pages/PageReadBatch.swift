@@ -2,23 +2,22 @@ import Delivery
 
 /// Requests for pages and directories, collected so that they are sent together.
 ///
-/// A request that leaves alone costs the store and this process a write, a read and a wakeup each, which is several
-/// times the cost of the page's bytes. So a request waits a short time for others. The exception: if many of the lane's
-/// pages are requested and not read yet, few rounds (``RoundSlot``) have members to send to. Then the requests leave at
-/// once.
+/// A request that is sent alone costs the store and this process a write, a read and a wakeup each, several times the
+/// cost of the page's bytes. So a request waits a short time for others. Exception: if many of the lane's pages are
+/// requested and not read yet, few rounds (``RoundSlot``) have members to send to, and the requests are sent at once.
 struct PageReadBatch: ~Copyable {
-    /// The longest time that a request waits for others. With this wait and shared checkpoints, a round of 1,000,000
-    /// members causes 2,100 instead of 7,800 reads of the server's socket (Measurements.md).
+    /// The longest time that a request waits for others. With this wait and shared checkpoints, the server reads its
+    /// socket 2,100 instead of 7,800 times for a round of 1,000,000 members (Measurements.md).
     static var waitMillisecondsMax: Int64 { 20 }
-    /// The requests leave at once if they are at least a quarter of all pages in use.
+    /// The requests are sent at once if they are at least a quarter of all pages in use: one request for four pages.
     private static var usedPagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// When ``mustSend(usedPageCount:now:)`` was last called (monotonic milliseconds). The wait of a batch's first
-    /// request counts from this time, because ``append(_:)`` gets no time.
+    /// When ``mustSend(usedPageCount:now:)`` was last called (monotonic milliseconds). ``append(_:)`` gets no time, so
+    /// the wait of a batch's first request counts from this time.
     private var lastSendCheckAtMilliseconds: Int64 = .min
-    /// When the batch's first request has waited long enough (monotonic milliseconds). Has a meaning only while there
-    /// are requests.
+    /// When the batch's first request has waited long enough (monotonic milliseconds). Without requests, the value has
+    /// no meaning.
     private var dueMilliseconds: Int64 = .max
 
     init(limit: Int) { tickets = IndexQueue(limit: limit) }
@@ -34,7 +33,7 @@ struct PageReadBatch: ~Copyable {
     /// When the requests leave at the latest; nil if there are none.
     var sendDueMilliseconds: Int64? { tickets.isEmpty ? nil : dueMilliseconds }
 
-    /// Whether the requests leave now.
+    /// Whether the requests must be sent now.
     ///
     /// - Parameter usedPageCount: the number of pages in use, including those that are being requested.
     mutating func mustSend(usedPageCount: Int, now: Moment) -> Bool {

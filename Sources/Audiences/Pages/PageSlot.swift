@@ -7,12 +7,11 @@ typealias PageIndex = SlabIndex<PageSlot>
 /// A page of members of a round (``RoundSlot``), from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
     /// The maximum number of bytes that the core reserves for a page before it is read. Usually a page has at most
-    /// about 32 KiB, because the store compacts or splits longer pages, and the data about its members takes a few KiB.
-    /// A page that the store has not rearranged yet may occupy more.
+    /// about 32 KiB, because the store compacts or splits longer pages, and the core's data about its members take a
+    /// few KiB. A page that the store has not compacted or split yet may occupy more.
     static let expectedBytesMax = 48 << 10
 
-    /// Where the page is in its life. It begins in `requestingPage`, or in `requestingDirectory` if its lower bound is
-    /// not known.
+    /// A page begins in `requestingPage`, or in `requestingDirectory` if its lower bound is not known.
     enum Phase: UInt8, BitwiseCopyable {
         /// The store is reading the directory of the segment, to find the page with ``startPosition``. Next:
         /// `requestingPage`; `ready`, without members, if the store has no readable page with this position;
@@ -44,11 +43,11 @@ struct PageSlot: BitwiseCopyable {
     /// The next page of the round; `.null`: this is the last one.
     var nextPage = PageIndex.null
     private(set) var phase: Phase
-    /// Whether the round needs only the members at ``startPosition``: the last owner of the partition had parked them,
-    /// and the round parks them again.
+    /// Whether the round needs only the members at ``startPosition``, to park them again: the last owner of the
+    /// partition had parked them.
     var needsOnlyParkedMembers = false
-    /// The parked member for which the page is read: by now it may have left the audience, or have another token.
-    /// `.null`: the page is read for its round.
+    /// The parked member for which the page is read again, because by now the member may have left the audience, or
+    /// have another token. `.null`: the page is read for all its members.
     var parkedMember = ParkedMemberIndex.null
     /// The first position that the round needs of the page.
     var startPosition: UInt64
@@ -56,7 +55,7 @@ struct PageSlot: BitwiseCopyable {
     var endPosition: UInt64 = 0
     /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
-    /// The lower bound of a page that does not exist or is damaged, as the last request showed. It is not requested
+    /// The lower bound of a page that the last request showed to be missing or damaged, so that it is not requested
     /// again. Nil: the last request brought a readable page, or there was no request.
     var unusablePageLowerBound: UInt32?
     var directoryReadCount: UInt8 = 0
@@ -69,8 +68,8 @@ struct PageSlot: BitwiseCopyable {
     /// When the page was read (monotonic milliseconds); `.max`: not yet.
     var readAtMilliseconds: Int64 = .max
 
-    /// The page's bytes. Three arrays follow, each with an element for each member: the references, the versions that
-    /// the members were sent, and their progress.
+    /// The bytes of the page, and behind them three arrays with an element for each member: the references, the
+    /// versions that the members were sent, and their progress.
     private(set) var pageAndArrays = HeapBytes.none
     private(set) var referencesByteOffset = 0
     private var pageByteCount = 0
@@ -78,15 +77,15 @@ struct PageSlot: BitwiseCopyable {
     private static let referenceBytes = MemoryLayout<MemberReference>.size
     private static let rangeVersionBytes = MemoryLayout<RangeVersionIndex>.size
     private static let progressBytes = MemoryLayout<MemberProgress>.size
-    /// The number of members on the page, and how many of them are left after ``truncate(at:)``. The first number never
-    /// changes, because it says where the arrays in ``pageAndArrays`` begin.
+    /// The number of members that were read, and how many of them are left after ``truncate(at:)``. The first number
+    /// never changes, because it says where the arrays in ``pageAndArrays`` begin.
     private var loadedMemberCount: UInt16 = 0
     private var keptMemberCount: UInt16 = 0
     var memberCount: UInt16 { keptMemberCount }
     /// The index of the member whose turn is next.
     var nextMemberIndex: UInt16 = 0
-    /// The number of members whose push or start is under way, or whose refusal is being recorded. Parked members
-    /// are not counted.
+    /// The number of members whose push or start is under way, or whose refusal is being recorded. Parked members are
+    /// not counted.
     var unfinishedMemberCount: UInt16 = 0
 
     init(round: RoundIndex, appIndex: UInt16, startPosition: UInt64, phase: Phase, expectedBytes: Int) {
@@ -124,7 +123,7 @@ struct PageSlot: BitwiseCopyable {
         pageByteCount = page.count
     }
 
-    /// Removes the members that have not had their turn. The page then ends at `position`, if not before.
+    /// Removes the members that have not had their turn. The page then ends at `position` at the latest.
     mutating func truncate(at position: UInt64) {
         keptMemberCount = nextMemberIndex
         endPosition = min(endPosition, position)
@@ -172,7 +171,7 @@ struct PageSlot: BitwiseCopyable {
     }
 
     /// Returns a member's entry. Nil if the entry is not valid, which does not occur: ``MemberPage/members(into:)`` has
-    /// checked it before the page was loaded.
+    /// checked all entries before the page was loaded.
     func member(_ memberIndex: Int) -> PageMember? {
         MemberPage(UnsafeRawBufferPointer(start: pageAndArrays.mutableBuffer.baseAddress, count: pageByteCount))?[
             reference(memberIndex)
@@ -182,16 +181,17 @@ struct PageSlot: BitwiseCopyable {
     func freeBytes() { pageAndArrays.free() }
 }
 
-/// The progress of a member of a page, in one byte: the cases without an outcome are values of the byte that
+/// How far a member of a page has come, in one byte. The cases without an outcome are values of the byte that
 /// ``MemberOutcome`` does not use.
 enum MemberProgress: BitwiseCopyable {
     case unsent
     /// A push to the member is in flight in production, or the member's start is being produced.
     case inFlight
-    /// A push to the member is in flight in the sandbox. This case saves time: when the response comes, the core knows
-    /// the environment without reading the member's entry, which is then no longer in the processor's cache.
+    /// A push to the member is in flight in the sandbox. The environments have separate cases, so that the core need
+    /// not read the environment from the member's entry when the response comes. By then, the entry is no longer in the
+    /// processor's cache.
     case inFlightToSandbox
-    /// The member is parked. The counts do not include it before it has its outcome.
+    /// The member is parked. It is in no count before it has its outcome.
     case parked
     /// The member's push was refused. The result and, for a dead token, the invalidation are being recorded.
     case refused

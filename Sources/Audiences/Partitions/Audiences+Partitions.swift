@@ -15,8 +15,8 @@ extension Audiences {
         }
     }
 
-    /// Takes over the offsets that earlier owners of an assigned partition have settled above the committed
-    /// offset. Must be called before the partition's first record.
+    /// Takes over the offsets above the committed one that earlier owners of an assigned partition have settled. Must
+    /// be called before the partition's first record.
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit, as ``progress(_:)`` returned it. Anything else is refused.
@@ -45,8 +45,8 @@ extension Audiences {
         )
     }
 
-    /// Returns a number that grows with each record that is settled, or that an earlier owner settled and this lane
-    /// skips. While it is unchanged, the caller need not read the metadata of ``progress(_:)`` again.
+    /// Returns a number that grows when a record is settled, or when a record is skipped because an earlier owner
+    /// settled it. While the number is unchanged, the caller need not read the metadata of ``progress(_:)`` again.
     public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
 
     /// Returns the offset that may be committed: every record below it is settled. Nil before the first record, and if
@@ -70,7 +70,7 @@ extension Audiences {
     /// Begins to revoke a partition: its rounds and channels send nothing more.
     ///
     /// A round that has sent pushes records a last checkpoint when all of them have their responses. Records without a
-    /// result are dropped, because the next owner reads them again.
+    /// result are dropped, and the next owner reads them again.
     public mutating func beginRevoking(_ index: UInt32, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -81,7 +81,8 @@ extension Audiences {
     /// Whether all of the partition's records in memory are settled, so that the shell may release the partition.
     public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledRecordCount == 0 }
 
-    /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor counted.
+    /// Releases a partition, even if it is not drained. The outcomes of pushes that are still in flight are neither
+    /// recorded nor counted.
     public mutating func release(partition index: UInt32, now: Moment) {
         guard let partition = partitions[index] else { return }
         partition.pointee.phase = .revoking

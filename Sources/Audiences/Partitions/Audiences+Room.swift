@@ -11,21 +11,21 @@ public struct FanoutRewind: Sendable, Equatable, BitwiseCopyable {
 
 /// Decides which fan-out records the core has room for.
 ///
-/// A record for which there is no room is passed over: its offset stays unsettled, and its body is not kept. It is read
-/// again when its app has room. The records of other apps in its partition continue. So an app whose host is
+/// A record for which there is no room is passed over: its offset stays unsettled, and its body is not kept. The record
+/// is read again when its app has room. Records of other apps in the partition continue, so an app whose host is
 /// unavailable for hours blocks no other app.
 ///
-/// Later records of the same app in that partition are passed over too, so that no version and no alert overtakes
+/// Later records of the same app in the partition are passed over too, so that no version and no alert overtakes
 /// another. Only ranges (``SegmentRange``) that already have a round (``RoundSlot``) continue.
 extension Audiences {
-    /// How long a partition is not rewound to passed-over records after any rewind. A rewind is expensive: all later
-    /// records of the partition are read again, also those that are settled.
+    /// The shortest time from any rewind of a partition to a rewind to passed-over records. A rewind is expensive: all
+    /// later records of the partition are read again, also those that are settled.
     ///
     /// If the partition's ledger was full, this is also the pause before the partition is read again
     /// (``FanoutRewind/pauseMilliseconds``).
     private static var rewindIntervalMillisecondsMin: Int64 { 5_000 }
 
-    /// Whether there is room for a record of this range now.
+    /// Whether the core can take a record of this range now, or must pass it over.
     func hasRoom(for key: RoundKey, at offset: Int64, of index: UInt32) -> Bool {
         guard let partition = partitions[index] else { return false }
         let appIndex = Int(key.appIndex)
@@ -33,13 +33,12 @@ extension Audiences {
         guard let round = roundsByKey[key] else {
             return offset <= firstPassedOverOffsetOfApp ?? .max && mayBeginRound(appIndex)
         }
-        // A round takes no version while its own partition is being revoked. If the store has not replied to the
-        // round's claim yet, the round does not know the last owner's checkpoint. With a new version, it would replace
-        // this checkpoint in the store.
+        // A round takes no version while its own partition is being revoked. Such a round may not know the checkpoint
+        // of the partition's last owner yet, because the store has not replied to its claim. A checkpoint with the new
+        // version would then replace the last owner's in the store.
         guard isPartitionAssigned(of: round) else { return false }
-        // A record must not overtake an earlier record of its range that was passed over. The round knows the first
-        // passed-over record of its own partition. In another partition, passed-over records of all ranges of the app
-        // count.
+        // A record must not overtake an earlier record of its range that was passed over. For its own partition, the
+        // round knows the first such record. For another partition, any passed-over record of the app counts.
         let firstPassedOverOffset =
             rounds[round].partitionIndex == index
             ? rounds[round].versions.firstPassedOverOffset : firstPassedOverOffsetOfApp
@@ -54,9 +53,8 @@ extension Audiences {
         return partition.map { $0.pointee.phase == .assigned } ?? false
     }
 
-    /// Returns whether there is room for a broadcast. If all slots for channels are in use, first frees the slot of an
-    /// idle channel for a new one. A channel has only a few records at a time, because a newer state replaces the one
-    /// that waits.
+    /// Returns whether the core can take a broadcast, or must pass it over. If all slots for channels are in use, frees
+    /// the slot of an idle channel for a new one.
     ///
     /// There is no room while the channel's partition is being revoked. Otherwise a state could be lost:
     /// 1. The channel has dropped its waiting broadcast.
@@ -74,37 +72,38 @@ extension Audiences {
     /// Whether an app may begin a round: only while its records use less room than is free. So one app alone can use at
     /// most half of the room, and leaves the rest for other apps. (R30)
     private func mayBeginRound(_ appIndex: Int) -> Bool {
-        !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 1)
+        !rounds.isFull && usesLessRoom(appIndex, thanFreeRoomTimes: 1)
     }
 
     /// Whether an app may add broadcasts, or versions to ranges under way: only while its records use less than three
-    /// times the free room. So one app alone can use at most three quarters of the room. New rounds stop at half
-    /// (`mayBeginRound`), because a new round replaces no older record.
-    private func mayAddVersionOrBroadcast(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
+    /// times the free room. So one app alone can use at most three quarters of the room. For new rounds the limit is a
+    /// half (`mayBeginRound`), because a new round replaces no older record.
+    private func mayAddVersionOrBroadcast(_ appIndex: Int) -> Bool { usesLessRoom(appIndex, thanFreeRoomTimes: 3) }
 
     /// Whether an app has enough room to read its passed-over records again: its records in memory must use less than
-    /// half of the free room. With the limit of `mayBeginRound`, each reading might find room for only a few records.
+    /// half of the free room. With the higher limit of `mayBeginRound`, each rewind might find room for only a few
+    /// records.
     private func hasRoomToRewind(_ appIndex: Int) -> Bool {
-        !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 0.5)
+        !rounds.isFull && usesLessRoom(appIndex, thanFreeRoomTimes: 0.5)
     }
 
     /// Whether an app's records in memory use less than `factor` times the free room, both in number and in bytes.
-    private func usesLess(_ appIndex: Int, thanFreeRoomTimes factor: Double) -> Bool {
+    private func usesLessRoom(_ appIndex: Int, thanFreeRoomTimes factor: Double) -> Bool {
         let freeRecordCount = Double(configuration.fanoutRecordsMax - rangeVersions.count - broadcasts.count)
         let freeBytes = Double(configuration.fanoutRecordBytesMax - fanoutRecordBytes)
         return Double(apps[appIndex].fanoutRecordCount) < freeRecordCount * factor
             && Double(apps[appIndex].fanoutRecordBytes) < freeBytes * factor
     }
 
-    /// Passes over a record for which there is no room: leaves it unsettled. It is read again when there is room.
+    /// Passes over a record for which there is no room: leaves the record unsettled, so that it is read again when
+    /// there is room.
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partitionIndex]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtWallMilliseconds)
         guard let round = roundsByKey[key] else { return }
-        // Note only offsets of the round's own partition, for two reasons. Offsets of two partitions cannot be
-        // compared. And if the other partition is revoked, this lane does not read the record again, so the noted
-        // offset would stay.
+        // Note only offsets of the round's own partition: offsets of two partitions cannot be compared. And if the
+        // other partition is revoked, this lane does not read the record again, so the noted offset would stay forever.
         if rounds[round].partitionIndex == record.partitionIndex {
             rounds[round].versions.firstPassedOverOffset = min(
                 rounds[round].versions.firstPassedOverOffset ?? .max,
@@ -117,11 +116,11 @@ extension Audiences {
         if rounds[round].phase == .running { advance(round, now: now) }
     }
 
-    /// Notes that a record was dropped with its round or channel, because a partition was revoked.
+    /// Notes that a record was dropped with its round or channel, because the partition of the round or channel was
+    /// revoked. If the record is of this partition, the partition's next owner reads the record again.
     ///
-    /// If the record is of that partition, the partition's next owner reads it again. But after partitions were added
-    /// to the fan-out topic, a round or channel may have records of several partitions. This lane still has the others,
-    /// so it must itself read their records again: it treats them as passed over.
+    /// After partitions were added to the fan-out topic, the round or channel may also have records of other
+    /// partitions, which this lane keeps. Such a record counts as passed over, so that this lane reads it again.
     mutating func noteDropped(_ record: FanoutRecord, ofApp appIndex: UInt16) {
         guard
             let partition = partitions.partition(
@@ -139,9 +138,9 @@ extension Audiences {
             )
     }
 
-    /// Notes a record as dropped while a push of its version or broadcast is still under way: another worker may now
-    /// work on the same range or channel. So this lane reads the record again before it takes newer records of the
-    /// record's partition. The version or broadcast itself is dropped when the push has ended.
+    /// Notes a record as dropped while a push of its version or broadcast is still under way, because another worker
+    /// may now work on the same range or channel. So this lane reads the record again before it takes newer records of
+    /// the record's partition. The version or broadcast itself is dropped when the push has ended.
     ///
     /// - Returns: the assignment epoch that the caller must give to the record. No partition has this epoch, so nothing
     ///   is noted or settled for the record later.
@@ -150,33 +149,31 @@ extension Audiences {
         return 0
     }
 
-    /// Stops waiting for the versions that the last owner had under way, because a record of the round was passed over.
-    /// That record may be of such a version, and may get room only when the round's other records have settled.
+    /// Stops waiting for the versions that the partition's last owner had under way, because a record of the round was
+    /// passed over. The passed-over record may be of such a version, and may get room only when the round's other
+    /// records have settled.
     ///
     /// Closes the versions whose records have arrived. They end at the position that the last owner had reached, so
     /// they settle and make room.
     mutating func endVersionWaitAfterPassOver(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .awaitingVersions else { return }
         closeAllVersions(of: round)
-        // If the arrived versions need no more pushes, keep the last owner's checkpoint: when the passed-over record is
-        // read again, its version continues where the last owner stopped.
+        // If the arrived versions need no more pushes, keep the checkpoint of the partition's last owner. The
+        // passed-over version then continues where the last owner stopped, when its record is read again.
         //
-        // Otherwise forget the checkpoint, so that the passed-over version later gets a whole lap:
-        // 1. The round now sends the newest arrived version to all parked members, also to those that the passed-over
-        //    version has reached.
-        // 2. If the passed-over version is newer, it must reach these members again. Otherwise they would keep the
-        //    older state.
-        // 3. Members to which the last owner had sent the passed-over version get it twice.
+        // Otherwise forget the checkpoint. The round now sends the newest arrived version to all parked members, also
+        // to those that the passed-over version has reached. If the passed-over version is newer, it must reach these
+        // members again. So it gets a whole lap, and some members get it twice.
         //
         // Known issue: a parked member may get an older state after the newer one. Its phone ignores this push, because
-        // the timestamp is lower, so only the push is wasted.
+        // the timestamp is lower.
         if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }
 
     /// Whether the versions whose records have arrived need no more pushes. The caller has closed these versions.
     ///
-    /// They need none if the last owner had taken the newest of them through its whole window: in the last owner's
+    /// True if the partition's last owner had taken the newest of them through its whole window: in the last owner's
     /// checkpoint, the completed position is at the window's end or above, and no parked member is below this end.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
         let end = readingEndPosition(of: round)
@@ -184,21 +181,18 @@ extension Audiences {
             && end <= rounds[round].checkpoints.restored.nextParkedPosition ?? .max
     }
 
-    /// Returns the number of the partition's records that were passed over and that the core has not taken
-    /// since.
+    /// Returns the number of the partition's records that were passed over and that the core has not taken since.
     public func passedOverCount(_ index: UInt32) -> Int { partitions[index]?.pointee.passedOverRecords.count ?? 0 }
 
-    /// Returns the request to rewind an assigned partition; nil if there is no reason to.
-    ///
-    /// There are two reasons: records were passed over and now have room, or a record's offset was too far ahead for
-    /// the partition's ledger. When the shell has passed the request on, it calls ``rewindBegan(_:from:now:)``.
+    /// Returns the request to rewind an assigned partition; nil if there is no reason to. There are two reasons:
+    /// records were passed over and now have room, or a record's offset was too far ahead for the partition's ledger.
+    /// When the shell has passed the request on, it calls ``rewindBegan(_:from:now:)``.
     public func rewindRequest(_ index: UInt32, now: Moment) -> FanoutRewind? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         let isIntervalOver =
             partition.pointee.lastRewindAtMilliseconds
             <= now.monotonicMilliseconds - Self.rewindIntervalMillisecondsMin
-        // Records that were passed over and now have room come first. If the ledger is full, it may get room only when
-        // they settle.
+        // Passed-over records that now have room come first: a full ledger may get room only when they settle.
         if partition.pointee.passedOverRecords.count > 0,
             isIntervalOver,
             let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToRewind(Int($0)) })
@@ -211,7 +205,7 @@ extension Audiences {
     }
 
     /// Called when the shell has passed on the request to rewind. From now on, the shell gives the core no record that
-    /// was read before the rewind: the next record is the first one at this offset or above it.
+    /// was read before the rewind. The next record is the first one at this offset or above it.
     public mutating func rewindBegan(_ index: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[index] else { return }
         partition.pointee.passedOverRecords.noteRewind(to: offset)
@@ -231,7 +225,8 @@ extension Audiences {
         }
     }
 
-    /// Settles records that were passed over and that the log has deleted since.
+    /// Settles passed-over records that no longer exist: the partition is being read again, and the log has no record
+    /// at their offsets any more.
     mutating func settleDeletedRecords(below offset: Int64, of partition: UnsafeMutablePointer<FanoutPartition>) {
         let end = partition.pointee.ledger.nextOffset
         for deletedOffset in partition.pointee.passedOverRecords.noteRead(offset, receivedBelow: end)

@@ -12,11 +12,10 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     /// Records of this assignment that are in memory and not settled.
     var unsettledRecordCount = 0
     var passedOverRecords: PassedOverRecords
-    /// When the partition was last rewound (monotonic milliseconds); `.min`: not yet. The next rewind to
-    /// passed-over records comes at least `rewindIntervalMillisecondsMin` later.
+    /// When the partition was last rewound (monotonic milliseconds); `.min`: not yet.
     var lastRewindAtMilliseconds = Int64.min
-    /// When the partition's last record was received. Monotonic milliseconds. While records come, one of them may be
-    /// the record that a round waits for.
+    /// When the partition's last record was received (monotonic milliseconds). A round that waits for a certain record
+    /// waits longer while records still come.
     var lastRecordAtMilliseconds = Int64.min
 
     init(number: Int32, assignmentEpoch: UInt32, windowOffsetCount: Int) {
@@ -26,9 +25,9 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
         passedOverRecords = PassedOverRecords(windowOffsetCount: windowOffsetCount)
     }
 
-    /// Whether the record at `offset` was passed over and waits to be read again. ``PassedOverRecords`` has bits only
-    /// for the offsets in the ledger's window. For an offset outside the window, it would return the bit of another
-    /// offset. So the window is checked first.
+    /// Whether the record at `offset` was passed over and waits to be read again. Checks first that the offset is in
+    /// the ledger's window: ``PassedOverRecords`` has bits only for these offsets, and would return the bit of another
+    /// offset.
     func hasPassedOver(_ offset: Int64) -> Bool {
         ledger.committableOffset <= offset && offset < ledger.nextOffset && passedOverRecords.contains(offset)
     }

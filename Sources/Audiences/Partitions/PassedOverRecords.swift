@@ -1,8 +1,8 @@
-/// Records of a partition that were read when the core had no room for them. Their offsets stay unsettled. When an app
-/// has room, the partition is read again from the first passed-over record of the app. (R30)
+/// The records of a partition that were read when the core had no room for them. Their offsets stay unsettled. When an
+/// app has room, the partition is read again from the first passed-over record of the app. (R30)
 ///
-/// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated with the
-/// first record that is passed over.
+/// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated when the
+/// first record is passed over.
 struct PassedOverRecords: ~Copyable {
     /// The first record of one app that was passed over.
     struct LowestRecord {
@@ -15,14 +15,14 @@ struct PassedOverRecords: ~Copyable {
     private let windowOffsetCount: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
-    /// For each app: its first record that was passed over. An app has no entry while the partition is being read
-    /// again, and this reading will reach the record (``noteRewind(to:)``).
+    /// The first passed-over record of each app. An app has no entry while the partition is being read again and this
+    /// reading will still reach the record (``noteRewind(to:)``).
     ///
     /// While an app has an entry, the core takes later records of the app only for ranges that already have a round
     /// (``RoundSlot``). So the records of all other ranges stay in order.
-    private(set) var lowestRecords: [LowestRecord] = []
-    /// The first offset that was too far ahead for the partition's ledger; nil: there is none. The partition stops
-    /// here: no record from this offset on is received before the partition is read again.
+    private(set) var lowestRecordOfEachApp: [LowestRecord] = []
+    /// The first offset that was too far ahead for the partition's ledger; nil: there is none. No record from this
+    /// offset on is received before the partition is read again.
     private(set) var receivingStopOffset: Int64?
     /// The offset that is expected next while the partition is being read again. `.max`: the partition is not being
     /// read again.
@@ -41,15 +41,15 @@ struct PassedOverRecords: ~Copyable {
     }
 
     func lowestOffset(of appIndex: UInt16) -> Int64? {
-        lowestRecords.first { $0.appIndex == appIndex }?.offset
+        lowestRecordOfEachApp.first { $0.appIndex == appIndex }?.offset
     }
 
     /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there is none.
     ///
-    /// While the partition is being read again, only records below ``expectedOffset`` count. The reading reaches the
-    /// later records by itself. A jump to a later record would skip the records in between.
+    /// While the partition is being read again, only records below ``expectedOffset`` count. The reading will reach the
+    /// later records anyway, and a jump to one of them would skip the records in between.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
-        lowestRecords.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
+        lowestRecordOfEachApp.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
 
     mutating func insert(_ offset: Int64, of appIndex: UInt16, admittedAtWallMilliseconds: Int64) {
@@ -58,10 +58,10 @@ struct PassedOverRecords: ~Copyable {
             offset: offset,
             admittedAtWallMilliseconds: admittedAtWallMilliseconds
         )
-        if let index = lowestRecords.firstIndex(where: { $0.appIndex == appIndex }) {
-            if offset < lowestRecords[index].offset { lowestRecords[index] = record }
+        if let index = lowestRecordOfEachApp.firstIndex(where: { $0.appIndex == appIndex }) {
+            if offset < lowestRecordOfEachApp[index].offset { lowestRecordOfEachApp[index] = record }
         } else {
-            lowestRecords.append(record)
+            lowestRecordOfEachApp.append(record)
         }
         guard !contains(offset) else { return }
         if bits == nil {
@@ -74,14 +74,14 @@ struct PassedOverRecords: ~Copyable {
         count += 1
     }
 
-    /// Removes a record, because the core has taken it or the log no longer has it. If it was the app's
-    /// ``LowestRecord``, the app has none afterwards. It needs none, because the reading under way also reaches the
+    /// Removes a record, because the core has taken it or the log no longer has it. If the record was the app's
+    /// ``LowestRecord``, the app has none afterwards. It needs none, because the reading under way will also reach the
     /// app's later records.
     ///
     /// - Parameter offset: must be in the ledger's window. Otherwise another record is removed.
     mutating func remove(_ offset: Int64) {
         guard contains(offset) else { return }
-        lowestRecords.removeAll { $0.offset == offset }
+        lowestRecordOfEachApp.removeAll { $0.offset == offset }
         let bitIndex = Int(offset) & (windowOffsetCount - 1)
         bits?[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
         count -= 1
@@ -91,13 +91,13 @@ struct PassedOverRecords: ~Copyable {
 
     /// Notes that the partition is being read again from this offset.
     mutating func noteRewind(to offset: Int64) {
-        lowestRecords.removeAll { $0.offset >= offset }
+        lowestRecordOfEachApp.removeAll { $0.offset >= offset }
         if let receivingStopOffset, receivingStopOffset >= offset { self.receivingStopOffset = nil }
         expectedOffset = offset
     }
 
-    /// Notes that the record at `offset` was read. Returns the offsets that the reading has skipped before this record:
-    /// the log has deleted their records.
+    /// Notes that the record at `offset` was read. If the partition is being read again, returns the offsets that this
+    /// reading has skipped before the record: the log has deleted their records.
     ///
     /// - Parameter end: one above the highest offset that this lane has received. Records from there on are new.
     mutating func noteRead(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {

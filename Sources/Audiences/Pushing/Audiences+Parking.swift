@@ -6,13 +6,14 @@ import Numbers
 ///
 /// A member is parked for one of three reasons:
 /// - Its pool is unavailable when its turn comes.
-/// - The last owner had parked the member.
+/// - The partition's last owner had parked the member.
 /// - Its push failed for a temporary reason, and the member cannot wait for its next turn: either no version reaches it
 ///   then, or it must get a carried alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``).
 extension Audiences {
     /// Parks a member. Its next attempt is due after the pause.
     ///
-    /// - Parameter location: where the member is. Its page is `.null` if the last owner had parked the member.
+    /// - Parameter location: the member's position, page and index. The page is `.null` if the partition's last owner
+    ///   had parked the member.
     mutating func park(
         _ pageMember: PageMember,
         at location: MemberOnPage,
@@ -57,14 +58,14 @@ extension Audiences {
     /// pause.
     mutating func parkAgain(_ member: ParkedMemberIndex, pauseMilliseconds: Int64, now: Moment) {
         parkedMembers[member].isUnderWay = false
-        // Forget the version: it may be finished before the member gets its next attempt.
+        // Forget the version, because it may be finished before the member's next attempt.
         parkedMembers[member].rangeVersion = .null
         parkedMembers[member].dueMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         noteParkedMemberDueTime(member)
     }
 
-    /// Returns a parked member that may get its push now. If there is none, notes in the round when the next attempt is
-    /// due, and returns nil.
+    /// Returns a parked member that may get its push now. If there is none, returns nil, and notes in the round when
+    /// the next attempt is due.
     mutating func nextDueParkedMember(
         of round: RoundIndex,
         _ environment: APNsEnvironment,
@@ -90,11 +91,11 @@ extension Audiences {
     }
 
     /// Gives a parked member its outcome and frees its slot. If the member is below the completed position, its outcome
-    /// is counted at once. Otherwise the outcome is kept in the member's page, and counted when the page is done.
+    /// is counted at once. Otherwise the member's page keeps the outcome, which is counted when the page is done.
     mutating func finishParkedMember(_ member: ParkedMemberIndex, _ outcome: MemberOutcome) {
         let slot = parkedMembers[member]
         let round = slot.round
-        // A round that has lost its claim has no pages any more, so the outcome cannot be kept. When the round is
+        // A round that has lost its claim has no pages any more, so no page can keep the outcome. When the round is
         // claimed again, it continues with the counts of the last checkpoint.
         guard rounds[round].phase != .awaitingClaim else { return unpark(member) }
         let sentVersion = slot.rangeVersion == .null ? rounds[round].versions.last : slot.rangeVersion
@@ -131,8 +132,8 @@ extension Audiences {
         rounds[round].members.lowestParkedPosition = lowestPosition
     }
 
-    /// Called when the newer version `newest` has taken over. Parked members that `newest` will reach in their next
-    /// turn get the outcome `superseded`. Two kinds of members stay parked: those on which the core works now
+    /// Ends parked members as `superseded` when the newer version `newest` has taken over, because `newest` will reach
+    /// them in their next turn. Two kinds of members stay parked: those on which the core works now
     /// (``ParkedMember/isUnderWay``), and those that must get a carried alert before their next turn.
     mutating func supersedeParkedMembers(by newest: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let start = rangeVersions[newest].startPosition
@@ -148,9 +149,9 @@ extension Audiences {
         }
     }
 
-    /// Whether a member must get the newest version before its next turn, because otherwise it would miss an alert.
-    /// This version carries an alert to the member's present position. At its next turn the member has a higher
-    /// position, to which the alert is not carried.
+    /// Whether a member must get the newest version before its next turn, because it would miss an alert otherwise. The
+    /// newest version brings the alert only to certain positions (``RangeVersionSlot/bringsCarriedAlert(to:)``). The
+    /// member's present position is one of them; its position at its next turn is one lap higher, and is not.
     ///
     /// False if the alert is too old, or if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
@@ -159,8 +160,8 @@ extension Audiences {
             && !isAlertTooOld(newest, now: now)
     }
 
-    /// Finishes the parked members that need no push any more. Leaves out the members on which the core works now
-    /// (``ParkedMember/isUnderWay``).
+    /// Finishes the parked members that need no push any more, except those on which the core works now
+    /// (``ParkedMember/isUnderWay``):
     /// - A member that the newest version will reach in its next turn is `superseded`. But if it must get the alert of
     ///   this version earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the version has
     ///   expired.
@@ -192,8 +193,8 @@ extension Audiences {
         while case let member = rounds[round].members.firstParked, member != .null { unpark(member) }
     }
 
-    /// Returns a random time between a half and the whole of a pause that doubles with each attempt, up to
-    /// ``AudiencesConfiguration/retryMillisecondsMax``.
+    /// Returns the pause before a retry: a random time between a half and the whole of a time that doubles with each
+    /// attempt, up to ``AudiencesConfiguration/retryMillisecondsMax``.
     mutating func randomRetryPauseMilliseconds(failedAttemptCount: UInt8) -> Int64 {
         let doubledMilliseconds = configuration.retryBaseMilliseconds << min(Int64(failedAttemptCount), 24)
         return randomness.jitteredMilliseconds(min(configuration.retryMillisecondsMax, doubledMilliseconds))

@@ -2,26 +2,27 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// The push that the shell got last. If no stream is free for it, the shell gives it back.
+/// The push that the shell got last. The shell gives it back if no stream is free for it.
 struct OfferedPush: BitwiseCopyable {
     var tag: UInt64 = 0
     /// The round's ``RoundProgress/sendPosition`` before this push. It is restored if the shell gives the push back.
     var previousSendPosition: UInt64 = 0
 }
 
-/// Chooses the next push of a pool: a broadcast, or a push to a member.
+/// Chooses the next push of a pool: a broadcast, or a push to a member. A round pushes to a member only when its push
+/// of the previous lap to this member is over. So a member's pushes leave in the order of their versions. (R28)
 extension Audiences {
-    /// A round with this many parked members or more halts: it sends pushes only to them. Its checkpoint names each
-    /// parked member, and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow a little,
-    /// because each push in flight may end with a parked member.
+    /// A round with this many parked members or more sends pushes only to them. Its checkpoint names each parked
+    /// member, and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow a little, because
+    /// each push in flight may end with a parked member.
     static var parkedCountThatHaltsRound: UInt32 { 256 }
-    /// A pool for which the lane has requested no push for this long counts as unavailable: usually the lane requests
+    /// A pool for which the lane has requested no push for this long counts as unavailable. Usually the lane requests
     /// pushes in each iteration for every pool that is not full. The members of an unavailable pool are parked, so that
     /// a round can reach the members of the app's other pool.
     private static var poolUnavailableAfterMilliseconds: Int64 { 1_000 }
 
-    /// A member that was read longer ago than this is read again before its push: by now the member may have left the
-    /// audience, or have another token.
+    /// A member that was read longer ago than this is read again before its push, because by now the member may have
+    /// left the audience, or have another token.
     static var memberReadAgeMillisecondsMax: Int64 { 1_000 }
 
     /// Returns how many of a pool's streams audiences may use: nine tenths while single commands wait for a stream,
@@ -109,12 +110,13 @@ extension Audiences {
             }
             guard requestPageOfParkedMember(member) else { return .blocked }
         }
-        // A parked member that is due may get no push now: it needs the other pool, or this pool permits no retries
-        // now. The round then stays in its queue, even if it has no push for the members of its pages.
+        // A parked member that is due may get no push now: it belongs to the other pool, or this pool permits no
+        // retries now. Because of such a member, the round stays in its queue, even if it has no push for the members
+        // of its pages.
         let hasDueParkedMember =
             rounds[round].members.parkedDueMilliseconds.production <= now.monotonicMilliseconds
             || rounds[round].members.parkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
-        // Each push may end with a parked member. So offer one only if there is room to park one more.
+        // Each push may end with a parked member, so offer one only if one more member can be parked.
         guard hasRoomToPark else { return .blocked }
         guard rounds[round].members.parkedCount < Self.parkedCountThatHaltsRound else {
             return hasDueParkedMember ? .blocked : .nothing
@@ -127,9 +129,9 @@ extension Audiences {
         return offer
     }
 
-    /// For how many more parked members the core keeps room. After a crash, it restores all parked members of one
-    /// position together (``restoreParkedMembers(_:of:now:)``). Rarely, several members have the same position, because
-    /// the hashes of their ids are equal.
+    /// How many members the core can park in addition, when `hasRoomToPark` is true. After a crash, it parks all
+    /// members of one position together (``restoreParkedMembers(_:of:now:)``). Rarely, several members have the same
+    /// position, because the hashes of their ids are equal.
     private static var membersPerPositionMax: Int { 8 }
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
@@ -199,7 +201,7 @@ extension Audiences {
         isPoolUnavailable(environment, appIndex: Int(rounds[round].appIndex), at: now.monotonicMilliseconds)
     }
 
-    /// Whether the lane has requested no push for an app's pool within `poolUnavailableAfterMilliseconds`.
+    /// Whether the lane has requested no push for an app's pool during the last `poolUnavailableAfterMilliseconds`.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
         apps[appIndex].lastAskedForPushAtMilliseconds[environment] < milliseconds
             - Self.poolUnavailableAfterMilliseconds
@@ -231,7 +233,8 @@ extension Audiences {
         )
     }
 
-    /// Returns the push to a parked member. The round has passed this member before, so the round does not move.
+    /// Returns the push to a parked member. The round's position does not change, because the round has passed this
+    /// member before.
     private mutating func offerPushToParkedMember(_ member: ParkedMemberIndex, now: Moment) -> AudiencePush {
         let slot = parkedMembers[member]
         let rangeVersion = rounds[slot.round].versions.last

@@ -4,15 +4,15 @@ import Numbers
 
 /// Decides what APNs' response to a push means for the member.
 extension Audiences {
-    /// Whether the tag of a response belongs to a push of this core.
+    /// Whether a response with this tag belongs to a push of this core.
     public static func isOwnPush(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
     /// How many retries of a push to a member may follow without a pause, if the response (`retrySoon`) and the pool
     /// permit it. Every other retry comes after a pause. (R21)
     private static var immediateRetriesMax: UInt8 { 2 }
 
-    /// Called when APNs has responded to a push, or when no response will come. A member fails only for a reason of its
-    /// own push. (R18)
+    /// Takes APNs' response to a push, or the report that no response will come. A member fails only for a reason of
+    /// its own push. (R18)
     public mutating func pushResponseReceived(tag rawTag: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(rawValue: rawTag)
         guard !tag.isJoiner else { return joinerResponseReceived(tag.joiner, result, now: now) }
@@ -27,7 +27,7 @@ extension Audiences {
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, push, result, now: now)
-        // The refusal of a token is trusted if APNs has accepted other tokens of this pool lately. Otherwise the
+        // Trust the refusal of a token or topic if APNs has accepted other tokens of this pool lately. Otherwise the
         // environment or the topic may be wrong for all tokens, and the core sends the push again later.
         case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, push, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted: noteRefusal(tag, push, .failed, result, now: now)
@@ -37,8 +37,8 @@ extension Audiences {
         }
     }
 
-    /// What the core must know about a push to handle its response. It comes from the slot of the page or parked member
-    /// that the push's tag names.
+    /// The data of a push that the core needs to handle the response. They come from the page or parked member that the
+    /// push's tag names.
     struct MemberPush {
         let position: UInt64
         let rangeVersion: RangeVersionIndex
@@ -92,8 +92,8 @@ extension Audiences {
         pagePushEnded(tag.page, now: now)
     }
 
-    /// Called when one of the page's members is finished or parked: its push or start has ended, and a refusal of the
-    /// push has been recorded. If the page has no unfinished member any more, the round may go on.
+    /// Called when one of the page's members is finished or parked: the member's push or start has ended, and a refusal
+    /// is recorded. If this was the page's last unfinished member, the round may go on.
     private mutating func pagePushEnded(_ page: PageIndex, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinishedMemberCount == 0 else { return }
@@ -104,8 +104,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Gives up what a member of an abandoned round occupies: its place in a page, or its turn as a parked member.
-    /// Nothing is recorded for such a round any more.
+    /// Gives up what a member of an abandoned round occupies: its place in a page, or its turn as a parked member. The
+    /// outcome is not recorded, because another worker may own the range.
     mutating func releaseAbandonedMember(_ tag: PushTag, of round: RoundIndex, now: Moment) {
         if tag.isParked {
             parkedMembers[tag.parkedMember].isUnderWay = false
@@ -116,8 +116,9 @@ extension Audiences {
         freeIfFinished(round, now: now)
     }
 
-    /// Whether a member whose push failed for a temporary reason needs no retry: the newest version reaches it in its
-    /// next turn. False if the member must get a carried alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``).
+    /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version reaches it
+    /// in its next turn. False if the member must get a carried alert earlier
+    /// (``needsCarriedAlert(_:wasThrottled:of:now:)``).
     func isRetryReplacedByNewestVersion(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment)
         -> Bool
     {
@@ -173,9 +174,9 @@ extension Audiences {
             : pages[tag.page].member(tag.memberIndex)?.changedAtMilliseconds ?? 0
     }
 
-    /// Records a dead token, so that its member leaves the audience. The exception: APNs says when the token died, and
-    /// the member registered the token then or later. Perhaps APNs does not know this registration yet, so the core
-    /// sends the push again later.
+    /// Handles a dead token: the member leaves the audience, and the refusal is recorded. Exception: APNs says when the
+    /// token died, and the member registered the token at that time or later. APNs perhaps does not know this
+    /// registration yet, so the core sends the push again later.
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         if let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds,
             registeredAtWallMilliseconds(tag) >= invalidAtWallMilliseconds
@@ -192,8 +193,8 @@ extension Audiences {
         _ result: PushResult,
         now: Moment
     ) {
-        // If the table of refused members is full, the refusal cannot be recorded. So the core sends the push
-        // again later, and APNs refuses it again.
+        // The refusal cannot be recorded while the table of refused members is full. So the core sends the push again
+        // later, and APNs refuses it again.
         guard !refusedMembers.isFull else { return retryMember(tag, push, result, now: now) }
         addRefusedMember(tag, push, outcome, result, now: now)
     }

@@ -5,8 +5,8 @@ import Numbers
 /// Names a parked member by the index of its slot in `Audiences.parkedMembers`.
 typealias ParkedMemberIndex = SlabIndex<ParkedMember>
 
-/// A member that gets its push later, outside its turn in the round (``RoundSlot``). Either its pool was unavailable at
-/// its turn, or its push failed for a temporary reason, or the last owner had parked it.
+/// A member that gets its push later, outside its turn in the round (``RoundSlot``). Its pool was unavailable at its
+/// turn, or its push failed for a temporary reason, or the last owner of the partition had parked it.
 ///
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
@@ -16,7 +16,8 @@ struct ParkedMember: BitwiseCopyable {
     var previousParkedMember = ParkedMemberIndex.null
     var position: UInt64
     /// The member's page, which keeps the member's outcome until the round's `completedPosition` has passed the page.
-    /// `.null`: the last owner had parked the member. Such a member is below the completed position, and needs no page.
+    /// `.null`: the partition's last owner had parked the member. Such a member is below the completed position, and
+    /// needs no page.
     var page: PageIndex
     var memberIndex: UInt16
     var environment: APNsEnvironment
@@ -26,18 +27,18 @@ struct ParkedMember: BitwiseCopyable {
     /// Whether a push to the member is in flight, the member is being read again, or its refused push is being
     /// recorded.
     var isUnderWay = false
-    /// Whether APNs responded to the last attempt with 429. If so, a carried alert alone is no reason for a push before
-    /// the member's next turn (`needsCarriedAlert`).
+    /// Whether APNs responded to the last attempt with 429. If so, a carried alert alone is no reason to push to the
+    /// member before its next turn (`needsCarriedAlert`).
     var wasThrottled: Bool
     /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
     var rangeVersion = RangeVersionIndex.null
     /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
-    /// When the member was read. Monotonic milliseconds. If its next push is due later than
-    /// ``Audiences/memberReadAgeMillisecondsMax`` after this time, the member is read again first.
+    /// When the member was read (monotonic milliseconds). The member is read again before a push that comes later than
+    /// ``Audiences/memberReadAgeMillisecondsMax`` after this time.
     var readAtMilliseconds: Int64
-    /// When the member's token was registered. UNIX milliseconds. If APNs says that the token died before this time,
-    /// the member has registered it again since, and it may be valid.
+    /// When the member's token was registered, UNIX milliseconds. If APNs says that the token died before this time,
+    /// the member has registered the token again since, and the token may be valid.
     var registeredAtWallMilliseconds: Int64
     private var identifierByteCount: UInt16 = 0
     private var tokenByteCount: UInt8 = 0
@@ -91,11 +92,11 @@ struct ParkedMember: BitwiseCopyable {
         copyIdentifierAndToken(of: pageMember)
     }
 
-    /// Whether an entry of a page belongs to this member: whether both have the same id.
+    /// Whether an entry of a page has the id of this member.
     func hasSameIdentifier(as pageMember: PageMember) -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax, alignment: 1) { room in
-            let count = pageMember.writeIdentifier(to: room)
-            return withIdentifier { isEqual($0, UnsafeRawBufferPointer(rebasing: room[..<count])) }
+        withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax, alignment: 1) { buffer in
+            let count = pageMember.writeIdentifier(to: buffer)
+            return withIdentifier { isEqual($0, UnsafeRawBufferPointer(rebasing: buffer[..<count])) }
         }
     }
 

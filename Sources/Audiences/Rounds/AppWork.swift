@@ -23,10 +23,10 @@ struct AppWork: BitwiseCopyable {
     /// pool for which the shell has not asked lately is unavailable (``Audiences/isPoolUnavailable(_:of:now:)``).
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
     var lastAskedForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
-    /// The heads and the tails of the queues of members that have joined and wait for a state.
+    /// The heads and the tails of the linked queues of members that have joined and wait for a push with a state.
     var joinerHeads: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
     var joinerTails: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
-    /// The heads and the tails of the queues of channels that have something to send now.
+    /// The heads and the tails of the linked queues of channels that have something to send now.
     var readyChannelHeads: ByEnvironment<ChannelIndex> = .init(repeating: .null)
     var readyChannelTails: ByEnvironment<ChannelIndex> = .init(repeating: .null)
     /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again in each lap. Only grows.
@@ -69,8 +69,8 @@ extension Audiences {
         apps[appIndex].sendQueueCount -= 1
     }
 
-    /// Moves the first round of an app's send queue to its end, and ends the round's right to queue at the front
-    /// (`mustQueueAtFront`). At its next turn it may again send `consecutivePushesMax` pushes.
+    /// Moves the first round of an app's send queue to the end of the queue. The round loses its right to queue at the
+    /// front (`mustQueueAtFront`), and may send `consecutivePushesMax` pushes again at its next turn.
     mutating func moveFirstToEndOfSendQueue(_ appIndex: Int) {
         let round = apps[appIndex].firstRoundInSendQueue
         removeFirstFromSendQueue(appIndex)

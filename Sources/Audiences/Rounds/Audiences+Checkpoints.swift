@@ -14,17 +14,17 @@ extension Audiences {
         let dueMilliseconds = isNeededNow ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
         if mayRecord, isChanged, !slot.isCallOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
             rounds[round].isCallOutstanding = true
-            rounds[round].checkpoints.claimedOrRequestedAtMilliseconds = now.monotonicMilliseconds
+            rounds[round].checkpoints.claimOrCheckpointAtMilliseconds = now.monotonicMilliseconds
             storeQueue.append(.checkpoint(round))
         }
         setTimer(round, now: now)
     }
 
     /// Returns when the next checkpoint is due: at the next multiple of the interval. So the checkpoints of all rounds
-    /// of a lane are due at the same times, and share store calls.
+    /// of a lane are due at the same times, and share calls to the store.
     private func checkpointDueMilliseconds(_ round: RoundIndex) -> Int64 {
         let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
-        let beganAtMilliseconds = rounds[round].checkpoints.claimedOrRequestedAtMilliseconds
+        let beganAtMilliseconds = rounds[round].checkpoints.claimOrCheckpointAtMilliseconds
         return (beganAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
@@ -80,7 +80,7 @@ extension Audiences {
                 times: versionSlot.times
             )
             let isClosed = versionSlot.endPosition - versionSlot.startPosition != slot.progress.positionsPerLap
-            // In the checkpoint, the window of a closed version must not reach above the completed position. The
+            // In the checkpoint, the window of a closed version ends at the completed position at the latest. The
             // members above this position get a newer version from the next owner, and must count only for the newer
             // version.
             if isClosed {
@@ -104,7 +104,7 @@ extension Audiences {
         }
         checkpoint.parkedPositions.sort()
         rounds[round].checkpoints.composedRevision = slot.checkpoints.revision
-        // Leave out the parked members above the completed position: the next owner reads all members there again.
+        // Leave out parked members above the completed position, because the next owner reads all members there anyway.
         checkpoint.parkedPositions.removeAll { $0 >= slot.progress.completedPosition }
         let text = checkpoint.encode()
         rounds[round].checkpoints.textBeingRecorded.free()

@@ -4,8 +4,8 @@ import LiveActivity
 /// The end of a range version (``RangeVersionSlot``): its counts are recorded, Kafka gets its result, and its record
 /// settles.
 extension Audiences {
-    /// Counts the member at a position in each version under way whose window includes the position: in `sentVersion`
-    /// as this outcome, in the other versions as `superseded`.
+    /// Counts the member at a position in each version under way whose window includes this position: in `sentVersion`
+    /// as `outcome`, in the other versions as `superseded`.
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
@@ -16,7 +16,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             let slot = rangeVersions.mutableAddress(of: rangeVersion)
-            if slot.pointee.phase == .underWay, slot.pointee.covers(position) {
+            if slot.pointee.phase == .underWay, slot.pointee.windowContains(position) {
                 slot.pointee.counts[rangeVersion == sentVersion ? outcome : .superseded] &+= 1
             }
             rangeVersion = slot.pointee.nextVersion
@@ -24,8 +24,8 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
     }
 
-    /// Makes each version that has nothing left to do enter the phase `awaitingCheckpoint`. There are two reasons why a
-    /// version has nothing left to do:
+    /// Makes each version that has nothing left to do enter the phase `awaitingCheckpoint`. A version has nothing left
+    /// to do in two cases:
     /// - All members of its window have their outcomes.
     /// - Its window is empty, and no parked member is getting a push of the version.
     mutating func letCompleteVersionsAwaitCheckpoint(of round: RoundIndex) {
@@ -38,7 +38,7 @@ extension Audiences {
             let slot = rangeVersions[rangeVersion]
             let hasPassedAll = completedPosition >= slot.endPosition && lowestParkedPosition >= slot.endPosition
             // A version with an empty window has no members of its own. So it does not wait for parked members, which
-            // may stay parked for hours. It waits only if it is being pushed to a parked member of an older version.
+            // may stay parked for hours. It waits only while it is being pushed to a parked member of an older version.
             let isEmpty =
                 slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(rangeVersion)
             if slot.phase == .underWay, hasPassedAll || isEmpty {
@@ -61,9 +61,9 @@ extension Audiences {
         return false
     }
 
-    /// Finishes the versions whose counts are in the checkpoint that was just recorded: if the worker dies, the next
-    /// owner continues from this checkpoint, and reports the same counts. A checkpoint that is too long, or that the
-    /// store refuses, counts as recorded.
+    /// Finishes the versions whose counts are in the checkpoint that was just recorded. If the worker dies now, the
+    /// next owner continues from this checkpoint, and reports the same counts. A checkpoint that is too long, or that
+    /// the store refuses, counts as recorded.
     mutating func finishRecordedVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running else { return }
         var rangeVersion = rounds[round].versions.first
@@ -94,8 +94,8 @@ extension Audiences {
         storeQueue.append(.finishRange(rangeVersion))
     }
 
-    /// Finishes a late version (``RangeVersionSlot/isLate``). Its outcome is `superseded`, because the newer version
-    /// reaches every member.
+    /// Finishes a late version (``RangeVersionSlot/isLate``) as `superseded`, because a newer version reaches every
+    /// member.
     mutating func finishLateVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         rounds[round].versions.lateVersionCount += 1
         rangeVersions[rangeVersion].isLate = true
@@ -132,7 +132,8 @@ extension Audiences {
     /// finished: a new owner of the partition must read both again.
     ///
     /// A finished version that a newer one has replaced settles at once. It does not wait for older versions, which may
-    /// stay open for hours. A new owner does not need its record, because it reads the newer version's record.
+    /// stay open for hours. A new owner does not need the replaced version's record, because it reads that of the newer
+    /// version.
     private mutating func settleFinishedVersions(of round: RoundIndex) {
         var isOldest = true
         var rangeVersion = rounds[round].versions.first
@@ -169,8 +170,7 @@ extension Audiences {
     /// (`original`), which writes the result.
     ///
     /// If the partition of the original's record has been released, that record can no longer be settled. Then the
-    /// original gets the partition and offset of the duplicate's record. This offset settles when the original
-    /// ends. If the original is dropped instead, this lane reads the record at this offset again.
+    /// original takes over the partition and offset of the duplicate's record instead.
     mutating func settleDuplicate(_ duplicate: RangeVersionIndex, of original: RangeVersionIndex) {
         guard isPartitionReleased(of: rangeVersions[original].record) else { return settle(duplicate) }
         rangeVersions[original].record.takePartitionAndOffset(of: rangeVersions[duplicate].record)
@@ -189,7 +189,7 @@ extension Audiences {
         freeVersion(rangeVersion)
     }
 
-    /// Drops a version without settling it. Its record is read again.
+    /// Drops a version without settling its record, which is read again.
     mutating func dropVersion(_ rangeVersion: RangeVersionIndex) {
         noteDropped(rangeVersions[rangeVersion].record, ofApp: rounds[rangeVersions[rangeVersion].round].appIndex)
         freeVersion(rangeVersion)

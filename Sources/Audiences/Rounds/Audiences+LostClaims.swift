@@ -2,45 +2,34 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Rounds (``RoundSlot``) that another worker has claimed, and rounds that the store has lost.
+/// Rounds (``RoundSlot``) whose claim is lost: another worker has claimed the range, or the store has lost the claim.
+/// The worker claims the range again after a pause.
 ///
 /// For a while two workers may believe that they own the same partition, and the former owner's claim may reach the
-/// store last. The present owner must get its rounds back. So a worker that has lost a round claims it again after a
-/// pause. The pause grows, so that two workers do not keep taking the round from each other. After a failover, the
-/// store may have lost this worker's newest claim. The worker then claims the round again in the same way.
+/// store last. The present owner must get its rounds back. The pause grows with each loss, so that the two do not keep
+/// taking a round from each other. In a failover, the store may also have lost only this worker's newest claim.
 ///
-/// If the store has no claim at all, it has lost its data. Pages that were read since the loss had no members:
-/// 1. The round waits until the registrations of all workers have brought the members back, or until a limit. A round
-///    that begins while members are missing waits too.
-/// 2. The round continues from its last checkpoint.
-/// 3. Members that the round reached after this checkpoint get the same state once more.
-///
-/// Known issue: if an operator empties a Redis server that keeps running, members may miss the alert of a command, and
-/// perhaps its state:
-/// 1. Workers notice the loss up to a second later (`StoreWatch.pollInterval`).
-/// 2. The server may admit a command before that, and the command may end before the members are back. Then they get no
-///    alert of this command.
-/// 3. They get its state later, when they are registered again and the command is read again. But if a later start has
-///    superseded the command by then, they keep their old state until the next command.
-///
-/// Known issue: after partitions were added to the fan-out topic, a command may have no result. Two workers may then
-/// have versions of the same range, and each claims the range from the other. Phones get the newest state in the end,
-/// but the worker that loses its claim does not finish its command. So add partitions only while no command is under
-/// way.
+/// If the store has no claim at all, it has lost its data, and pages that were read since had no members. So the round
+/// waits until the registrations of all workers have brought the members back, or until a limit. Then it continues from
+/// its last checkpoint. Members that it had reached after this checkpoint get the same state once more. (R26)
 extension Audiences {
-    /// How long a lost round waits, apart from jitter, until it is claimed again. Each further loss in a row doubles
-    /// this pause: 0.5 s, 1 s, 2 s, up to 32 s. A round that waits for lost members checks every 0.5 s whether they are
-    /// back.
+    /// The pause before a lost round is claimed again, apart from jitter. Each further loss in a row doubles the pause:
+    /// 0.5 s, 1 s, 2 s, up to 32 s. A round that waits for lost members checks every 0.5 s whether they are back.
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// If a claim was held for longer than this before its loss, `consecutiveLossCount` begins at 0 again. The time is
-    /// twice the longest pause: while two workers take a round from each other, neither holds it longer than the
-    /// longest pause.
+    /// A claim that was held for longer than this sets `consecutiveLossCount` to 0 when it is lost. The time is twice
+    /// the longest pause. So the count keeps growing while two workers take a round from each other: neither holds a
+    /// round longer than the longest pause.
     private static var lossCountResetAfterMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
-    /// Called when the store does not have this worker's newest claim for the round's range. It may have another
+    /// Called when the store does not have this worker's newest claim for the round's range. The store has another
     /// worker's claim, an older claim (after a failover), or no claim. Only in the last case are members lost too.
+    ///
+    /// Known issue: after partitions were added to the fan-out topic, two workers may have versions of the same range,
+    /// and claim the range from each other. Phones get the newest state in the end, but the worker that loses its claim
+    /// does not finish its command, so the command may have no result. So add partitions only while no command is under
+    /// way.
     mutating func claimLost(_ round: RoundIndex, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
@@ -66,12 +55,10 @@ extension Audiences {
     /// Whether the store may lack the members of a round that begins. The first rule that applies decides; if none
     /// applies, false:
     /// - False if the store has a checkpoint of the round's range, because then it has not lost the audience.
-    /// - False if the round has waited `waitsForMembersMax` times. Each failed attempt to connect to a Redis server
-    ///   counts as a loss. Without this limit, one unavailable server would keep the rounds on all other servers
-    ///   waiting.
+    /// - False if the round has already waited `waitsForMembersMax` times.
     /// - True if ``mayLackMembers`` is true.
-    /// - True if the store does not know that the round's newest version was admitted: it has lost its data since. This
-    ///   is checked only before the first wait, and not for starts.
+    /// - True if the store does not know that the round's newest version was admitted, because then it has lost its
+    ///   data since. Checked only before the first wait, and not for starts.
     func mayHaveLostMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
         guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.waitForMembersCount < Self.waitsForMembersMax else {
             return false
@@ -83,9 +70,16 @@ extension Audiences {
         return reply?.newestVersion.map { $0 < newest } ?? true
     }
 
-    /// Makes the round wait until a poll of the store's marks (R24) shows that the store has all members again, or
-    /// until the longest wait is over. Without its members the round would end at once, and its alert or start would
-    /// reach nobody.
+    /// Makes a round that begins wait until a poll of the store's marks (R24) shows that the store has all members
+    /// again, or until the longest wait is over. Without its members the round would end at once, and its alert or
+    /// start would reach nobody.
+    ///
+    /// Known issue: if an operator empties a Redis server that keeps running, workers notice the loss up to a second
+    /// later (`StoreWatch.pollInterval`). A command that the server admits in this second may end before the members
+    /// are back:
+    /// - They get no alert of this command.
+    /// - They get its state only when they are registered again and the command is read again. If a later start has
+    ///   superseded the command by then, they keep their old state until the next command.
     mutating func beginWaitForMembers(_ round: RoundIndex, now: Moment) {
         rounds[round].claim.waitForMembersCount += 1
         rounds[round].enter(.awaitingClaim)
@@ -95,26 +89,27 @@ extension Audiences {
     }
 
     /// The maximum number of times that a round waits for its members before it begins. Each failed attempt to connect
-    /// to a Redis server counts as a loss, so without this limit one unavailable server would keep all rounds waiting.
+    /// to a Redis server counts as a loss. So without this limit, one unavailable server would keep the rounds on all
+    /// servers waiting.
     private static var waitsForMembersMax: UInt8 { 8 }
 
-    /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
-    /// no poll of the marks succeeds, for example because Redis' user is not allowed to read the marks. The worker's
+    /// The longest time that a round waits for its members. Without this limit, a round would wait forever if no poll
+    /// of the marks succeeds, for example because Redis' user is not allowed to read the marks. The worker's
     /// `MemberCompleteness` uses the same limit. (R26)
     public static var membersWaitMillisecondsMax: Int64 { 600_000 }
 
-    /// The wait of a round for its members, before the round is claimed again.
+    /// How far a round's wait for its members has come, before the round is claimed again.
     private enum MemberWait {
         /// The store may lack members of the round, so the round waits.
         case underWay
-        /// The store has all members of the round, or the shell waits for them no more. So the round may be claimed
-        /// again.
+        /// The store has all members of the round, or the shell lets rounds continue without them. So the round may be
+        /// claimed again.
         case over
         /// The round has waited ``membersWaitMillisecondsMax``, so it is claimed again without its members.
         case reachedLimit
     }
 
-    /// Returns how far the round's wait for its members has come. Call it only when the pause after the loss is over.
+    /// Returns how far the round's wait for its members has come. Call this only when the pause after the loss is over.
     ///
     /// - Parameter claim: the claim that the round has lost.
     private func memberWait(of claim: RoundClaim, now: Moment) -> MemberWait {
@@ -122,7 +117,7 @@ extension Audiences {
             return .reachedLimit
         }
         guard let lostSinceMilliseconds = claim.membersLostSinceMilliseconds else {
-            // The round has lost only its claim, and no members. But it also waits if the store lacks members now.
+            // The round has lost only its claim. It still waits if the store lacks members now.
             return mustRoundsWait ? .underWay : .over
         }
         return lostSinceMilliseconds < membersLastCompleteAtMilliseconds ? .over : .underWay
@@ -154,8 +149,8 @@ extension Audiences {
         storeQueue.append(.claim(round))
     }
 
-    /// Called when a round is abandoned. Its pushes may still be in flight. Some of its records may be of other
-    /// partitions, which this lane keeps. Such a record counts as dropped at once
+    /// Notes the records of other partitions, which this lane keeps, as dropped when their round is abandoned. The
+    /// round's pushes may still be in flight. Nevertheless, such a record counts as dropped at once
     /// (``noteDroppedBeforeResponse(_:ofApp:)``), and this lane reads it again. So a member whose push is in flight now
     /// gets the state a second time.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
@@ -174,8 +169,8 @@ extension Audiences {
         }
     }
 
-    /// Whether a version of the round waits until its counts and its result are acknowledged. The version will settle
-    /// even if another worker has claimed the round since, because the counts and the result stay valid.
+    /// Whether a version of the round waits until its counts and its result are acknowledged. Such a version settles
+    /// even if another worker has claimed the range since, because its counts and its result stay valid.
     func hasFinishingVersion(_ round: RoundIndex) -> Bool {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

@@ -3,7 +3,7 @@ public import LiveActivity
 
 /// Records of the fan-out topic. Each brings a version to a range (``RangeVersionSlot``), or a broadcast to a channel.
 extension Audiences {
-    /// Takes a record of the fan-out topic. If there is no room, the record is passed over, and
+    /// Takes a record of the fan-out topic. If there is no room for the record, it is passed over, and
     /// ``rewindRequest(_:now:)`` later asks the shell to read it again.
     ///
     /// - Parameters:
@@ -40,8 +40,8 @@ extension Audiences {
         linkReceivedVersion(makeRangeVersion(incoming, fanoutRecord, key), now: now)
     }
 
-    /// Decodes a record. Nil if another program wrote it, or if its app is no longer configured: Causeway can read
-    /// every record that it has written itself.
+    /// Decodes a record. Nil if another program wrote the record, or if its app is no longer configured. Causeway can
+    /// read all other records, because it has written them itself.
     private func decode(
         _ record: IncomingRecord,
         _ instruction: FanoutInstruction?,
@@ -52,8 +52,8 @@ extension Audiences {
         let isForAudience = !command.audience.isAbsent
         let isForChannelOfCommand = !command.channel.isAbsent && instruction.channel != nil
         guard isForAudience || isForChannelOfCommand else { return nil }
-        // A start names an activity: the template from which the id of each device's activity is made. No other command
-        // names one, and no start goes to a channel.
+        // A start names an activity: the template from which the id of each device's activity is made. Updates and ends
+        // name none. No start goes to a channel.
         let isStart = command.event == .start
         guard isStart == !command.activity.isAbsent, !isStart || instruction.channel == nil else { return nil }
         guard let appIndex = appIndex(of: command, in: value) else { return nil }
@@ -109,9 +109,9 @@ extension Audiences {
         from record: UnsafeRawBufferPointer,
         _ body: (UnsafeRawBufferPointer) -> Result
     ) -> Result {
-        withUnsafeTemporaryAllocation(byteCount: max(1, Int(text.range.count)), alignment: 1) { room in
-            let count = text.isAbsent ? 0 : unescape(text, from: record, into: room)
-            return body(UnsafeRawBufferPointer(rebasing: room[..<count]))
+        withUnsafeTemporaryAllocation(byteCount: max(1, Int(text.range.count)), alignment: 1) { buffer in
+            let count = text.isAbsent ? 0 : unescape(text, from: record, into: buffer)
+            return body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         }
     }
 
@@ -212,13 +212,13 @@ extension Audiences {
         return round
     }
 
-    /// Adds a version to the end of its round's list. If the round is already claimed, the version begins or ends at
-    /// once.
+    /// Adds a version to the end of its round's list. If the store has granted the round's claim, the version begins or
+    /// ends at once.
     private mutating func linkReceivedVersion(_ rangeVersion: RangeVersionIndex, now: Moment) {
         let round = rangeVersions[rangeVersion].round
         link(rangeVersion, to: round)
-        // Before the reply to the claim, the round does not know which versions the last owner had under way. After the
-        // reply, all received versions begin or end.
+        // Before the reply to its claim, the round does not know which versions the partition's last owner had under
+        // way. When the reply comes, all received versions begin or end.
         guard rounds[round].phase != .claiming, rounds[round].phase != .awaitingClaim else { return }
         beginOrEndReceivedVersions(of: round, now: now)
     }

@@ -3,14 +3,15 @@ import LiveActivity
 
 /// The phases of a round (``RoundSlot/Phase``), from its claim to its end.
 extension Audiences {
-    /// Handles the store's reply to a claim, which has the last owner's checkpoint, if there is one.
+    /// Handles the store's reply to a claim. The reply contains the checkpoint of the partition's last owner, if there
+    /// is one.
     mutating func handleClaimReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return freeIfFinished(round, now: now) }
         if mayHaveLostMembers(reply, round) { return beginWaitForMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
-        rounds[round].checkpoints.claimedOrRequestedAtMilliseconds = now.monotonicMilliseconds
-        // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
+        rounds[round].checkpoints.claimOrCheckpointAtMilliseconds = now.monotonicMilliseconds
+        // If the store has lost the checkpoint, use the last one that this round recorded.
         for text in [reply?.bytes, rounds[round].checkpoints.recordedText.bytes] {
             guard let text, !text.isEmpty, let checkpoint = Checkpoint(text) else { continue }
             restore(checkpoint, text, to: round)
@@ -39,28 +40,28 @@ extension Audiences {
         }
     }
 
-    /// Returns how far a version had come in the last owner's checkpoint; nil if the version was not under way, or if
-    /// its record has already arrived.
+    /// Returns how far a version had come in the checkpoint of the partition's last owner. Nil if the version was not
+    /// under way there, or if its record has already arrived.
     func restoredEntry(of version: Version, in round: RoundIndex) -> Checkpoint.Entry? {
         restoredEntries(of: round).first { $0.version == version }
     }
 
-    /// Returns the versions of the last owner's checkpoint whose records have not arrived yet, oldest first. Call it
-    /// only while the round's list has no version in the phase `received`: then the last version is the newest one.
+    /// Returns the versions that the partition's last owner had under way and whose records have not arrived yet,
+    /// oldest first. Call this only while the round's list has no version in the phase `received`, because then the
+    /// last version in the list is the newest one.
     func restoredEntries(of round: RoundIndex) -> [Checkpoint.Entry] {
         let (newest, text) = (rounds[round].versions.last, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
-        // No record of these versions has arrived yet, so return all of them, even those older than the newest settled
-        // version. An older version may still be under way: a newer one that is replaced before it reaches any member
-        // settles before it.
+        // No record of these versions has arrived yet, so return all of them. A version may still be under way although
+        // a newer one is settled: the newer one was replaced before it reached any member.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
 
-    /// Forgets how far the last owner had come with each version. If the record of such a version arrives later, the
-    /// version does not continue where the last owner stopped. Only the text in memory is forgotten: the positions of
-    /// the parked members stay, and so does the checkpoint in Redis.
+    /// Forgets how far the partition's last owner had come with each version. If the record of such a version arrives
+    /// later, the version does not continue where the last owner stopped. Only the text in memory is forgotten: the
+    /// parked members' positions stay, and so does the checkpoint in Redis.
     mutating func forgetRestoredCheckpoint(_ round: RoundIndex) {
         rounds[round].checkpoints.restored.text.free()
         rounds[round].checkpoints.restored.text = .none
@@ -69,8 +70,8 @@ extension Audiences {
     /// Notes the newest version that the store has admitted.
     ///
     /// While the round waits for the record of this version (``awaitsNewerVersion(_:)``), it sends nothing. Otherwise a
-    /// member might get an older version after this version: if the number of ranges has changed, another round may
-    /// already send this version to this round's members.
+    /// member might get an older version after this one: if the number of ranges has changed, another round may already
+    /// send this version to members of this round.
     mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
         guard let version, version > rounds[round].versions.newestAdmitted else { return }
         rounds[round].versions.newestAdmitted = version
@@ -79,18 +80,18 @@ extension Audiences {
             version > newestSeenVersion ? now.monotonicMilliseconds : nil
     }
 
-    /// Whether the round must send nothing. It must if the store has admitted a version newer than all that the round
+    /// Whether the round must send nothing, because the store has admitted a version newer than all that the round
     /// knows, and the record of this version has not arrived.
     ///
     /// False while one of the round's records is passed over (R30). The passed-over record may be the missing one, and
-    /// may get room only when the older versions have ended. If the round waited for it, the wait could last forever.
+    /// may get room only when the older versions have ended. So a wait for it could last forever.
     func awaitsNewerVersion(_ round: RoundIndex) -> Bool {
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds != nil
             && rounds[round].versions.firstPassedOverOffset == nil
     }
 
-    /// Takes the steps that the round's phase permits now, for example reads pages, sends, records a checkpoint or
-    /// claims again. Sets the round's timer. Frees the round if it has nothing left to do.
+    /// Takes the steps that the round's phase permits now: it reads pages, sends, records a checkpoint, or is claimed
+    /// again. Sets the round's timer. Frees the round if it has nothing left to do.
     mutating func advance(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
@@ -137,15 +138,15 @@ extension Audiences {
         }
     }
 
-    /// Ends the wait for the versions that the last owner had under way, if the wait was long enough. Returns whether
-    /// the wait has ended; if not, the round's timer is set. The wait ends `newerVersionWaitMillisecondsMax` after the
-    /// partition's last record or the reply to the claim, whichever came later. If records come all the time, it ends
-    /// `versionsOfLastOwnerWaitMillisecondsMax` after the reply. (R4)
+    /// Ends the wait for the versions that the partition's last owner had under way, if the wait was long enough.
+    /// Returns whether the wait has ended; if not, sets the round's timer.
     ///
-    /// If the record comes after the wait, its version passes all members again, also those that had it already.
+    /// The wait ends `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim,
+    /// whichever came later, but at most `versionsOfLastOwnerWaitMillisecondsMax` after the reply. (R4) If a version's
+    /// record comes after the wait, the version passes all members again.
     ///
-    /// A version's record may never come. For example, partitions were added to the fan-out topic, and the last owner
-    /// read the record from another partition and settled it there.
+    /// The record may never come. For example, partitions were added to the fan-out topic, and the last owner read the
+    /// record from another partition and settled it there.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
         let lastRecordAtMilliseconds = partitions.partition(
             rounds[round].partitionIndex,
@@ -153,8 +154,9 @@ extension Audiences {
         )?
         .pointee
         .lastRecordAtMilliseconds
-        // A round records no checkpoint while it waits, so this is still the time at which its claim succeeded.
-        let claimedAtMilliseconds = rounds[round].checkpoints.claimedOrRequestedAtMilliseconds
+        // A round records no checkpoint while it waits for versions, so this is still the time at which its claim
+        // succeeded.
+        let claimedAtMilliseconds = rounds[round].checkpoints.claimOrCheckpointAtMilliseconds
         let waitEndMilliseconds = min(
             max(claimedAtMilliseconds, lastRecordAtMilliseconds ?? .min)
                 + configuration.newerVersionWaitMillisecondsMax,
@@ -169,15 +171,15 @@ extension Audiences {
         return true
     }
 
-    /// Continues a round that has waited for versions of the last owner.
+    /// Continues a round that has waited for versions of the partition's last owner.
     mutating func resumeRound(_ round: RoundIndex, now: Moment) {
         rounds[round].endWaitForVersions()
         advance(round, now: now)
     }
 
     /// Closes every version under way (``closeVersion(_:of:)``), because the members above the present position get a
-    /// newer version. The round does not have the record of the newer version. There are three possible reasons: the
-    /// record was passed over (R30), is for other ranges, or is in another partition.
+    /// newer version. Called when the round does not have the record of the newer version: the record was passed over
+    /// (R30), is for other ranges, or is in another partition.
     mutating func closeAllVersions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
@@ -194,9 +196,9 @@ extension Audiences {
         discardPagesAndOfferRoom(of: round)
     }
 
-    /// Returns the end of the newest version's window; 0 without a version. The round reads no members at or above this
-    /// position. Call it only while the round's list has no version in the phase `received`: then the last version is
-    /// the newest one.
+    /// Returns the position at which the round stops reading members: the end of the newest version's window, or 0
+    /// without a version. Call it only while the round's list has no version in the phase `received`: then the last
+    /// version is the newest one.
     func readingEndPosition(of round: RoundIndex) -> UInt64 {
         let newest = rounds[round].versions.last
         return newest == .null ? 0 : rangeVersions[newest].endPosition
@@ -204,28 +206,28 @@ extension Audiences {
 
     // MARK: - The end of a round
 
-    /// Makes sure that the round is checked again at this monotonic time or earlier.
+    /// Makes sure that ``advance(_:now:)`` is called for the round at this monotonic time or earlier.
     mutating func wake(_ round: RoundIndex, at milliseconds: Int64) {
         guard milliseconds < rounds[round].timerDueMilliseconds else { return }
         rounds[round].timerDueMilliseconds = milliseconds
         startTimer(.round(round), dueMilliseconds: milliseconds)
     }
 
-    /// Whether a checkpoint can have the outcomes of all pushes that were sent: no push or start is under way, no
-    /// refused member is being recorded, and no parked member is being read again.
+    /// Whether the outcomes of all pushes that were sent are known, so that a checkpoint can have them: no push or
+    /// start is under way, no refused member is being recorded, and no parked member is being read again.
     func isIdle(_ round: RoundIndex) -> Bool {
         rounds[round].members.inFlightCount == 0 && rounds[round].members.awaitingStoreCount == 0
     }
 
-    /// Frees a round that has nothing left to do.
+    /// Frees a round that has nothing left to do. The slot stays while a call, a push or a late version needs it. (R8)
     mutating func freeIfFinished(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard !slot.isCallOutstanding, slot.versions.lateVersionCount == 0, isIdle(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .awaitingClaim: return
-        // The round waits for the last owner's versions. If its list is empty, all records that have arrived are
-        // settled, and it need not wait for more. The store still has the last owner's checkpoint. If another record
-        // comes, a new round continues from it.
+        // If the list is empty, all records that have arrived are settled, and the round need not wait for the versions
+        // of the partition's last owner. The store still has the last owner's checkpoint. If another record comes, a
+        // new round continues from it.
         case .awaitingVersions: guard slot.versions.first == .null else { return }
         case .ending: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.first == .null else { return }
         // Keep the round until its results under way are acknowledged, so that their records settle. Otherwise the next
@@ -255,12 +257,12 @@ extension Audiences {
         rounds.free(round)
     }
 
-    /// Stops a round, because its partition is being revoked.
+    /// Stops a round, because its partition is being revoked: the round sends no further push.
     mutating func drain(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
-            // Nothing was sent since the claim, so record no checkpoint: it would replace the last owner's checkpoint,
-            // which the round perhaps does not know yet.
+            // Nothing was sent since the claim, so record no checkpoint. It would replace the checkpoint of the
+            // partition's last owner, which the round perhaps does not know yet.
             rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.revision
             rounds[round].enter(.draining)
         case .restoring, .running:
@@ -268,7 +270,7 @@ extension Audiences {
             discardUnsentMembers(of: round)
             offerPageRoom(Int(rounds[round].appIndex))
             freeDonePages(of: round, now: now)
-        // Such a round has lost its claim or has not begun, so it records nothing.
+        // A round in this phase has lost its claim or has not begun, so it records nothing.
         case .awaitingClaim: return abandon(round, now: now)
         case .ending, .draining, .abandoned: break
         }
@@ -276,7 +278,7 @@ extension Audiences {
     }
 
     /// Abandons a round: its pushes in flight still get their responses, but their outcomes are not recorded any more,
-    /// because another worker may have claimed the round. (R29)
+    /// because another worker may have claimed the range. (R29)
     mutating func abandon(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase != .abandoned else { return freeIfFinished(round, now: now) }
         rounds[round].enter(.abandoned)

@@ -2,16 +2,14 @@ import Delivery
 import LiveActivity
 
 /// Rounds (``RoundSlot``) whose app has no available pool, perhaps for hours, for example because APNs' host does not
-/// respond. Such a round must not fill the memory: its records end when they expire, or when newer versions replace
-/// them.
+/// respond. Their records must not fill the memory: they end when they expire, or when newer versions replace them.
 extension Audiences {
-    /// When a newer version comes to a round that has sent nothing for this long, and its pools are unavailable, its
-    /// older versions are closed.
+    /// If a round has sent nothing for this long and its pools are unavailable, a newer version closes the older ones.
     private static var closeOlderVersionsAfterMilliseconds: Int64 { 10_000 }
 
     /// Notes since when the round sends nothing. Called before a newer version begins at `startPosition`. If the
-    /// previous version began there too, the round has sent nothing since then, so the noted time stays. Otherwise the
-    /// noted time is now.
+    /// previous version began at the same position, the round has sent nothing since, so the noted time stays.
+    /// Otherwise the noted time is now.
     mutating func noteSinceWhenNothingIsSent(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
         let newest = rounds[round].versions.last
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition
@@ -19,9 +17,9 @@ extension Audiences {
         rounds[round].progress.nothingSentSinceMilliseconds = now.monotonicMilliseconds
     }
 
-    /// Called when a newer version has begun at the round's present position. If the round has sent nothing for
-    /// `closeOlderVersionsAfterMilliseconds`, and its pools are unavailable, closes its older versions, so that their
-    /// records settle. When a pool is available again, the newest version reaches the remaining members.
+    /// Closes the older versions of a round, so that their records settle, if the round has sent nothing for
+    /// `closeOlderVersionsAfterMilliseconds` and its pools are unavailable. Called when a newer version has begun at
+    /// the round's present position. When a pool is available again, the newest version reaches the remaining members.
     ///
     /// One older version may stay open: the one whose alert the newest version carries. Its record must stay unsettled,
     /// so that a new owner can read the alert again.
@@ -41,7 +39,7 @@ extension Audiences {
     }
 
     /// If the newest version has expired, gives the outcome `expired` to the members that were read and have not had
-    /// their turn. This works also while APNs' host is unavailable, because it sends nothing.
+    /// their turn. Nothing is sent, so this works also while APNs' host is unavailable.
     mutating func expireUnsentMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }

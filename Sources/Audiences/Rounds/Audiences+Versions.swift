@@ -3,16 +3,21 @@ import LiveActivity
 
 /// The versions of a round (``RangeVersionSlot``): the position at which each version begins, and the alert that it
 /// carries. ``RoundProgress`` explains positions, laps and windows.
+///
+/// The window of a version begins at the position that the round has reached when the version comes. It is one lap
+/// long, or shorter if the version is closed. An example for a range of 100 places: version 1 begins at position 0, and
+/// version 2 at position 40. Version 1 has the window 0 to 99, version 2 the window 40 to 139. The members at 40 to 99
+/// are in both windows. They get version 2, and count as `superseded` for version 1.
 extension Audiences {
-    /// The maximum number of versions of a round that still have members to reach. If there are more, the oldest one is
-    /// closed, because a checkpoint has an entry for each version and must not exceed
+    /// The maximum number of versions of a round that still have members to reach. A further version closes the oldest
+    /// one, because a checkpoint has an entry for each version and must not exceed
     /// ``AudienceLimits/checkpointBytesMax``.
     static var versionsPerRoundMax: Int { 32 }
 
     /// Begins a received version, or ends it at once:
     /// - If the last owner of the partition had the version under way, the version continues from that owner's
     ///   checkpoint.
-    /// - If the version is settled, or its round has it already, its record settles without a result.
+    /// - If the version is settled, or the round has it already, its record settles without a result.
     /// - If the round knows a newer version, this version is late, and is finished at once as superseded.
     /// - Otherwise the version takes over at the round's present position.
     mutating func beginOrEndReceivedVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
@@ -49,7 +54,8 @@ extension Audiences {
         return nil
     }
 
-    /// Returns the newer of two versions: the newest one in the round, and the newest one that the last owner had.
+    /// Returns the newest version that the round has or that the partition's last owner had under way. Call this only
+    /// while the round's list has no version in the phase `received`.
     private func newestKnownVersion(of round: RoundIndex) -> Version {
         let newest = rounds[round].versions.last
         return newest == .null
@@ -68,8 +74,8 @@ extension Audiences {
         return newest
     }
 
-    /// Splits the round's list in two: returns the last version that has begun, which is the newest of these, and the
-    /// first one in the phase `received`. `.null`: there is none.
+    /// Splits the round's list in two. Returns the last version that has begun, which is the newest of these, and the
+    /// first version in the phase `received`. `.null`: there is none.
     func lastBegunAndFirstReceived(of round: RoundIndex) -> (begun: RangeVersionIndex, received: RangeVersionIndex) {
         var lastBegun = RangeVersionIndex.null
         var rangeVersion = rounds[round].versions.first
@@ -117,9 +123,9 @@ extension Audiences {
         supersedeParkedMembers(by: rangeVersion, of: round, now: now)
     }
 
-    /// Closes the older versions that begin at `start`, as the newest version does: it has replaced them before any
-    /// member had its turn. Their windows become empty, so their records can settle. One version may stay open: the one
-    /// whose alert the newest version carries.
+    /// Closes the older versions that begin at `start`, as the newest version does. The newest version has replaced
+    /// them before any member had its turn, so their windows become empty and their records can settle. One version may
+    /// stay open: the one whose alert the newest version carries.
     private mutating func closeOlderVersions(of round: RoundIndex, beginningAt start: UInt64) {
         let newest = rounds[round].versions.last
         var rangeVersion = rounds[round].versions.first
@@ -168,11 +174,11 @@ extension Audiences {
     }
 
     /// Makes a version without an alert carry the alert that the previous version has or carries. So members that have
-    /// not got the alert yet get it with the newer version. An alert is not carried if it is too old, or if the body
+    /// not got the alert yet get it with the newer version. The alert is not carried if it is too old, or if the body
     /// would become too large.
     ///
-    /// The alert goes only to the positions within one lap from the start of its own version, so that no member gets it
-    /// twice.
+    /// The newer version brings the alert only to the positions within one lap from the start of the alert's own
+    /// version, so that no member gets the alert twice.
     private mutating func carryAlert(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(rangeVersion, of: round)
@@ -248,7 +254,8 @@ extension Audiences {
         return versionAtPosition
     }
 
-    /// Returns the body of a version for the member at a position, with or without an alert.
+    /// Returns the body of a version for the member at a position. The body has the version's own alert, or the alert
+    /// that the version carries to this position, unless the alert is too old.
     mutating func body(of rangeVersion: RangeVersionIndex, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
         let slot = rangeVersions.mutableAddress(of: rangeVersion)
         if slot.pointee.isCarryingAlert {

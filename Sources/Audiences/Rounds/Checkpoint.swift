@@ -16,15 +16,18 @@ struct Checkpoint: Equatable {
     struct Entry: Equatable {
         var version: Version
         var startPosition: UInt64
-        /// The length of the window of a closed version. Nil: the version is not closed, and its window is one lap.
+        /// The number of positions in the window of a closed version. Nil: the version is not closed, so its window is
+        /// one lap.
         var positionCount: UInt64?
+        /// How many members have each outcome: exactly the members of the version's window that are below the completed
+        /// position and not parked.
         var counts = MemberOutcomeCounts()
         var times = ResponseTimes()
     }
 
     private static let formatVersion: UInt8 = 1
-    /// Far above any position of a real round. A larger completed position is refused, so that sums of positions cannot
-    /// overflow.
+    /// The highest completed position that is accepted in a checkpoint, so that sums of positions cannot overflow. It
+    /// is far above any position of a real round.
     private static let positionMax: UInt64 = 1 << 62
 
     var completedPosition: UInt64

@@ -31,11 +31,11 @@ struct FanoutRecord: BitwiseCopyable {
     var ownExpirationSeconds: Int64
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     var staleDateSeconds: Int64
-    /// The version of the command that brought the alert: this record's version, or that of an older command
-    /// whose alert the record carries.
+    /// The version of the command that brought the alert: this record's version, or that of an older command whose
+    /// alert the record carries.
     var alertVersion: Version
-    /// The greatest age at which the alert may ring: `expiration.alertSeconds` of this record's policy. If the version
-    /// or broadcast carries an alert in this lane: the `alertSeconds` of the record that brought the alert.
+    /// The greatest age at which the alert may ring, in seconds: `expiration.alertSeconds` of this record's policy. If
+    /// the version or broadcast carries the alert of another record: the `alertSeconds` of that record.
     var alertSeconds: Int64
     var commandIdentifier: HeapBytes
     var trace: HeapBytes
@@ -58,8 +58,8 @@ struct FanoutRecord: BitwiseCopyable {
     }
 
     /// Takes over the partition and offset of another record with the same version, because this record's own partition
-    /// has been released. When this record's version or broadcast ends, the offset of the duplicate settles. If the
-    /// version or broadcast is dropped instead, the duplicate is read again.
+    /// has been released. The other record's offset then settles when this record's version or broadcast ends. If the
+    /// version or broadcast is dropped instead, the record at that offset is read again.
     mutating func takePartitionAndOffset(of duplicate: FanoutRecord) {
         partitionIndex = duplicate.partitionIndex
         assignmentEpoch = duplicate.assignmentEpoch
@@ -75,8 +75,8 @@ struct FanoutRecord: BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Whether the record's partition was released after the record was read. Such a record may still be in memory:
-    /// after partitions were added to the fan-out topic, a round or channel of another partition may have it.
+    /// Whether the record's partition was released after the record was read. Such a record stays in memory if a round
+    /// or channel of another partition has it, which occurs after partitions were added to the fan-out topic.
     func isPartitionReleased(of record: FanoutRecord) -> Bool {
         partitions.partition(record.partitionIndex, assignmentEpoch: record.assignmentEpoch) == nil
     }
@@ -93,8 +93,8 @@ extension Audiences {
 
     /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time.
     ///
-    /// A push that is sent right after the admission has this expiration. A later push may have a later one, but does
-    /// not extend this time.
+    /// The time counts from the admission of the command. A push that is sent later may tell APNs a later expiration,
+    /// but the record still expires at this time.
     func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
         sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedAtWallMilliseconds / 1_000))
     }

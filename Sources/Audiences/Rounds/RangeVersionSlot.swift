@@ -4,8 +4,8 @@ import LiveActivity
 /// Names a range version by the index of its slot in `Audiences.rangeVersions`.
 typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 
-/// A range version, in short a version: what one command to an audience brings to one range (``SegmentRange``), with
-/// the fan-out record. (R28)
+/// A range version, in short a version: what one command to an audience brings to the members of one range
+/// (``SegmentRange``). The slot has the fan-out record that brought the version. (R28)
 struct RangeVersionSlot: BitwiseCopyable {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. `received` follows only when the
     /// round is claimed again. The slot is freed when the version settles, or is dropped with its round. It is also
@@ -19,9 +19,10 @@ struct RangeVersionSlot: BitwiseCopyable {
         /// The version is on its way through its members. Next: `awaitingCheckpoint`; `received`.
         case underWay
         /// All members that the version had to reach have their outcomes. The version waits until a checkpoint with its
-        /// counts is recorded. Then a new owner after a crash reports the same counts. Next: `finishing`; `received`.
+        /// counts is recorded, so that a new owner after a crash reports the same counts. Next: `finishing`;
+        /// `received`.
         case awaitingCheckpoint
-        /// The store is adding the version's counts to its command's counts, and Kafka is getting the version's result.
+        /// The store is adding the version's counts to those of its command, and Kafka is getting the version's result.
         /// Next: `finished`. A late version settles instead.
         case finishing
         /// The store has acknowledged the version's counts, and Kafka its result. The version settles after the round's
@@ -44,8 +45,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// The next version in the round's list (``RoundVersions``); `.null`: this is the last one.
     var nextVersion = RangeVersionIndex.null
     private(set) var phase = Phase.received
-    /// Whether the version is late: its record came after that of a newer version, and the last owner did not have the
-    /// version under way. A late version is sent to no member. Its outcome is `superseded`.
+    /// Whether the version is late: its record came after that of a newer version, and the partition's last owner did
+    /// not have the version under way. A late version is sent to no member. Its outcome is `superseded`.
     var isLate = false
     var record: FanoutRecord
     // For a start: fields of the start commands that the core produces for the devices.
@@ -54,8 +55,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     var activityTemplate: HeapBytes
     /// Only for a start to an audience with channels: the command's `aps` dictionary without `input-push-token` and
     /// without the closing brace. For each device, the core adds the channel or `input-push-token`, and the brace.
-    /// Empty in two cases: the start names a channel itself, or the audience has none. Each device then gets the
-    /// command's dictionary unchanged.
+    /// Empty if the start names a channel itself, or the audience has none: each device then gets the dictionary
+    /// unchanged.
     var dictionaryWithoutAddress = HeapBytes.none
     /// A second body of this version, which differs from the first by its alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
@@ -65,8 +66,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
     /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. The
-    /// positions are one lap, which begins where the alert's own version began, even if that version was closed before
-    /// the lap was complete.
+    /// positions are one whole lap from the start of the alert's own version, even if that version was closed earlier.
     var carriedAlertStartPosition: UInt64 = 0
     var carriedAlertEndPosition: UInt64 = 0
 
@@ -92,7 +92,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     func bringsCarriedAlert(to position: UInt64) -> Bool {
         position >= carriedAlertStartPosition && position < carriedAlertEndPosition
     }
-    func covers(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
+    func windowContains(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
 
     /// Changes the phase. Traps if the present phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
@@ -101,7 +101,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     }
 
     /// Forgets how far the version has come, and the alert that it carries, because its round is claimed again. The
-    /// checkpoint that the round gets from the claim then says how far the version has come.
+    /// checkpoint in the reply to the claim will say how far the version has come.
     mutating func forgetProgress(ownAlertSeconds: Int64) {
         if phase != .received { enter(.received) }
         alternateBody.free()

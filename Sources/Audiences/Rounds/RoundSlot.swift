@@ -6,8 +6,8 @@ struct RoundKey: Hashable, BitwiseCopyable {
     var appIndex: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
-    /// Whether the round is for starts, which go to devices. Updates and ends go to activities, in another
-    /// round of the range. So starts do not delay updates, and updates do not delay starts.
+    /// Whether the round is for starts, which go to devices. Updates and ends go to activities, in another round of the
+    /// range. So starts do not delay updates, and updates do not delay starts.
     var isForStarts: Bool
 }
 
@@ -40,12 +40,13 @@ struct RoundSlot: BitwiseCopyable {
     /// After `awaitingVersions`, `restoring` follows if the last owner had parked members: they must be read again
     /// before `running`.
     enum Phase: UInt8, BitwiseCopyable {
-        /// The core claims the range in the store, which replies with the last owner's checkpoint.
+        /// The core claims the range in the store, which replies with the checkpoint of the partition's last owner.
         case claiming
-        /// The last owner had versions under way, and their records have not arrived yet. The round waits for these
-        /// records for a limited time.
+        /// The partition's last owner had versions under way, and their records have not arrived yet. The round waits
+        /// for these records for a limited time.
         case awaitingVersions
-        /// The last owner had parked members. The core reads these members from the store again, and parks them.
+        /// The partition's last owner had parked members. The core reads these members from the store again, and parks
+        /// them.
         case restoring
         /// The round sends its versions to the members.
         case running
@@ -96,7 +97,7 @@ struct RoundSlot: BitwiseCopyable {
     var members = RoundMembers()
     var queuePlaces = RoundQueuePlaces()
     var checkpoints = RoundCheckpoints()
-    /// Whether a claim or a checkpoint of the round has no reply yet. Until the reply the round sends no other
+    /// Whether a claim or a checkpoint of the round has no reply yet. Until the reply comes, the round sends no other
     /// checkpoint, and is not freed.
     var isCallOutstanding = false
     /// When the round's timer fires (monotonic milliseconds); `.max` if none is set. A timer in the ``TimerQueue`` with
@@ -121,8 +122,8 @@ struct RoundSlot: BitwiseCopyable {
         checkpoints.freeBytes()
     }
 
-    /// Changes the phase. Traps if the present phase does not lead to `next`, or if the round would send although
-    /// parked members of the last owner must still be read again.
+    /// Changes the phase. Traps if the present phase does not lead to `next`, or if the round would send before the
+    /// parked members of the partition's last owner are read again.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a round cannot enter this phase from the one it is in")
         precondition(
@@ -132,15 +133,15 @@ struct RoundSlot: BitwiseCopyable {
         phase = next
     }
 
-    /// Ends the phase `awaitingVersions`: the round sends. If the last owner had parked members, the round first reads
-    /// them again.
+    /// Ends the phase `awaitingVersions`: the round sends, or first reads the parked members of the partition's last
+    /// owner again.
     mutating func endWaitForVersions() {
         enter(checkpoints.restored.nextParkedPosition == nil ? .running : .restoring)
     }
 
-    /// Prepares a round for a new claim, which the caller must queue at once: the round now counts the call as
-    /// outstanding. The round keeps its versions. It forgets its positions, its newest settled and newest admitted
-    /// version, and the last owner's checkpoint. Call it only while none of the round's pushes is in flight.
+    /// Prepares a round for a new claim, which the caller must queue at once: the call already counts as outstanding.
+    /// The round keeps its versions. It forgets its positions, its newest settled and newest admitted version, and the
+    /// checkpoint of the partition's last owner. Call it only while none of the round's pushes is in flight.
     mutating func prepareNewClaim(number: UInt64) {
         enter(.claiming)
         claim.beginNewClaim(number: number)

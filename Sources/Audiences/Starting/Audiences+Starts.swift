@@ -1,18 +1,18 @@
 import Delivery
 import LiveActivity
 
-/// A start to an audience of devices becomes one start for each device. Each of these starts is a command, so
-/// all rules of single starts apply.
+/// A start to an audience of devices becomes one start command for each device, so that all rules of single starts
+/// apply.
 ///
-/// A start that is produced twice because of a crash is a `duplicate`, because its activity and its version are the
-/// same.
+/// If a crash makes the core produce such a command twice, the second one is a `duplicate`, because its activity and
+/// its version are the same.
 extension Audiences {
-    /// How soon a round (``RoundSlot``) tries again to produce starts, if `unacknowledgedStartsMax` starts wait for
-    /// Kafka's acknowledgement. The round needs a timer, because these may be starts of other rounds, whose
-    /// acknowledgements do not wake this round.
+    /// The pause before a round (``RoundSlot``) tries again to produce starts, after it found that
+    /// `unacknowledgedStartsMax` starts wait for Kafka's acknowledgement. These may be starts of other rounds, whose
+    /// acknowledgements do not wake this round. So the round needs a timer.
     private static var startsRetryPauseMilliseconds: Int64 { 20 }
 
-    /// Produces the starts of the devices on the pages that were read.
+    /// Produces a start command for each device on the pages that were read.
     mutating func produceStarts(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .running, rounds[round].versions.last != .null else { return }
         startMembersOfPages(of: round, now: now)
@@ -78,7 +78,8 @@ extension Audiences {
         }
     }
 
-    /// Writes the start command of one device. Its key is the activity's id, as for all commands to activities.
+    /// Writes the start command of one device. The record's key is the activity's id, as for all commands to
+    /// activities.
     mutating func composeStart(_ index: PageMemberIndex) -> ComposedRecord {
         let slot = rangeVersions[pages[index.page].rangeVersion(index.memberIndex)]
         let app = bundleIdentifiers[rounds[slot.round].appIndex]
@@ -114,8 +115,8 @@ extension Audiences {
     }
 }
 
-/// The slot of a page and a member of this page, in 32 bits, because the tag of an ``OutgoingAudienceRecord`` has
-/// no more.
+/// The slot of a page and the index of a member on this page, in 32 bits, because the tag of an
+/// ``OutgoingAudienceRecord`` has no more.
 struct PageMemberIndex {
     let rawValue: UInt32
 
@@ -129,11 +130,11 @@ struct PageMemberIndex {
 // MARK: - Channels
 
 extension Audiences {
-    /// Returns the part of Apple's dictionary that is the same for all devices of a start to an audience with
-    /// channels. The core completes it for each device with the device's ``StartedActivityAddress``.
+    /// Returns the part of Apple's dictionary that is the same for all devices of a start to an audience with channels.
+    /// For each device, the core adds the device's ``StartedActivityAddress``.
     ///
-    /// The result is empty if the audience has no channel. It is also empty if the start names a channel
-    /// itself: then its producer manages the channel.
+    /// The result is empty if the audience has no channel, or if the start names a channel itself: then its producer
+    /// manages the channel.
     static func dictionaryWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
         let dictionary = slot.record.bodyLayout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.instruction.channelsForStarts.count > 0, !dictionary.isEmpty else { return .none }
@@ -147,7 +148,7 @@ extension Audiences {
     ///
     /// - Usually on the audience's channel in the device's environment.
     /// - With a token, if the device takes no channels, or if the channel's id would make the body too long.
-    /// - Nil: the start gets the dictionary unchanged. There are three reasons: its producer names a channel in it, the
+    /// - Nil: the start gets its dictionary unchanged. Either its producer names a channel in the dictionary, or the
     ///   audience has no channel in the device's environment, or even the shorter `input-push-token` would make the
     ///   body too long.
     static func startedActivityAddress(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {

@@ -1,7 +1,7 @@
 import Delivery
 
-/// Identifies a call of the audience store by its purpose and its slot. The tag of the call contains the ticket, so a
-/// reply leads to its slot without a table of calls.
+/// The purpose of a call to the audience store, and the slot that needs the reply. The tag of the call contains both,
+/// so a reply leads to its slot without a table of calls.
 enum AudienceTicket: Equatable, BitwiseCopyable {
     /// Reads a page of one segment for a command, to estimate the size of the audience. `sampleIndex` is the index of
     /// the segment in ``Audiences/sampledSegments``.
@@ -27,7 +27,7 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
     /// Requests an audience's newest state; see ``NewestStateRequest``.
     case readNewestState(NewestStateRequestIndex)
 
-    /// The number of each purpose in a tag.
+    /// The number that stands for each purpose in a tag.
     private enum Purpose: UInt8 {
         case readSamplePage, admit, settle, claim, checkpoint, finishRange, finishBroadcast, readDirectory, readPage
         case removeMember, changeMember, readNewestState

@@ -4,15 +4,15 @@ import Numbers
 
 /// Records that this core produces.
 extension Audiences {
-    /// Returns the next record to be produced; nil if there is none now. The record stays the first until
-    /// ``removeNextOutgoingRecord()``, because the producer's queue may be full.
+    /// Returns the next record to be produced; nil if there is none now. The producer's queue may be full, so the
+    /// record stays the next one until ``removeNextOutgoingRecord()``.
     public func nextOutgoingRecord(now: Moment) -> OutgoingAudienceRecord? { outgoingRecords.next(now: now) }
 
     /// Removes the record that `nextOutgoingRecord` returned, because the producer has taken or refused it.
     public mutating func removeNextOutgoingRecord() { outgoingRecords.removeFirst() }
 
     /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
-    /// reason, the core produces it again.
+    /// reason, the core produces the record again.
     public mutating func deliveryReportReceived(
         _ outgoingRecord: OutgoingAudienceRecord,
         _ report: OutgoingRecord.KafkaReport,
@@ -21,8 +21,8 @@ extension Audiences {
         if report == .failed { return outgoingRecords.retry(outgoingRecord, now: now) }
         switch outgoingRecord.kind {
         case .fanout: fanoutRecordReported(outgoingRecord.command, isTooLarge: report == .tooLarge)
-        // The broker may have refused a result as too large. Another attempt would not help, so the core treats the
-        // result as acknowledged.
+        // The broker may have refused a result as too large. Another attempt would not help, so such a result counts as
+        // acknowledged.
         case .rangeResult, .commandResult: callOrRecordAcknowledged(of: outgoingRecord.rangeVersion, now: now)
         case .broadcastResult, .commandResultAfterBroadcast:
             callOrRecordAcknowledged(of: outgoingRecord.broadcast, now: now)
@@ -31,7 +31,7 @@ extension Audiences {
         }
     }
 
-    /// Writes a record for Kafka.
+    /// Writes the key and the value of a record for Kafka.
     public mutating func compose(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
         recordValueWriter.reset()
         recordKeyWriter.reset()
@@ -224,8 +224,8 @@ extension Audiences {
     }
 }
 
-/// The audience or channel that a result names. `identifier` is also the Kafka key of the result: the audience's id,
-/// or the channel's id if the command names the channel.
+/// The audience or channel that a result names. `identifier` is also the Kafka key of the result: the audience's id, or
+/// the channel's id if the command names the channel.
 struct ResultSubject {
     var appIndex: UInt16
     var identifier: UnsafeRawBufferPointer

@@ -1,15 +1,15 @@
 public import Delivery
 public import LiveActivity
 
-/// The calls to the audience store leave in the order in which the core appended them, except calls that are postponed
-/// or repeated. A call that failed for a temporary reason is repeated, which every call permits. (R15)
+/// The calls to the audience store leave in the order in which the core queued them, except calls that are postponed or
+/// repeated. A call that failed for a temporary reason is repeated, which every call permits. (R15)
 extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
     /// Passes the next call to `body` and returns the result of `body`; nil if there is no call now. The call stays the
-    /// first until the shell reports that it was taken, postponed or refused.
+    /// next one until the shell reports that it was taken, postponed or refused.
     ///
-    /// - Parameter body: must not change the core. The call's bytes are valid only inside it.
+    /// - Parameter body: must not change the core. The call's bytes are valid only inside `body`.
     public mutating func withNextStoreCall<Result>(
         now: Moment,
         _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
@@ -39,15 +39,15 @@ extension Audiences {
         return nil
     }
 
-    /// Discards a checkpoint that is too long for the store. The store keeps the previous one. The round continues as
-    /// if this checkpoint had been recorded, because otherwise its versions could not end.
+    /// Discards a checkpoint that is too long for the store, which keeps the previous one. The round continues as if
+    /// this checkpoint had been recorded, because otherwise its versions could not end.
     private mutating func discardCheckpoint(_ round: RoundIndex, now: Moment) {
         precondition(storeQueue.popFirst() == .checkpoint(round), "the next call is the round's")
         handleCheckpointReply(round, nil, now: now)
     }
 
-    /// Removes the next call if it is unneeded. If the call reads a page that no round wants any more, this method also
-    /// frees the page.
+    /// Removes the next call if nothing needs it any more: a read of a page that its round has discarded, or a call of
+    /// an abandoned round. Frees the page, or the round if it has finished.
     ///
     /// - Returns: whether the call was removed.
     private mutating func removeCallIfUnneeded(_ ticket: AudienceTicket, now: Moment) -> Bool {
@@ -57,7 +57,8 @@ extension Audiences {
             precondition(storeQueue.popFirst() == ticket, "the unneeded call is the first in the queue")
             freePageAndOfferRoom(page)
             return true
-        // An abandoned round must make no claim and record no checkpoint: another worker may have claimed it since.
+        // An abandoned round must make no claim and record no checkpoint: another worker may have claimed the range
+        // since.
         case .checkpoint(let round), .claim(let round):
             guard rounds[round].phase == .abandoned else { return false }
             precondition(storeQueue.popFirst() == ticket, "the unneeded call is the first in the queue")
@@ -155,21 +156,21 @@ extension Audiences {
         precondition(storeQueue.popFirst() != nil, "no call waits")
     }
 
-    /// Moves the next call to the end of the queue. The shell cannot make it now, but it may be able to make
-    /// the calls behind it.
+    /// Moves the next call to the end of the queue: the shell cannot make this call now, but perhaps the calls behind
+    /// it.
     public mutating func postponeNextStoreCall() {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         storeQueue.append(ticket)
     }
 
-    /// Removes the next call, because it exceeds the store's limits. The core continues without a reply, as after a
-    /// permanent refusal (`storeFailed` with `refused`).
+    /// Removes the next call, because it exceeds the store's limits. The core continues as after a permanent refusal
+    /// (`storeFailed` with `refused`).
     public mutating func refuseNextStoreCall(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         handleCallReply(ticket, nil, now: now)
     }
 
-    /// Handles a call that failed. It is repeated, unless it was refused permanently.
+    /// Handles a call that failed. The call is repeated, unless it was refused permanently.
     public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let ticket = decodeTicket(tag)
         switch failure {
@@ -191,6 +192,8 @@ extension Audiences {
         return ticket
     }
 
+    /// Passes a reply on to the work that waits for it.
+    ///
     /// - Parameter reply: nil if the call was refused permanently.
     private mutating func handleCallReply(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
         switch ticket {

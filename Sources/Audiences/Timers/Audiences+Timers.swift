@@ -4,9 +4,8 @@ extension Audiences {
     /// Makes ``advance(now:)`` check a slot at `dueMilliseconds` (monotonic). The caller must also store this time in
     /// the slot: a timer is obsolete if its slot has another time.
     ///
-    /// If the queue is full, obsolete and repeated timers are removed first. At least half of the timers in a full
-    /// queue are such timers, because its limit is twice the number of slots. So a removal makes room for many new
-    /// timers, and is rare.
+    /// If the queue is full, obsolete and repeated timers are removed first. They are at least half of a full queue,
+    /// because its limit is twice the number of slots. So a removal makes room for many new timers, and is rare.
     mutating func startTimer(_ owner: TimerQueue.Owner, dueMilliseconds: Int64) {
         if timers.isFull { removeObsoleteTimers() }
         timers.append(TimerQueue.Timer(dueMilliseconds: dueMilliseconds, owner: owner))
@@ -30,7 +29,7 @@ extension Audiences {
     }
 
     private mutating func removeObsoleteTimers() {
-        // A slot may have two timers with the same time, if its time was changed and later set back. Keep one of them.
+        // A slot has two timers with the same time if its time was changed and later set back. Keep one of them.
         var owners: Set<TimerQueue.Owner> = []
         for timer in timers.takeAll() where isCurrent(timer) && owners.insert(timer.owner).inserted {
             timers.append(timer)

@@ -1,7 +1,7 @@
 /// The times at which slots must be checked: a heap with the earliest timer first.
 ///
-/// A timer is not removed when the time of its slot changes, because the slot does not know the timer's place in the
-/// heap. So the reader must compare each timer with the time in its slot, and remove obsolete timers when the queue is
+/// When the time of a slot changes, its old timer stays in the heap, because the slot does not know the timer's place.
+/// So the reader must compare each timer with the time in its slot, and must remove obsolete timers when the queue is
 /// full. (R4)
 struct TimerQueue: ~Copyable {
     /// The slot on which the core works when the timer is due.

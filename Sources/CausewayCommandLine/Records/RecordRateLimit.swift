@@ -2,7 +2,7 @@ import Glibc
 
 /// Limits how many records are written per second, spread evenly.
 package struct RecordRateLimit {
-    /// The longest sleep. It is short, because the sender checks for signals and Kafka's reports only between two
+    /// The longest sleep. It is short, because the sender checks for signals and for Kafka's reports only between two
     /// sleeps.
     private static let sleepMillisecondsMax: Int64 = 50
 

@@ -9,8 +9,8 @@ package struct RecordOrigin {
 
     package var positionText: [UInt8]
     /// The time of the original record, UNIX milliseconds; 0: the copy gets the present time. The copy keeps the time
-    /// of the original, because a command may contain a token. For a worker, such a token was registered at the time of
-    /// the record. With a newer time, an old token would replace a newer one.
+    /// of the original, because a token in a command counts as registered at the time of its record. With a newer time,
+    /// an old token would replace a newer one.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
@@ -30,9 +30,9 @@ package struct RecordSender {
         package var failedTags: [UInt64] = []
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
-        /// Why the first failed record failed; nil: no record failed. A record without an acknowledgement has failed
-        /// too. If no broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` sets the reason
-        /// of the `brokerMonitor` instead, if there is one, because that reason names the cause.
+        /// Why the first failed record failed; nil: no record failed. A record without an acknowledgement counts as
+        /// failed too. If no broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` sets the
+        /// reason of the `brokerMonitor` instead, because only the monitor knows the cause.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.
@@ -43,7 +43,7 @@ package struct RecordSender {
             if tag != 0 { unreportedTags.insert(tag) }
         }
 
-        /// Counts a record that the producer has refused. It gets no report.
+        /// Counts a record that the producer has refused, and for which no report comes.
         mutating func countRefusedRecord(_ reason: String, tag: UInt64) {
             sentCount += 1
             countFailure(reason, tag: tag)
@@ -95,8 +95,8 @@ package struct RecordSender {
     package private(set) var tally = Tally()
 
     /// - Parameters:
-    ///   - producer: the producer to use. Do not close it: ``flushAndClose(flushTimeoutMilliseconds:)`` does that, or
-    ///     this initializer, if it throws.
+    ///   - producer: the producer to use. Do not close it: ``flushAndClose(flushTimeoutMilliseconds:)`` does. If this
+    ///     initializer throws, it has closed the producer.
     ///   - brokerMonitor: the producer's log handler, which prints a message if no broker responds; nil: no message.
     package init(
         producer: Producer,
@@ -171,8 +171,8 @@ package struct RecordSender {
     /// time is reported as failed, although a broker may have it.
     package mutating func flushAndClose(flushTimeoutMilliseconds: Int64 = flushTimeoutMilliseconds) -> Tally {
         flush(flushTimeoutMilliseconds)
-        // If no broker has responded, librdkafka reports only a timeout for each record. The monitor knows the cause,
-        // so use the monitor's reason.
+        // If no broker has responded, librdkafka reports only a timeout for each record. Only the monitor knows the
+        // cause.
         if tally.acknowledgedCount < tally.sentCount,
             let failure = brokerMonitor?.failureReason(producer.hasReachedBroker)
         {

@@ -1,7 +1,7 @@
 import Documents
 
-/// A text about all keys, written from `ConfigurationSchema`. The repository contains a copy of each text, and a test
-/// checks that the copy is up to date.
+/// A text about all keys, generated from `ConfigurationSchema`. A test checks that the copy in the repository is up to
+/// date.
 package enum GeneratedConfigurationText: String, CaseIterable, Sendable {
     /// `Config/causeway.yaml`, the documented file.
     case yaml

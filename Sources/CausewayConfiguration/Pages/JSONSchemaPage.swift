@@ -3,12 +3,11 @@ import Documents
 /// Writes the JSON Schema (2020-12) of the file, for editors, or of the chart's `config`, for Helm.
 ///
 /// The schema refuses most of the files that the worker refuses. It also refuses two kinds of files that the worker
-/// accepts: a file without required keys, if environment variables set them; and a file with rare spellings, such as a
-/// team id that is a number without quotes.
+/// accepts: a file without required keys that environment variables set, and a file with rare spellings, such as a team
+/// id that is a number without quotes.
 struct JSONSchemaPage {
-    /// Whether the schema is a part of the chart's schema. If so, it requires no keys that name files, because the
-    /// chart itself sets the files of mounted Secrets. It also has no defaults, because the chart has other defaults
-    /// for a few keys.
+    /// Whether the schema is a part of the chart's schema. Such a schema does not require keys that name files, because
+    /// the chart sets the files of mounted Secrets. It has no defaults, because the chart changes some of them.
     let isForChart: Bool
 
     /// Returns the schema of the whole file.
@@ -36,8 +35,8 @@ struct JSONSchemaPage {
         }
     }
 
-    /// Whether the file must name an entry of this section. True for `apps`. False for `policies`, because the
-    /// predefined policy `default` is enough.
+    /// Whether the file must name at least one entry of this section. True for `apps`. False for `policies`, because
+    /// the policy `default` always exists.
     private func isRequired(_ section: NamedSection) -> Bool {
         section.entryCountRange.lowerBound > section.predefinedNames.count
     }

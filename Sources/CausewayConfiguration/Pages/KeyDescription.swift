@@ -6,8 +6,8 @@ struct KeyDescription: Sendable {
         case required(example: String)
         /// The key has this default.
         case value(ConfigurationValue)
-        /// The key has no default. `meaningWhenUnset` says what applies while the key is unset; nil if `meaning`
-        /// says it.
+        /// The key has no default. `meaningWhenUnset` says what applies while the key is unset. It is nil if `meaning`
+        /// says this.
         case unset(meaningWhenUnset: String?)
     }
 
@@ -25,7 +25,8 @@ struct KeyDescription: Sendable {
     let isReloadable: Bool
     /// Whether the value names a file.
     let isFilePath: Bool
-    /// A regular expression that every valid text matches; nil: every text is valid, or the rule has no expression.
+    /// A regular expression that every valid text matches; nil if every text is valid, or if the rule has no
+    /// expression.
     let pattern: String?
 
     /// - Parameters:
@@ -51,7 +52,7 @@ struct KeyDescription: Sendable {
             }
     }
 
-    /// The meaning and the source on one line.
+    /// The meaning of the key and the source of its default, on one line.
     var explanation: String { [meaning.onOneLine, sourceOfDefault].compactMap(\.self).joined(separator: " ") }
 
     var isRequired: Bool {

@@ -5,16 +5,15 @@ struct PageSection: Sendable {
         case section(PageSection)
     }
 
-    /// The whole name, with `*` for a name that the operator chooses: `apps`, `apps.*`, `apps.*.channels`.
-    /// Empty for the whole file.
+    /// The whole name, with `*` for a name that the operator chooses: `apps`, `apps.*`, `apps.*.channels`. Empty for
+    /// the whole file.
     let name: String
     let members: [(name: String, member: Member)]
 
     /// The section that contains all keys and sections of the file. It has no name.
     static let wholeFile = PageSection(name: "", keys: ConfigurationSchema.descriptions)
 
-    /// - Parameter keys: the keys of the section and of the sections in it. The keys of each section are
-    ///   adjacent.
+    /// - Parameter keys: the keys of the section and of the sections in it. The keys of each section are adjacent.
     init(name: String, keys: [KeyDescription]) {
         let prefix = name.isEmpty ? "" : name + "."
         var groups: [(name: String, keys: [KeyDescription])] = []
@@ -37,6 +36,6 @@ struct PageSection: Sendable {
     /// The text that the pages show about the section; nil if the descriptions of its keys are enough.
     var meaning: String? { ConfigurationSchema.sectionTexts[name] }
 
-    /// `apps` or `policies` if this section is one of the two, whose entries the operator names; otherwise nil.
+    /// The named section that this section is: `apps` or `policies`. Nil for all other sections.
     var namedSection: NamedSection? { NamedSection(rawValue: name) }
 }

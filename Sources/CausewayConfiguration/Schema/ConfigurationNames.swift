@@ -1,10 +1,9 @@
-/// Finds parts of the schema by name: the `ConfigurationValueKind` of a key, the keys of a section, the environment
-/// variable of a key.
+/// Derives names from the schema: key patterns, the keys of a section, the environment variable of a key.
 enum ConfigurationNames {
     static let variablePrefix = "CAUSEWAY_"
 
-    /// The kind of value for each key pattern: `worker.lanes`, `apps.*.keyId`. `*` stands for a name that the
-    /// operator chooses.
+    /// The kind of value for each key pattern: `worker.lanes`, `apps.*.keyId`. `*` stands for a name that the operator
+    /// chooses.
     static let valueKindsByKeyPattern = Dictionary(
         uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.valueKind) }
             + NamedSection.allCases.flatMap { section in
@@ -31,8 +30,8 @@ enum ConfigurationNames {
     }
 
     /// Returns the environment variable of a key: `CAUSEWAY_WORKER_RETRY_MILLISECONDS_MAX` for
-    /// `worker.retryMillisecondsMax`. The spelling is that of swift-configuration, which reads the variables: capital
-    /// letters, words separated by `_`, and `_` for every character that is neither letter nor digit.
+    /// `worker.retryMillisecondsMax`. The spelling is that of swift-configuration, which reads the variables: words in
+    /// capital letters, and `_` between words and for every character that is neither letter nor digit.
     static func variable(of key: String) -> String {
         var name = variablePrefix
         var isPreviousLowercase = false
@@ -44,17 +43,17 @@ enum ConfigurationNames {
         return name
     }
 
-    /// Returns the librdkafka property that a variable sets; nil if the variable does not belong to this
-    /// section of properties. Each `_` stands for a dot, so a variable cannot set a property whose name has a capital
-    /// letter, `_` or `-`.
+    /// Returns the librdkafka property that a variable sets; nil if the variable does not belong to this section. In
+    /// `kafka.consumer`, `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES` sets `fetch.min.bytes`. Each `_` stands for a dot,
+    /// so no variable sets a property whose name has a capital letter, `_` or `-`.
     static func property(inVariable name: String, section: String) -> String? {
         let prefix = variable(of: section) + "_"
         guard name.hasPrefix(prefix), name.count > prefix.count else { return nil }
         return name.dropFirst(prefix.count).lowercased().replacing("_", with: ".")
     }
 
-    /// Whether the variable has the form of those that Kubernetes sets for a Service whose name begins with
-    /// *causeway*. Such a variable sets none of our keys, so it must not be reported as an unknown key.
+    /// Whether Kubernetes may have set this variable, for a Service whose name begins with *causeway*. Such a variable
+    /// sets no key, and must not be reported as unknown.
     static func isKubernetesServiceVariable(_ name: String, value: String) -> Bool {
         if name.hasSuffix("_SERVICE_HOST") || name.hasSuffix("_SERVICE_PORT") || name.contains("_SERVICE_PORT_") {
             return true

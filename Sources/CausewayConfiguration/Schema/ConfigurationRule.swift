@@ -4,10 +4,10 @@ import Redis
 
 /// A rule that the value of a text key must follow.
 struct ConfigurationRule: Sendable {
-    /// A regular expression for the JSON Schemas, so that an editor or Helm refuses a wrong text before a
-    /// worker does. It accepts every text that the rule accepts, and perhaps more. Nil accepts all texts.
+    /// A regular expression for the JSON Schemas, with which an editor or Helm refuses a wrong text early. It matches
+    /// every valid text, and perhaps some invalid ones. Nil: every text matches.
     let pattern: String?
-    /// Returns the fault of a text in words; nil if the text is valid.
+    /// Returns what is wrong with a text; nil if the text is valid.
     let fault: @Sendable (String) -> String?
 
     init(pattern: String? = nil, fault: @escaping @Sendable (String) -> String?) {
@@ -61,7 +61,10 @@ extension ConfigurationRule {
             return nil
         } catch {
             return
-                "\(error); the forms are redis[s]://[[user]:password@]host[:port][/database] and unix:///path[?db=number]"
+                """
+                \(error); the forms are redis[s]://[[user]:password@]host[:port][/database] and \
+                unix:///path[?db=number]
+                """
         }
     }
 
@@ -75,7 +78,7 @@ extension ConfigurationRule {
         }
     }
 
-    /// A numeric address of a machine, so that the worker can listen on it without a DNS request.
+    /// A numeric address at which the worker can listen. A name would need a DNS request.
     static let numericAddress = ConfigurationRule { text in
         SocketAddress(numeric: text, port: 0) == nil
             ? "is not a numeric address, such as 0.0.0.0, 127.0.0.1 or ::" : nil
@@ -115,8 +118,8 @@ extension ConfigurationRule {
         text.isEmpty ? "must name a file" : nil
     }
 
-    /// The name of an app. It has no separators, because the name is a part of environment variables, whose
-    /// parts are separated by `_`.
+    /// The name of an app. It has only letters and digits, because `_` separates the parts of the environment variables
+    /// that contain it.
     static let appName = ConfigurationRule(pattern: "^[a-z0-9]{1,32}$") { text in
         let isValid =
             (1...32).contains(text.utf8.count)
@@ -137,10 +140,13 @@ extension ConfigurationRule {
     static let contentStateFieldName = ConfigurationRule(pattern: #"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"#) { text in
         OversizeFields.isFieldName(text)
             ? nil
-            : "is not a field's name: 1 to \(OversizeFields.nameBytesMax) letters, digits, '_' and '-', with dots between keys"
+            : """
+            is not a field's name: 1 to \(OversizeFields.nameBytesMax) letters, digits, '_' and '-', with dots \
+            between keys
+            """
     }
 
-    /// An audience id, or the beginning of audience ids followed by `*`.
+    /// The id of an audience, or the beginning of audience ids and then `*`: `match-*`.
     static let audiencePattern = ConfigurationRule { text in
         let isValid = (1...Limits.identifierBytesMax).contains(text.utf8.count) && !text.dropLast().contains("*")
         return isValid ? nil : "is not an audience pattern: 1 to \(Limits.identifierBytesMax) bytes, * only at the end"

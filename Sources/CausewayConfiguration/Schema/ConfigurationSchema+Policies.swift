@@ -38,8 +38,8 @@ extension ConfigurationSchema {
         """,
     ]
 
-    /// The keys of each policy in `policies`. A missing key has the built-in default, and never the value of
-    /// another policy. So a change to the policy `default` does not change other policies.
+    /// The keys of each policy in `policies`. A missing key has the built-in default, never the value of another
+    /// policy. So a change to the policy `default` changes no other policy.
     static let policySectionKeys: [SchemaKey<Policy>] = policyKeyDefinitions.map(\.asReloadable)
 
     private static let policyKeyDefinitions: [SchemaKey<Policy>] = [

@@ -79,9 +79,9 @@ extension ConfigurationSchema {
             \.redis.rereadMinutes,
             1...720,
             meaning: """
-                How many minutes of commands are read again after Redis has lost all data. An activity lasts at most 12 \
-                hours. If the last command of an activity is older than this, its newest state is sent with its next \
-                command.
+                How many minutes of commands are read again after Redis has lost all data. An activity lasts at most \
+                12 hours. If the last command of an activity is older than this, its newest state is sent with its \
+                next command.
                 """
         ),
     ]

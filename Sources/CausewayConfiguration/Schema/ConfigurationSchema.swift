@@ -1,16 +1,15 @@
 import LiveActivity
 
-/// All keys and their descriptions. A key that is not listed here is unknown, in the file and in the environment.
+/// All keys and their descriptions. Any other key is unknown, in the file and in the environment.
 ///
-/// Each section has a source file: `ConfigurationSchema+Kafka.swift`. `GeneratedConfigurationText` writes the
-/// documented YAML file, the chart's page and the JSON Schemas from these keys. The initial values of
-/// `WorkerConfiguration` are the defaults.
+/// Each section has a source file, such as `ConfigurationSchema+Kafka.swift`. ``GeneratedConfigurationText`` writes its
+/// files from these keys. The initial values of `WorkerConfiguration` are the defaults.
 enum ConfigurationSchema {
     static let keys: [SchemaKey<WorkerConfiguration>] =
         logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys + workerKeys + tracingKeys
 
-    /// The texts that ``GeneratedConfigurationText`` shows about sections, by the section's pattern: `kafka.topics`,
-    /// `policies.*.budget`. Most sections need no text.
+    /// The texts that ``GeneratedConfigurationText`` shows about sections. Each text has the pattern of its section,
+    /// such as `kafka.topics` or `policies.*.budget`. Most sections need no text.
     static let sectionTexts: [String: String] = [
         httpSectionTexts, kafkaSectionTexts, appSectionTexts, policySectionTexts, tracingSectionTexts,
     ]

@@ -1,6 +1,6 @@
 import Delivery
 
-/// A section whose entries the operator names. All its entries, such as all apps, have the same keys.
+/// A section whose entries the operator names: `apps` or `policies`. All its entries have the same keys.
 enum NamedSection: String, CaseIterable {
     case apps, policies
 
@@ -13,7 +13,7 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// Apps or policies that exist even if neither the file nor the environment names them.
+    /// The apps or policies that always exist, even if nobody names them.
     var predefinedNames: Set<String> {
         switch self {
         case .apps: []
@@ -52,6 +52,6 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The environment variable that names apps or policies in addition to those of the file.
+    /// The environment variable that adds apps or policies to those of the file.
     var variable: String { ConfigurationNames.variable(of: rawValue) }
 }

@@ -4,8 +4,8 @@ extension SchemaKey {
     typealias PropertyPath<Property> = WritableKeyPath<Root, Property> & Sendable
 
     /// - Parameters:
-    ///   - decode: converts the key's value to the property's value; nil: the property stays unchanged.
-    ///   - encode: converts the property's value to the key's value; nil: the property is unset.
+    ///   - decode: converts the key's value to the property's value. If it returns nil, the property stays unchanged.
+    ///   - encode: converts the property's value to the key's value. It returns nil if the property is unset.
     private init<Property: Equatable & SendableMetatype>(
         _ name: String,
         _ path: any PropertyPath<Property>,
@@ -163,7 +163,7 @@ extension SchemaKey {
         .asSecret
     }
 
-    /// Makes a key for a map from a librdkafka property to the file that contains its value.
+    /// Makes a key for a map: each entry names a librdkafka property, and the file that contains the property's value.
     static func propertyFiles(
         _ name: String,
         _ path: any PropertyPath<[PropertyValueFile]>,

@@ -11,7 +11,7 @@ enum ConfigurationValueKind: Sendable, Equatable {
     case properties
 }
 
-/// A value of a key, of the kind that its `ConfigurationValueKind` says.
+/// The value of a key.
 enum ConfigurationValue: Sendable {
     case text(String)
     case integer(Int)
@@ -23,7 +23,7 @@ enum ConfigurationValue: Sendable {
         if case .text(let text) = self { text } else { nil }
     }
 
-    /// The value as the YAML file writes it. Nil for a map with properties, because they may be secret.
+    /// The value as the YAML file writes it. Nil for properties, because their values may be secret.
     var yamlText: String? {
         switch self {
         case .text(let text): text
@@ -35,24 +35,23 @@ enum ConfigurationValue: Sendable {
 }
 
 /// One key of the configuration: its name, its allowed values, the property that it sets, and its description.
-///
-/// The loader, the check of the file, the names of environment variables and the pages use this type.
 /// `SchemaKey+ValueKinds.swift` has a function for each kind of key.
 struct SchemaKey<Root: Sendable>: Sendable {
-    /// The whole name, such as `kafka.topics.commands`. For a key of each app or policy: the name below the app or
+    /// The whole name, such as `kafka.topics.commands`. The key of an app or policy has only the name below the app or
     /// policy, such as `channels.storage`.
     let name: String
     let valueKind: ConfigurationValueKind
     let rule: ConfigurationRule
-    /// The meaning of the key. `Config/causeway.yaml` keeps the line breaks of this text.
+    /// What the key means. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
-    // Closures, not key paths: key paths of integers and of texts have different types, and could not be in one list.
+    // These are closures, because key paths to integers and to texts have different types, and could not be in one
+    // list.
     let assign: @Sendable (inout Root, ConfigurationValue) -> Void
     /// The value in `Root`; nil if unset.
     let value: @Sendable (Root) -> ConfigurationValue?
     /// Whether two configurations have the same value of this key.
     let hasSameValue: @Sendable (Root, Root) -> Bool
-    /// Sets the value of this key in the first configuration to the value in the second.
+    /// Copies the value of this key from the second configuration to the first.
     let copyValue: @Sendable (inout Root, Root) -> Void
 
     /// The value that `Config/causeway.yaml` shows for a required key. Nil if the key has a default, or may be unset.
@@ -60,13 +59,13 @@ struct SchemaKey<Root: Sendable>: Sendable {
     private(set) var isSecret = false
     /// Whether the value names a file that must be readable when the worker starts.
     private(set) var isFilePath = false
-    /// Whether a running worker takes a changed value. Otherwise the value takes effect at the next start.
+    /// Whether a changed value takes effect in a running worker. If not, it takes effect at the next start.
     private(set) var isReloadable = false
     /// The source of the default, such as Apple's documentation.
     private(set) var sourceOfDefault: String?
     /// The allowed values in words; nil if `valueKind` or `meaning` says them.
     private(set) var limits: String?
-    /// A text that says what applies while the key is unset; nil if `meaning` says it, or the key has a default.
+    /// What applies while the key is unset. Nil if `meaning` says this, or if the key has a default.
     private(set) var meaningWhenUnset: String?
     /// Example lines that `Config/causeway.yaml` shows in the comment above the key.
     private(set) var exampleLines: [String] = []
@@ -79,7 +78,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
 
 /// The same key with one more attribute.
 extension SchemaKey {
-    /// The same key, but a running worker takes a changed value.
+    /// The same key, but a changed value takes effect in a running worker.
     var asReloadable: SchemaKey { with { $0.isReloadable = true } }
 
     /// The same key, but its value must not be printed.

@@ -9,15 +9,15 @@ struct BacklogCommand: SeasonCommand {
         commandName: "backlog",
         abstract: "Write a backlog of commands while no worker runs, then start a worker and measure it.",
         discussion: """
-            This command uses the same processes as the demo. Phones register their tokens, the worker is stopped, and a season's \
-            commands are written to Kafka. First, a client only reads the topic. Then the worker starts. The command prints the \
-            number of pushes, and compares the worker's time with the time of the client.
+            This command uses the same processes as the demo. Phones register their tokens, the worker is stopped, and \
+            a season's commands are written to Kafka. First, a client only reads the topic. Then the worker starts. \
+            The command prints the number of pushes, and compares the worker's time with the time of the client.
 
             Example:
               causeway-lab backlog --commands 2000000 --activities 20000
 
-            Exit codes: 0 one push for each activity, and every phone shows the final score; 1 otherwise, or a part failed; 64 the \
-            command line is wrong.
+            Exit codes: 0 one push for each activity, and every phone shows the final score; 1 otherwise, or a part \
+            failed; 64 the command line is wrong.
             """
     )
 

@@ -1,22 +1,22 @@
 import Numbers
 
-/// What `BacklogRun` measured: a worker that works off a backlog of commands, compared with read runs. In a read run, a
-/// client of the lab (`DiscardingTopicReader`) only reads the whole backlog. The median read run is the one with the
-/// median duration.
+/// The measurements of `BacklogRun`: a worker that processes a backlog of commands, compared with read runs. In a read
+/// run, the lab's `DiscardingTopicReader` only reads the whole backlog. The median read run is the one with the median
+/// duration.
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int
-    /// The number of commands by outcome. Each command counts once: a superseded command without a result of its own is
-    /// counted in the result of a newer command.
+    /// The number of commands by outcome. Each command counts once. A superseded command may have no result of its own;
+    /// then the result of a newer command counts it.
     var outcomes: [DemoFigures.OutcomeCount]
     /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// The duration of the median read run, from the assignment of the client's partitions to the last record.
+    /// The duration of the median read run, from the assignment of the reader's partitions to the last record.
     var medianReadRunMilliseconds: Int64
     /// The durations of all read runs, shortest first.
     var readRunDurationsMilliseconds: [Int64]
-    /// CPU time of the lab's process in the median read run. The client is part of this process.
+    /// CPU time of the lab's process, which contains the reader, in the median read run.
     var labCPUInMedianReadRunMilliseconds: Int64
     /// CPU time of the broker in the median read run.
     var brokerCPUInMedianReadRunMilliseconds: Int64
@@ -31,7 +31,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// CPU time of the broker from the start of the worker until all phones showed the final score.
     var brokerCPUMilliseconds: Int64
 
-    /// The keys of the JSON. A key stays the same when its property gets a clearer name.
+    /// The keys in the JSON. A key stays as it is when its property is renamed.
     private enum CodingKeys: String, CodingKey {
         case commands, activities, outcomes, pushes, phonesWithFinalScore
         case medianReadRunMilliseconds = "readingMilliseconds"
@@ -51,11 +51,15 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
             \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
             reading the topic alone        \(seconds(medianReadRunMilliseconds)), the median of \(readRunDurationsText)
-            to the last push's response    \(seconds(pushingMilliseconds)), \(ratioToReadRunText(pushingMilliseconds)) times as long
-            to the last command's result   \(seconds(resultsMilliseconds)), \(ratioToReadRunText(resultsMilliseconds)) times as long
+            to the last push's response    \(seconds(pushingMilliseconds)), \(ratioToReadRunText(pushingMilliseconds)) \
+            times as long
+            to the last command's result   \(seconds(resultsMilliseconds)), \(ratioToReadRunText(resultsMilliseconds)) \
+            times as long
             records of results             \(Numeral.grouped(resultRecords))
-            CPU of that reading            \(seconds(labCPUInMedianReadRunMilliseconds)), of the broker meanwhile \(seconds(brokerCPUInMedianReadRunMilliseconds))
-            CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \(seconds(brokerCPUMilliseconds))
+            CPU of that reading            \(seconds(labCPUInMedianReadRunMilliseconds)), of the broker meanwhile \
+            \(seconds(brokerCPUInMedianReadRunMilliseconds))
+            CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \
+            \(seconds(brokerCPUMilliseconds))
             """
     }
 

@@ -6,18 +6,18 @@ import Kafka
 
 /// Measures a worker on a backlog. Commands pile up while no worker runs; then a worker reads them.
 final class BacklogRun {
-    /// The maximum number of log lines that the run searches for the time when the worker got its partitions. A healthy
-    /// worker writes about ten lines.
+    /// How many log lines the run searches for the time when the worker got its partitions. A healthy worker writes
+    /// about ten lines.
     private static let logLinesMax = 1_000
     /// The number of matches that are played. Each match has the same number of followers.
     static let matchCount = 20
-    /// The maximum number of commands for one activity that the command line accepts. `init` may accept fewer: each
-    /// command is one step of a match (one for each ball, and one for the end), so the shortest match sets a limit too.
+    /// The highest number of commands for one activity that the command line accepts. `init` may accept fewer, because
+    /// each command is one step of a match (a ball or the end), and the shortest match has fewer steps.
     static let commandsPerActivityMax = 200
-    /// The number of partitions of the commands topic and of the results topic. Each topic has ample room for two
-    /// million records, the default of `--commands`. The embedded broker keeps 5 MiB of each partition, and a command
-    /// of the season takes about 50 bytes in a compressed batch; a result takes less. If a partition is full, the
-    /// broker silently drops its oldest records, and the run cannot succeed.
+    /// The number of partitions of the commands topic and of the results topic: ample room for the two million records
+    /// of the default `--commands`. The embedded broker keeps 5 MiB of each partition, in which a command takes about
+    /// 50 bytes, and a result less. If a partition is full, the broker silently drops its oldest records, and the run
+    /// fails.
     static let partitionCount = 64
     private static let registrationWaitMillisecondsMax: Int64 = 120_000
     private static let waitMillisecondsMax: Int64 = 300_000
@@ -59,15 +59,14 @@ final class BacklogRun {
         self.commandsPerActivity = commandsPerActivity
     }
 
-    /// Returns `count` steps of a match at even distances. The last one is the match's last step.
+    /// Returns `count` of the steps at even distances, always with the last step.
     private static func selectEvenly(_ steps: [MatchStep], to count: Int) -> [MatchStep] {
         precondition(count <= steps.count, "a match has more balls than that")
         return (1...count).map { steps[steps.count * $0 / count - 1] }
     }
 
-    /// With these settings, the worker sends nothing until it has read nearly all commands, even if this takes minutes.
-    /// They belong to the section `worker`, which is the last one of the worker's configuration file. So the run
-    /// appends them to this file.
+    /// Settings with which the worker sends nothing until it has read nearly all commands, even if this takes minutes.
+    /// The run appends them to the worker's configuration file, whose last section is `worker`.
     private static let unlimitedReadAheadSettings = """
           readAheadLagRecords: 100
           readAheadMillisecondsMax: 600000
@@ -103,8 +102,7 @@ final class BacklogRun {
 
         try registerPhones(phones, commandProducer)
         try produceBacklog(commandProducer)
-        // Measure read runs both before and after the worker's run, because the other load on the machine
-        // changes.
+        // Measure read runs before and after the worker's run, because the other load of the machine changes.
         var readCosts = [try measureReadCost(), try measureReadCost()]
         let brokerCPUMillisecondsBefore = deployment.brokerCPUMilliseconds
         try deployment.startWorker()
@@ -128,8 +126,8 @@ final class BacklogRun {
         var brokerCPUMilliseconds: Int64
     }
 
-    /// Registers phones with one activity each, so that Redis has the tokens before the commands pile up. A worker
-    /// stores the tokens. Then the run stops this worker.
+    /// Registers phones with one activity each. A worker stores their tokens in Redis and is then stopped, so that the
+    /// commands pile up without a worker.
     private func registerPhones(_ phones: SimulatedPhones, _ commandProducer: CommandProducer) throws(LabError) {
         try phones.createPhones(for: feed)
         var relay = RegistrationRelay(phones: phones)
@@ -148,8 +146,8 @@ final class BacklogRun {
         try deployment.stopWorker(graceMilliseconds: Demo.drainMillisecondsMax)
     }
 
-    /// Writes the commands of all activities for one step of the matches (`MatchStep`), then for the next step, as
-    /// during the season.
+    /// Writes the commands of all activities for the first step of the matches (`MatchStep`), then for the next step,
+    /// and so on.
     private func produceBacklog(_ commandProducer: CommandProducer) throws(LabError) {
         for stepIndex in 0..<commandsPerActivity {
             for match in matchCommands.indices {
@@ -214,8 +212,8 @@ final class BacklogRun {
         )
     }
 
-    /// Waits until all phones show the final score. Does not read the results during this time, because that
-    /// would take CPU time from the measured worker.
+    /// Waits until all phones show the final score. The results are read only later, because reading would take CPU
+    /// time from the measured worker.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
         try wait(Self.waitMillisecondsMax, "phones to show the final score") { () throws(LabError) in
             guard try phones.readAcceptedCounts().pushCount >= feed.phoneCount else { return false }
@@ -258,8 +256,7 @@ final class BacklogRun {
         )
     }
 
-    /// Returns the time at which the worker got its partitions, UNIX milliseconds. It is read from the worker's log,
-    /// because no result contains it.
+    /// Returns when the worker got its partitions, UNIX milliseconds. Only the worker's log says this.
     private func readAssignedAtMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }

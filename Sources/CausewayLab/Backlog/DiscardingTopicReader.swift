@@ -3,20 +3,20 @@ import Glibc
 import Kafka
 import Numbers
 
-/// Reads a topic with the worker's settings and ignores the records. So its cost is the least that reading this topic
-/// can cost.
+/// Reads a topic with the worker's settings and ignores the records. Its cost is the least that reading the topic can
+/// cost.
 final class DiscardingTopicReader: ConsumerHandler {
     static let closeTimeoutMilliseconds: Int64 = 5_000
-    /// The pause after a poll without a record. It does not slow the reading, because the fetch of a batch of
-    /// thousands of records takes much longer.
+    /// The pause after a poll without a record. It does not slow the reading, because the fetch of a batch of thousands
+    /// of records takes much longer.
     private static let pauseMicroseconds: UInt32 = 500
 
     private var consumer: Consumer?
     /// When partitions were assigned, monotonic milliseconds; 0: not yet.
     private var assignedAtMilliseconds: Int64 = 0
 
-    /// - Parameter properties: the worker's properties. The consumer group is replaced, so that this reader
-    ///   does not change the offsets of the worker's group.
+    /// - Parameter properties: the worker's properties. The consumer group is replaced, because this reader must not
+    ///   change the offsets of the worker's group.
     init(properties: [(name: String, value: String)], topic: String) throws(LabError) {
         do {
             consumer = try Consumer(

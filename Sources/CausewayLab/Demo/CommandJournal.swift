@@ -3,10 +3,10 @@ import CausewayCommandLine
 import Glibc
 import LiveActivity
 
-/// Writes which commands a producer has sent, so that a checker can compare results and pushes with them.
+/// Writes the commands that a producer has sent to a file, so that a checker can compare results and pushes with them.
 ///
-/// Each line is JSON with `command` (the id), `activity`, `time` (UNIX milliseconds), `event`, `alert` (the
-/// title, or null) and `state` (the digest of the content state, as in the simulator's push log).
+/// Each line is JSON with `command` (the id), `activity`, `time` (UNIX milliseconds), `event`, `alert` (the title, or
+/// null) and `state` (the digest of the content state, as in the simulator's push log).
 final class CommandJournal {
     /// The part of a line that is the same for all followers of a match.
     struct LineTemplate {
@@ -45,9 +45,8 @@ final class CommandJournal {
         close(descriptor)
     }
 
-    /// Adds the line of a command that was just given to the producer. The line reaches the file when the buffer is
-    /// full, or with `flush`. The ids are written without JSON escapes, because they contain no character that needs
-    /// one.
+    /// Adds the line of a command that was just given to the producer. The line is in the file after `flush`, or when
+    /// the buffer was full. The ids must contain no character that JSON escapes.
     func append(_ template: LineTemplate, activity: String) throws(LabError) {
         buffer.append(
             contentsOf: #"{"command":"\#(template.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#

@@ -1,6 +1,6 @@
 import Kafka
 
-/// The lab's producer of commands and registrations. In production, the server of an app writes these records.
+/// The lab's producer of commands and registrations. In production, an app's server writes these records.
 final class CommandProducer {
     static let commandsTopicName = "causeway.commands"
     static let registrationsTopicName = "causeway.registrations"

@@ -1,13 +1,12 @@
 import CausewayCommandLine
 
-/// Broadcast channels in a season. Each match's audience has a channel, and the phones whose activity a push
-/// starts subscribe to it.
+/// Broadcast channels in a season. Each match's audience has a channel. A phone subscribes to it if a push started the
+/// phone's activity.
 extension Demo {
-    /// How long a channel is kept after its match. The time is short, so that the demo can wait for the
-    /// deletions.
+    /// How long a channel is kept after its match: a short time, because the demo waits for the deletions.
     static let channelKeepSeconds = 5
-    /// How long to wait until the worker has deleted all channels. It checks only once a minute which channels it must
-    /// delete.
+    /// How long to wait until the worker has deleted all channels. The worker looks for channels to delete only once a
+    /// minute.
     static let channelDeletionMillisecondsMax: Int64 = 150_000
 
     var channelSettings: WorkerConfigurationText.Channels? {
@@ -16,8 +15,8 @@ extension Demo {
     }
 
     /// Waits until every phone has its activity. Then throws an error if a phone that must be on a channel has not
-    /// subscribed, because the phone would miss broadcasts. The run asks the simulator: a phone that subscribes sends
-    /// nothing to the server.
+    /// subscribed: it would miss broadcasts. The simulator is asked, because a phone that subscribes sends nothing to
+    /// the server.
     func awaitSubscriptions(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
         throws(LabError)
     {

@@ -17,7 +17,7 @@ extension Demo {
         }
     }
 
-    /// Reports the demo's progress to the page: at most every 250 ms, and when the phase changes.
+    /// Reports the demo's progress to the page when the phase changes, and otherwise at most every 250 ms.
     func reportProgress(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
         guard let pageState else { return }
         let nowMilliseconds = Clock.monotonicMilliseconds
@@ -66,18 +66,16 @@ extension Demo {
         pageState?.show(pageProgress.figures)
     }
 
-    /// Lets visitors of the live page disturb the worker, Redis and the simulated APNs while the season is
-    /// played.
+    /// Lets visitors of the live page disturb the worker, Redis and the simulated APNs during the season.
     func allowPageActions() {
         var actions = Set(PageAction.allCases)
-        // If superseded commands have no results of their own, newer commands' results count them. A killed
-        // worker can lose such counts. The demo would then wait for these commands until it fails.
+        // In the other modes, a result may count superseded commands that have no result of their own. A killed worker
+        // can lose such a count. The demo would then wait for these commands until it fails.
         if options.supersededResults != .each { actions.remove(.killWorker) }
         pageState?.allow(actions)
     }
 
-    /// Refuses further actions of the live page's visitors. If a visitor has taken Redis away, waits until
-    /// Redis runs again.
+    /// Refuses further actions of the page's visitors. If a visitor has taken Redis away, waits until Redis runs again.
     func endPageActions() throws(LabError) {
         guard let pageState else { return }
         pageState.allow([])
@@ -113,14 +111,14 @@ extension Demo {
     }
 }
 
-/// What a demo keeps between two reports to its page.
+/// What a demo remembers from one report to its page to the next.
 struct DemoPageProgress {
     var figures = LivePageFigures()
     var lateCommandCounter = LateCommandCounter()
     var reportDueMilliseconds: Int64 = 0
     private var freshness = RecentFreshness()
 
-    /// Measures how long the pushes of about the last second took.
+    /// Measures how long the pushes of about the last second took from the command's record to APNs' response.
     mutating func measureFreshness(_ tally: ResultTally, nowMilliseconds: Int64) {
         figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: nowMilliseconds)
     }

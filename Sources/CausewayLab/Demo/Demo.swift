@@ -8,7 +8,7 @@ import Numbers
 struct DemoOptions {
     var followerCount = 50
     var addressees = SeasonFeed.Addressees.activities
-    /// Whether the audiences have broadcast channels. If they do, half of the phones are on them.
+    /// Whether audiences have broadcast channels. If so, half of the phones subscribe to them.
     var hasChannels = false
     var seconds = 60
     var matchCount = 60
@@ -31,12 +31,12 @@ struct DemoOptions {
 /// that the parts still run, and shows the progress. The parts are separate processes.
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
-    // How many commands one pass of the loop writes, and how many results one read takes, so that no work waits long.
+    // How much one pass of the loop writes and reads at most, so that neither waits long for the other.
     static let commandsPerWriteMax = 4_000
     static let resultsPerReadMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
-    /// The longest wait for progress: for the end of a step before the season, for another result after the season's
-    /// last command, and for another record of a backlog.
+    /// A run fails if it makes no progress for this time: for example, if no further result comes after the last
+    /// command.
     static let stallMillisecondsMax: Int64 = 120_000
     static let drainMillisecondsMax: Int64 = 90_000
     static let finalStateMillisecondsMax: Int64 = 60_000
@@ -101,7 +101,7 @@ final class Demo {
         return figures
     }
 
-    /// Writes out the journal, and waits until the results file has every result. Does nothing if there are no files.
+    /// Flushes the journal, and waits until the results file has all results. Does nothing without evidence files.
     private func awaitEvidenceFiles(_ evidenceFiles: EvidenceFiles?, _ reader: ResultsReader) throws(LabError) {
         guard let evidenceFiles else { return }
         try feed.flushJournal()
@@ -146,8 +146,10 @@ final class Demo {
         try TextFile.write(configuration, to: deployment.path("causeway.yaml"))
         try deployment.startWorker()
         progressDisplay.printLine(
-            "See the worker's status at http://127.0.0.1:\(deployment.httpPort)/statusz, and its metrics at /metrics. The phones' counts are at "
-                + "http://127.0.0.1:\(deployment.simulator.controlPort)/summary."
+            """
+            See the worker's status at http://127.0.0.1:\(deployment.httpPort)/statusz, and its metrics at /metrics. \
+            The phones' counts are at http://127.0.0.1:\(deployment.simulator.controlPort)/summary.
+            """
         )
         return phones
     }
@@ -280,31 +282,6 @@ final class Demo {
         }
     }
 
-    private func makeProgress(_ reader: ResultsReader, _ rates: RateMeter, elapsedMilliseconds: Int64) -> DemoProgress {
-        DemoProgress(
-            elapsedMilliseconds: elapsedMilliseconds,
-            durationMilliseconds: Int64(options.seconds) * 1_000,
-            commandCount: feed.totalCommandCount,
-            resultCount: reader.tally.commandCount,
-            commandsPerSecond: rates.commandsPerSecond,
-            pushesPerSecond: rates.pushesPerSecond,
-            finishedMatchCount: feed.finishedMatchCount,
-            matchCount: feed.matches.count,
-            latestEventText: feed.latestEventText
-        )
-    }
-
-    private func stallError(_ text: String, _ reader: ResultsReader, _ commandProducer: CommandProducer) -> LabError {
-        let tally = reader.tally
-        let outcomes = DemoFigures.OutcomeCount.all(of: tally).map { "\(Numeral.grouped($0.count)) \($0.outcome)" }
-        return LabError(
-            "\(text). Of \(Numeral.grouped(feed.commandCount)) commands \(Numeral.grouped(tally.commandCount)) have a result "
-                + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(commandProducer.undeliveredRecordCount)) did not reach the broker; "
-                + "the worker's log ends with",
-            logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLineCount)
-        )
-    }
-
     // MARK: - After the season
 
     private func measureFigures(
@@ -353,8 +330,8 @@ final class Demo {
         )
     }
 
-    /// Counts pushes. If commands go to activities, their results give the number. If commands go to audiences, the
-    /// simulator gives it, because the results have no priorities and leave out members that join later.
+    /// Counts pushes. The results of commands to activities give the number. For commands to audiences, the simulator
+    /// gives it, because the results have no priorities, and leave out members that join later.
     private func countPushes(of tally: ResultTally, _ phones: SimulatedPhones) throws(LabError) -> (
         totalCount: Int, priority10Count: Int
     ) {
@@ -366,8 +343,8 @@ final class Demo {
         }
     }
 
-    /// Compares the phones with the final states. When every command has its result, the push of a command that was
-    /// held may still be on its way. So phones with a wrong state are checked again for a while.
+    /// Compares the phones with the final states. The push of a command that was held may come after all results, so
+    /// phones with a wrong state are checked again for a while.
     private func comparePhones(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader

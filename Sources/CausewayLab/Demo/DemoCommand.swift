@@ -11,10 +11,10 @@ struct DemoCommand: SeasonCommand {
         commandName: "demo",
         abstract: "Send a real cricket season to simulated phones, and show the cost.",
         discussion: """
-            This command replays the 2018 Indian Premier League, with all matches at once and in one minute, through a real worker: \
-            commands go to an embedded Kafka, and pushes go over TLS and HTTP/2 to a simulated APNs. Each part is a separate process \
-            on loopback, on free ports. redis-server must be installed. The demo sends nothing to other machines, and removes its \
-            files when it ends.
+            This command replays the 2018 Indian Premier League, with all matches at once and in one minute, through a \
+            real worker: commands go to an embedded Kafka, and pushes go over TLS and HTTP/2 to a simulated APNs. Each \
+            part is a separate process on loopback, on free ports. redis-server must be installed. The demo sends \
+            nothing to other machines, and removes its files when it ends.
 
             Examples:
               causeway-lab demo
@@ -24,11 +24,11 @@ struct DemoCommand: SeasonCommand {
               causeway-lab demo --channels
               causeway-lab demo --open
 
-            The address that is printed first is a page on which you watch the phones and cause faults. The page is available until \
-            the demo ends. With --stay or --open, it is available until Ctrl-C.
+            The address that is printed first is a page on which you watch the phones and cause faults. The page is \
+            available until the demo ends. With --stay or --open, it is available until Ctrl-C.
 
-            Exit codes: 0 every phone shows the final score, and no channel is left; 1 otherwise, or a part failed; 64 the command \
-            line is wrong.
+            Exit codes: 0 every phone shows the final score, and no channel is left; 1 otherwise, or a part failed; 64 \
+            the command line is wrong.
             """
     )
 
@@ -49,8 +49,8 @@ struct DemoCommand: SeasonCommand {
 
     @Flag(
         help: """
-            Like --audiences, but half of the phones (iOS 18) use broadcast channels, one for each match, instead of tokens. The demo \
-            waits until the worker has deleted the channels, up to 150 seconds longer.
+            Like --audiences, but half of the phones (iOS 18) use broadcast channels, one for each match, instead of \
+            tokens. The demo waits until the worker has deleted the channels, up to 150 seconds longer.
             """
     )
     var channels = false
@@ -84,7 +84,10 @@ struct DemoCommand: SeasonCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Set the budget of each activity to this number of pushes of priority 10, plus \(budgetRefillPerHour) per hour. A third is reserved for alerts and ends.",
+            """
+            Set the budget of each activity to this number of pushes of priority 10, plus \(budgetRefillPerHour) per \
+            hour. A third is reserved for alerts and ends.
+            """,
             valueName: "pushes"
         )
     )

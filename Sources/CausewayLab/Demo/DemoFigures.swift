@@ -37,27 +37,26 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var usage: ProcessUsage
     }
 
-    /// The figures of the phones on broadcast channels, which are half of all phones.
+    /// The figures of broadcast channels and of the phones on them, which are half of all phones.
     struct Channels: Codable, Equatable {
         /// The number of phones that must be on channels.
         var phones: Int
         /// How many of the phones on channels got at least one broadcast.
         var phonesReached: Int
-        /// Update tokens of phones on channels. Activities on channels have no update tokens, so this must be
-        /// 0.
+        /// Update tokens of phones on channels. Activities on channels have no update tokens, so this must be 0.
         var strayTokens: Int
         var broadcasts: Int
         /// Broadcasts that arrived, summed over the phones.
         var broadcastsReceived: Int
         var created: Int
-        /// Channels that APNs still has after the worker had time to delete all.
+        /// Channels that APNs still has at the end, when the worker must have deleted all.
         var left: Int
 
         var deleted: Int { created - left }
         var phonesPerBroadcast: Double { broadcasts > 0 ? Double(broadcastsReceived) / Double(broadcasts) : 0 }
         var hasSucceeded: Bool { phonesReached == phones && strayTokens == 0 && created > 0 && left == 0 }
 
-        /// The result in two lines, one about the phones and one about the channels.
+        /// The result in two lines: one about the phones, one about the channels.
         var summaryLines: [String] {
             [
                 "\(Numeral.grouped(phonesReached)) of \(Numeral.grouped(phones)) phones on channels got broadcasts, "
@@ -77,15 +76,14 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var phones: Int
     /// The time from the first ball to the last.
     var seasonSeconds: Double
-    /// The time from the beginning of the season to the last result. The starts are sent before the season begins, so
-    /// their time is not included.
+    /// The time from the beginning of the season to the last result. The starts before the season are not included.
     var replaySeconds: Double
     var commands: Int
     /// The number of commands by outcome. Outcomes without commands are left out. The outcomes that exist only for
     /// fan-outs come first, the others in the order of `Outcome`.
     var outcomes: [OutcomeCount]
     var pushes: Int
-    /// The pushes before the season, which start activities. The rates of the season leave them out.
+    /// The pushes that start activities before the season. The rates of the season leave them out.
     var pushesBeforeSeason = 0
     var pushesAtPriority10: Int
     var pushesAtPriority5: Int { pushes - pushesAtPriority10 }
@@ -93,7 +91,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var workerMicrosecondsPerPush: Double
     var retries: Int
     var repeatedResults: Int
-    /// Commands that were held, and got a second result when their token registered.
+    /// Commands that were held and that have a second result, because their token registered.
     var released: Int
     var invalidations: Int
     var deadLetters: Int
@@ -108,10 +106,10 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// How often a push started an activity that the phone already had.
     var phonesStartedTwice: Int
     var wrongPhones: [WrongPhone]
-    /// Pushes that requested priority 10 and were sent at 5, because the activity's budget was empty, or had only the
-    /// reserve for alerts and ends left.
+    /// Pushes that were sent at priority 5 instead of 10, because the activity's budget was empty or had only its
+    /// reserve left.
     var demotions: Int
-    /// How often the command line asked for each fault. Actions on the live page are not counted.
+    /// How often each fault was caused because the command line asked for it. Actions on the live page do not count.
     var disturbances: [DisturbanceCount]
 
     struct DisturbanceCount: Codable, Equatable {
@@ -124,7 +122,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var count: Int
 
         static func all(of tally: ResultTally) -> [OutcomeCount] {
-            // `Outcome` and `FanoutOutcome` have some names in common. The two counts of such a name are added.
+            // If `Outcome` and `FanoutOutcome` have a name in common, add both counts.
             var all = Outcome.allCases.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
             for outcome in FanoutOutcome.allCases {
                 let name = "\(outcome.name)"

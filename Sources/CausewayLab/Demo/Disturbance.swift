@@ -1,4 +1,4 @@
-/// A fault that the demo causes on purpose during the season, or the end of such a fault.
+/// A fault that the demo causes during the season, or the end of such a fault.
 struct Disturbance: Equatable {
     enum Kind: String, CaseIterable {
         /// The worker is killed, and another one is started.

@@ -1,5 +1,5 @@
 /// Counts durations in whole milliseconds. Each millisecond up to one minute has its own bucket, so a percentile below
-/// one minute is exact. The last bucket also counts all longer durations.
+/// one minute is exact. The last bucket counts all longer durations.
 struct DurationHistogram {
     static let millisecondsMax = 60_000
 
@@ -16,8 +16,8 @@ struct DurationHistogram {
         maximumMilliseconds = max(maximumMilliseconds, clampedMilliseconds)
     }
 
-    /// Returns the durations that were added since `earlier`, which must be an older copy of this histogram. The
-    /// maximum is still that of all durations.
+    /// Returns the durations that were added after `earlier`, which must be an older copy of this histogram. But the
+    /// maximum is that of all durations.
     func subtracting(_ earlier: DurationHistogram) -> DurationHistogram {
         var recent = self
         for (bucket, count) in earlier.bucketCounts.enumerated() where count > 0 {
@@ -27,8 +27,8 @@ struct DurationHistogram {
         return recent
     }
 
-    /// Returns a percentile: for `percent` 99, the shortest duration that at least 99 of 100 durations do not exceed.
-    /// Nil without durations. A duration above one minute counts as one minute.
+    /// Returns a percentile: for `percent` 99, the shortest duration that 99 of 100 durations do not exceed. A duration
+    /// above one minute counts as one minute. Nil without durations.
     ///
     /// - Parameter percent: 1 to 100.
     func percentileMilliseconds(_ percent: Int) -> Int64? {

@@ -1,7 +1,7 @@
 import Foundation
 import LiveActivity
 
-/// Files in one directory with which another program can check a run. Each line of a file is a JSON object.
+/// Files in one directory with which another program can check a run. Each line is a JSON object.
 struct EvidenceFiles {
     let directory: String
 
@@ -14,8 +14,8 @@ struct EvidenceFiles {
     /// The spacing and the budget of the worker's policy, as `writePolicy` writes them.
     var policyPath: String { "\(directory)/policy.json" }
 
-    /// Creates the directory if it does not exist, and removes the files of an earlier run, because results are
-    /// appended to their file.
+    /// Creates the directory if needed. Removes the files of an earlier run, because results are appended to their
+    /// file.
     init(directory: String) throws(LabError) {
         self.directory = directory
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else { throw LabError(directory, errno: errno) }
@@ -26,8 +26,8 @@ struct EvidenceFiles {
 
     func makeJournal() throws(LabError) -> CommandJournal { try CommandJournal(path: commandsPath) }
 
-    /// Writes the policy's spacing and its budget for frequent updates. This budget applies, because the phones of a
-    /// demo allow frequent updates.
+    /// Writes the policy's spacing and its budget for frequent updates, which applies because the phones of a demo
+    /// allow frequent updates.
     func writePolicy(_ policy: Policy) throws(LabError) {
         let budget = policy.frequentBudget
         let object = JSONWriter.object { json in

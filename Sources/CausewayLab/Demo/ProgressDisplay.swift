@@ -44,7 +44,8 @@ extension DemoProgress {
     }
 }
 
-/// Shows progress on standard error: on a terminal redrawn in place, elsewhere as a line every few seconds.
+/// Shows progress on standard error. A terminal shows one display that is redrawn; other output gets a line every few
+/// seconds.
 struct ProgressDisplay {
     private static let redrawIntervalMilliseconds: Int64 = 100
     private static let logIntervalMilliseconds: Int64 = 5_000
@@ -76,7 +77,7 @@ struct ProgressDisplay {
         isDrawn = false
     }
 
-    /// Prints a line about the current step. The line stays when the progress is drawn again.
+    /// Prints a line about the current step, which stays above the drawn progress.
     mutating func printLine(_ text: String) {
         erase()
         Self.write(text + "\n")

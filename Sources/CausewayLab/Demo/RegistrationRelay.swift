@@ -6,8 +6,8 @@ struct RegistrationRelay {
     private static let waitMilliseconds = 100
 
     let phones: SimulatedPhones
-    /// The number of registrations copied so far. The simulator numbers registrations in order, so the next
-    /// read begins at this number.
+    /// The number of registrations copied so far. The simulator numbers registrations in order, so this is also where
+    /// the next read begins.
     private(set) var copiedCount = 0
 
     init(phones: SimulatedPhones) {

@@ -4,28 +4,28 @@ import Numbers
 /// The parts of a result record that the demo needs.
 struct ResultSummary: Equatable {
     var outcome: Outcome?
-    /// The outcome of a command to an audience that was fanned out, or of one of its ranges.
+    /// The outcome of a whole fan-out, or of one of its ranges.
     var fanoutOutcome: FanoutOutcome?
-    /// Whether the result names an audience: it is for a command to the audience, or for one of its members.
+    /// Whether the result names an audience: the command went to the audience, or to one of its members.
     var namesAudience = false
     /// Whether the result names an activity or a device.
     var namesActivityOrDevice = false
-    /// Whether the result is for only one range of the members.
+    /// Whether the result is for one range of an audience's members.
     var isOfRange = false
-    /// Whether the result names a channel: it is for a broadcast to a channel of an audience, or for a command that
-    /// itself names its channel.
+    /// Whether the result names a channel. It is then for a broadcast to an audience's channel, or for a command that
+    /// names a channel itself.
     var namesChannel = false
     /// Members of the audience for whom APNs accepted the push.
     var deliveredMemberCount = 0
     var priority = 0
     var attemptCount = 0
-    /// The number of older commands that this command superseded, and that have no result of their own.
+    /// The number of older commands without a result of their own that this command superseded.
     var supersededCommandCount = 0
-    /// Whether the push requested priority 10 and was sent at 5, because the budget was empty, or had only the reserve
-    /// for alerts and ends left.
+    /// Whether the push was sent at priority 5 instead of 10, because the budget was empty or had only its reserve
+    /// left.
     var isDemoted = false
-    /// Whether the result is about a record of the commands topic. For example, a command that was held has a second
-    /// result, which is about the registration that released the command.
+    /// Whether the result is about a record of the commands topic. Not so, for example, for the second result of a held
+    /// command, which is about the registration that released the command.
     var isFromCommandsTopic = false
     var sourcePartition = -1
     var sourceOffset: Int64 = -1
@@ -33,24 +33,23 @@ struct ResultSummary: Equatable {
     var recordTimestampMilliseconds: Int64 = 0
     var responseAtMilliseconds: Int64 = 0
 
-    /// Whether the result is for one member of an audience, whose push APNs refused. The command has another result for
-    /// all members.
+    /// Whether the result is for one member of an audience, whose push APNs refused. The whole command has another
+    /// result.
     var isOfMember: Bool { namesAudience && namesActivityOrDevice }
 
-    /// Whether the result could be read.
+    /// Whether the result has an outcome and names its record.
     var isComplete: Bool { (outcome != nil || fanoutOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
 }
 
 extension ResultSummary {
-    /// Scans a result record once, without creating a string. The scan must be cheap: in one minute 700,000
-    /// results arrive, and the worker runs on the same processors.
+    /// Scans a result record once, without creating a string. The scan must be cheap: 700,000 results arrive in a
+    /// minute, and the worker runs on the same processors.
     ///
-    /// - Parameter commandsTopic: the name of the commands topic, which decides ``isFromCommandsTopic``.
+    /// - Parameter commandsTopic: the name of the commands topic, for ``isFromCommandsTopic``.
     init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopicName) {
         var offset = 0
         var depth = 0
-        // Which object inside the record is being scanned: the first letter of its key, for example `s` for `source`;
-        // 0: none.
+        // The first letter of the key of the inner object that is being scanned, such as `s` for `source`; 0 outside.
         var sectionFirstLetter: UInt8 = 0
         while offset < record.count {
             switch record[offset] {
@@ -113,8 +112,8 @@ extension ResultSummary {
             if depth == 1, name.elementsEqual("activity".utf8) || name.elementsEqual("device".utf8) {
                 namesActivityOrDevice = true
             }
-            // Only a result that names a channel has an `environment`. The key `channel` proves nothing: in the result
-            // of a command whose audience lacked a channel, its value is `none`.
+            // Only a result that names a channel has an `environment`. The key `channel` does not show this: its value
+            // is `none` in the result of a command whose audience lacked a channel.
             if depth == 1, name.elementsEqual("environment".utf8) { namesChannel = true }
             if depth == 2, sectionFirstLetter == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
                 isFromCommandsTopic = text.elementsEqual(commandsTopic.utf8)
@@ -144,7 +143,7 @@ extension ResultSummary {
             if name.elementsEqual("offset".utf8) { sourceOffset = number }
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordTimestampMilliseconds = number }
-            // For an audience, `last` is the time of APNs' response for the last member.
+            // In the result of an audience, `last` is the time of APNs' last response.
             if name.elementsEqual("responded".utf8) || name.elementsEqual("last".utf8) {
                 responseAtMilliseconds = number
             }

@@ -1,25 +1,22 @@
 import LiveActivity
 
-/// Counts the outcomes of the commands from their result records. Each command counts once:
+/// Counts the outcomes of commands from their results. Each command counts once:
 ///
-/// - A command to an audience has one result for the whole command, one for each range and one for each broadcast. Only
-///   the result for the whole command counts.
+/// - Of a command to an audience, only the result of the whole command counts, not those of its ranges and broadcasts.
 /// - For a start to an audience, the worker writes a command to each device. The results of these commands count only
 ///   as pushes.
-/// - A worker that dies may leave a result that the next worker writes again. A result names the record of its command,
-///   so the second one is recognized.
-/// - The result of a held command is `held`. When its token registers, its push has another result, which names the
-///   registration's record. This result does not count the command again.
+/// - A result that the next worker repeats after a crash counts once. Both name the record of the command.
+/// - A held command counts at its result `held`. Its second result, when the token registers, does not count it again.
 ///
-/// Use the tally only in a run in which APNs refuses no member of an audience. The result of a refused member would
-/// count as the result of the whole command.
+/// The result of a member whose push APNs refused would count as that of the whole command. So use this type only in a
+/// run without such refusals.
 struct ResultTally {
     /// Limits for the partition and the offset that a result names. `hasResultByPartitionAndOffset` has a flag for
-    /// each, so a faulty result could otherwise fill the memory.
+    /// each, so a faulty result could fill the memory.
     static let partitionsMax = 4_096
     static let offsetsPerPartitionMax = 100_000_000
 
-    /// Whether a command has a result, by the partition and offset of its record.
+    /// Whether the command of a record has a result, by the record's partition and offset.
     private var hasResultByPartitionAndOffset: [[Bool]] = []
     private var outcomeCounts = [Int](repeating: 0, count: Outcome.allCases.count)
     private var fanoutCounts = [Int](repeating: 0, count: FanoutOutcome.allCases.count)
@@ -28,33 +25,32 @@ struct ResultTally {
     private(set) var commandCount = 0
     /// Results for commands that already had a result.
     private(set) var repeatedResultCount = 0
-    /// Commands that were held, and got a second result when their token registered.
+    /// Commands that were held and that have a second result, because their token registered.
     private(set) var releasedCommandCount = 0
-    /// Records on the results topic that could not be read, or that name a partition or an offset beyond
-    /// `partitionsMax` and `offsetsPerPartitionMax`.
+    /// Results that could not be read, or that name a partition beyond `partitionsMax` or an offset beyond
+    /// `offsetsPerPartitionMax`.
     private(set) var unreadableRecordCount = 0
     private(set) var pushCount = 0
     private(set) var priority10PushCount = 0
-    /// Pushes that requested priority 10 and were sent at 5.
+    /// Pushes that were sent at priority 5 instead of 10.
     private(set) var demotionCount = 0
-    /// Attempts after the first one, of all pushes that APNs accepted.
+    /// The number of attempts after the first one, summed over all accepted pushes.
     private(set) var retryCount = 0
     /// When APNs last accepted a push to an activity or device, or responded to a push of a fan-out. UNIX milliseconds;
-    /// 0: not yet.
+    /// 0 before the first time.
     private(set) var lastResponseAtMilliseconds: Int64 = 0
-    /// The time from the command's record to APNs' response; for an audience, to the response for the last
-    /// member.
+    /// The times from the command's record to APNs' response, or for an audience to the last response.
     private(set) var freshness = DurationHistogram()
 
     init(of addressees: SeasonFeed.Addressees = .activities) { self.addressees = addressees }
 
     subscript(outcome: Outcome) -> Int { outcomeCounts[Int(outcome.rawValue)] }
 
-    /// Returns the number of commands to audiences that were fanned out and had this outcome.
+    /// Returns how many commands to audiences have this outcome of their fan-out.
     func fanoutCount(of outcome: FanoutOutcome) -> Int { fanoutCounts[Int(outcome.rawValue)] }
 
-    /// - Parameter isFreshnessCounted: whether ``freshness`` includes the command. False before the season, because the
-    ///   worker may still be starting when the first commands are sent.
+    /// - Parameter isFreshnessCounted: whether the command counts in ``freshness``. False before the season, because
+    ///   the worker may still be starting.
     mutating func add(_ result: ResultSummary, isFreshnessCounted: Bool) {
         guard result.isComplete, result.sourcePartition < Self.partitionsMax,
             result.sourceOffset < Self.offsetsPerPartitionMax
@@ -107,8 +103,8 @@ struct ResultTally {
     private mutating func addFanout(_ result: ResultSummary, isFreshnessCounted: Bool) {
         pushCount += result.deliveredMemberCount
         lastResponseAtMilliseconds = max(lastResponseAtMilliseconds, result.responseAtMilliseconds)
-        // Count the duration only if this version reached all members. If a newer version overtook it, some
-        // members got only the newer one.
+        // Count the duration only if this version reached all members. If a newer version overtook it, some members got
+        // only the newer one.
         guard result.fanoutOutcome == .delivered else { return }
         addFreshness(result, isFreshnessCounted)
     }

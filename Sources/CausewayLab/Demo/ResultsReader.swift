@@ -15,7 +15,7 @@ final class ResultsReader: ConsumerHandler {
     private(set) var deadLetterCount = 0
     /// The time of the newest result record, UNIX milliseconds; 0 before the first.
     private(set) var newestResultAtMilliseconds: Int64 = 0
-    /// Whether the tally counts how long pushes take. Set when the season begins, because all parts run then.
+    /// Whether the tally counts how long pushes take. True during the season, when all parts run.
     var isFreshnessCounted = false
     private var consumer: Consumer?
 
@@ -37,7 +37,7 @@ final class ResultsReader: ConsumerHandler {
 
     /// Reads at most `limit` records.
     ///
-    /// - Returns: whether more records may wait: false if a poll found none, true if the limit was reached.
+    /// - Returns: false if a poll found no record; true if the limit was reached, so that more records may wait.
     func readArrivedRecords(limit: Int) throws(LabError) -> Bool {
         guard let consumer else { return false }
         for _ in 0..<limit {

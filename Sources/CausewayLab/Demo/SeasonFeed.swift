@@ -1,10 +1,10 @@
 import CausewayCommandLine
 import Kafka
 
-/// Writes the season's commands to the commands topic when they are due. A follower is a phone that follows one of the
-/// matches.
+/// Writes the season's commands to the commands topic when they are due. A follower of a match is a phone that shows
+/// it.
 struct SeasonFeed {
-    /// What the commands of a match name as their address.
+    /// The address in the commands of a match.
     enum Addressees {
         /// Each command names one follower's activity, so each state needs a command for each follower.
         case activities
@@ -21,16 +21,16 @@ struct SeasonFeed {
     let matches: [Match]
     let followerCount: Int
     let addressees: Addressees
-    /// The number of followers of each match whose app starts their activity. Pushes start the activities of
-    /// the others.
+    /// How many followers of each match have an app that starts their activity itself. For the others, a push starts
+    /// it.
     let appStartedFollowerCount: Int
-    /// Whether the audiences have broadcast channels. If they do, an activity that a push starts gets its updates from
-    /// its audience's channel.
+    /// Whether audiences have broadcast channels. If so, an activity that a push started gets its updates from a
+    /// channel.
     let hasChannels: Bool
     private let timeline: Timeline
     private var matchCommands: [MatchCommands]
     private let steps: [[MatchStep]]
-    /// The journal that notes every command; nil: none.
+    /// Notes every command for a checking program; nil: there is no journal.
     private let journal: CommandJournal?
     private var cursor = Cursor()
     /// The number of commands that were given to the producer.
@@ -80,9 +80,8 @@ struct SeasonFeed {
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followerCount }
 
-    /// The numbers (from 1) of the followers of a match to whom starts are sent, because their app starts no activity
-    /// itself. If commands go to audiences, one start reaches all these followers. The range then has one element, and
-    /// its value has no effect.
+    /// The followers of a match to whom starts are sent, by their numbers (from 1). If commands go to audiences, one
+    /// start reaches all these followers, so the range has one element with any value.
     private var pushStartedFollowers: Range<Int> {
         guard appStartedFollowerCount < followerCount else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowerCount + 1..<followerCount + 1
@@ -95,10 +94,10 @@ struct SeasonFeed {
         }
     }
 
-    /// Returns the audience that a registration must name; nil: none. A device's registration names an audience only if
-    /// a push starts the device's activity.
+    /// Returns the audience that a registration must name; nil: none. A device's registration names one only if a push
+    /// starts the device's activity.
     ///
-    /// - Parameter key: the key of the registration, which is the id of an activity or a device.
+    /// - Parameter key: the key of the registration: the id of an activity or a device.
     func audience(ofRegistration key: String) -> String? {
         guard addressees == .audiences else { return nil }
         // An activity's id begins with the id of its device: phone-MATCH-FOLLOWER.
@@ -114,10 +113,10 @@ struct SeasonFeed {
 
     func finalState(match: Int) -> MatchState { matchCommands[match].finalState }
 
-    /// Sends starts to the followers whose apps have not started an activity.
+    /// Sends starts to the followers whose apps do not start an activity themselves.
     ///
-    /// - Throws: an error if a record is refused or the producer's queue is full. A full queue is not expected, because
-    ///   the queue is empty before the season begins.
+    /// - Throws: an error if a record is refused, or if the producer's queue is full. The queue is empty before the
+    ///   season, so it should not be full.
     mutating func sendStarts(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
         for match in matches.indices {
             matchCommands[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
@@ -126,7 +125,10 @@ struct SeasonFeed {
                 matchCommands[match].start.setFollowerNumber(follower)
                 guard try Self.produce(matchCommands[match].start, to: topic, of: producer) else {
                     throw LabError(
-                        "the producer's queue is too small for \(followerCount) starts in each of \(matches.count) matches"
+                        """
+                        the producer's queue is too small for \(followerCount) starts in each of \(matches.count) \
+                        matches
+                        """
                     )
                 }
                 commandCount += 1
@@ -137,7 +139,7 @@ struct SeasonFeed {
 
     /// Sends the commands that are due.
     ///
-    /// - Parameter limit: the maximum number of commands to send in one call, so that other work does not wait long.
+    /// - Parameter limit: the maximum number of commands of one call, so that other work does not wait long.
     /// - Returns: false if the producer's queue is full.
     mutating func advance(
         to elapsedMilliseconds: Int64,
@@ -183,7 +185,7 @@ struct SeasonFeed {
         )
     }
 
-    /// Writes the journal's last entries to its file. Without this call, the file lacks them when the run ends.
+    /// Writes the buffered lines of the journal to its file.
     func flushJournal() throws(LabError) { try journal?.flush() }
 
     private mutating func finishEvent(_ event: Timeline.Event) {

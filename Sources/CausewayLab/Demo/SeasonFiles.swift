@@ -1,6 +1,6 @@
 import Glibc
 
-/// Reads the demo's data from CSV files: matches of the cricket league IPL in 2018.
+/// Reads the demo's season from CSV files: the matches of the cricket league IPL in 2018.
 struct SeasonFiles {
     static let directory = "Config/examples/season"
     static let matchesFile = "ipl-2018-matches.csv"
@@ -23,8 +23,8 @@ struct SeasonFiles {
         }
     }
 
-    /// Looks for the data in the working directory, then in each directory that contains the program. So a program
-    /// that was built in its repository finds the data there.
+    /// Searches for the data in the working directory, then in each directory above the program. So a program that was
+    /// built in its repository finds the data.
     private static func findDirectory() throws(LabError) -> String {
         var candidates = [directory]
         var parent = ProgramPaths.ownDirectory

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The phones of a run, which live in the simulator's process.
 struct SimulatedPhones {
-    /// How many phones show the final state of their match, and which ones do not.
+    /// How many phones show the final state of their match, and the phones that do not.
     struct FinalStateComparison {
         var matchingPhoneCount: Int
         var wrongPhones: [DemoFigures.WrongPhone]
@@ -12,7 +12,7 @@ struct SimulatedPhones {
     struct Summary {
         var duplicateStartCount: Int
         var timestampRegressionCount: Int
-        /// Pushes that were older than the state that their phone showed.
+        /// Pushes that a phone ignored because it already showed a newer state.
         var ignoredOldPushCount: Int
         /// Pushes whose content the app's types could not decode.
         var undecodablePushCount: Int
@@ -28,7 +28,7 @@ struct SimulatedPhones {
 
     /// The numbers of pushes that APNs has accepted.
     struct AcceptedCounts {
-        /// Pushes to tokens of activities and devices; broadcasts are not counted.
+        /// Pushes to tokens of activities and devices, without broadcasts.
         var pushCount: Int
         var priority10PushCount: Int
         var broadcastCount: Int
@@ -37,16 +37,15 @@ struct SimulatedPhones {
     private static let activitiesPerRequest = 5_000
 
     let client: LoopbackHTTPClient
-    /// Returns the audience that the registration with this key must name; nil: none. `readRegistrations` adds the
-    /// audience to the registration, as an app's server does.
+    /// Returns the audience that the registration with this key must name; nil: none. `readRegistrations` adds it to
+    /// the registration, as an app's server does.
     var audienceOfRegistration: (_ key: String) -> String? = { _ in nil }
 
     /// Creates a phone for every follower, and the activities that apps start themselves.
     func createPhones(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followerCount).map { feed.device(match: index, follower: $0) }
-            // In a run with channels, only phones whose activity a push starts have a version of iOS that supports
-            // channels.
+            // In a run with channels, the phones whose app starts the activity have a version of iOS without channels.
             let phoneWithoutChannelsCount = feed.hasChannels ? feed.appStartedFollowerCount : feed.followerCount
             try createDevices(Array(devices.prefix(phoneWithoutChannelsCount)), supportsChannels: false)
             try createDevices(Array(devices.dropFirst(phoneWithoutChannelsCount)), supportsChannels: true)
@@ -82,10 +81,10 @@ struct SimulatedPhones {
         )
     }
 
-    /// Returns at most `limit` registrations, and the cursor for the next call. If there is no new registration, waits
-    /// for one, at most `waitMilliseconds`.
+    /// Returns at most `limit` registrations, and the cursor for the next call. Waits up to `waitMilliseconds` for the
+    /// first one.
     ///
-    /// - Parameter cursor: 0 to begin with the first registration, then the cursor that the last call returned.
+    /// - Parameter cursor: 0 for the first registration, later the cursor that the last call returned.
     func readRegistrations(
         since cursor: Int,
         limit: Int,

@@ -5,7 +5,7 @@ struct TextPage {
     enum Style {
         case plain, heading, faint, good, bad
 
-        /// The code of ECMA-48's "select graphic rendition".
+        /// The style's code in ECMA-48's control sequence "select graphic rendition".
         fileprivate var sgrCode: String? {
             switch self {
             case .plain: nil
@@ -30,7 +30,7 @@ struct TextPage {
 
     private let isColoured: Bool
     private(set) var lines: [String] = []
-    /// The columns of the dividers in the last section. The line below it has `┴` or `┼` at these columns.
+    /// The columns of the dividers in the section above. The line below this section has `┴` or `┼` there.
     private var dividerColumnsAbove: [Int] = []
 
     init(isColoured: Bool) {
@@ -89,7 +89,7 @@ struct TextPage {
 }
 
 extension TextPage {
-    /// The maximum number of matches whose score is listed. The figures above the list count all matches.
+    /// The maximum number of matches whose scores are listed. The figures above the list count all matches.
     static let scoresMax = 6
     static let wrongPhonesMax = 10
 

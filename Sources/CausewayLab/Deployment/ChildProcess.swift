@@ -6,9 +6,8 @@ import Synchronization
 
 /// A child process that must not outlive this program.
 ///
-/// `setpriv` (part of util-linux, which every Debian has) starts the child. `setpriv` makes the kernel kill the child
-/// when the thread that started the child ends. So the thread that starts a child must live as long as the child is
-/// needed.
+/// `setpriv` of util-linux, which every Debian has, starts the child. It makes the kernel kill the child when the
+/// thread that started the child ends. So this thread must live as long as the child is needed.
 ///
 /// A child has its own process group, so Ctrl-C reaches only the parent. The parent then ends its children.
 final class ChildProcess {
@@ -24,7 +23,7 @@ final class ChildProcess {
         }
     }
 
-    /// Where a child's standard output goes. Its standard error always goes to its log.
+    /// Where a child's standard output goes. Its standard error always goes to the log file.
     enum StandardOutput {
         case log, pipe
         case file(String)
@@ -37,14 +36,14 @@ final class ChildProcess {
     /// The child's name in messages.
     let name: String
     let identifier: pid_t
-    /// The log file for the child's standard error, and for its standard output if `StandardOutput` is `log`.
+    /// The file for the child's standard error and, with `StandardOutput.log`, for its standard output.
     let logFile: String
     /// The read end of the pipe for the child's standard output; -1 without a pipe.
     private let output: Int32
     private(set) var exitStatus: ExitStatus?
 
-    /// - Parameter variables: the environment, as `NAME=value`. Variables with the prefix `CAUSEWAY_` are not
-    ///   passed on, because they would configure a worker.
+    /// - Parameter variables: the child's environment, as `NAME=value`. Variables with the prefix `CAUSEWAY_` are
+    ///   removed, because they would configure a worker.
     init(
         name: String,
         command: [String],
@@ -61,8 +60,8 @@ final class ChildProcess {
         if case .file(let path) = destination { file = try Self.openForAppending(path) }
         defer { if file >= 0 { close(file) } }
         let arguments = [Self.launcherPath, "--pdeathsig", "KILL", "--"] + command
-        // Start one child at a time. A child that another thread starts meanwhile could inherit the new pipe, before
-        // the pipe gets its close-on-exec flag.
+        // Start one child at a time. Otherwise a child that another thread starts could inherit the new pipe before it
+        // is close-on-exec.
         let spawnResult = Self.spawnLock.withLock { _ in
             Result { () throws(LabError) in
                 var pipeEnds: [Int32] = [-1, -1]
@@ -102,8 +101,8 @@ final class ChildProcess {
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
         posix_spawn_file_actions_adddup2(&actions, error, STDERR_FILENO)
-        // The child inherits no other descriptors. An inherited end of another pipe would keep that pipe's
-        // reader waiting until this child ends.
+        // Close all other descriptors in the child. If the child inherited the end of another pipe, the reader of that
+        // pipe would wait until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
 
         var attributes = posix_spawnattr_t()
@@ -150,7 +149,7 @@ final class ChildProcess {
     }
 
     func signal(_ number: Int32) {
-        // After the child has been reaped, another process may have its id, so do not signal the id.
+        // Do not signal a reaped child, because another process may have its id.
         if exitStatus == nil { kill(identifier, number) }
     }
 
@@ -174,8 +173,7 @@ final class ChildProcess {
     private func reap(options: Int32) {
         var status: Int32 = 0
         var result: pid_t
-        // Repeat a call that a signal such as Ctrl-C has interrupted. Without the repetition, the child would count as
-        // running.
+        // Repeat a call that a signal such as Ctrl-C has interrupted. Otherwise an ended child would count as running.
         repeat { result = waitpid(identifier, &status, options) } while result < 0 && errno == EINTR
         guard result == identifier else { return }
         let signal = status & 0x7F
@@ -205,7 +203,7 @@ final class ChildProcess {
         throw failure("printed a line that is too long")
     }
 
-    /// Makes an error with the end of the log, for a child that has failed.
+    /// Makes the error for a failed child, with the end of its log.
     func failure(_ event: String) -> LabError {
         LabError(
             "the \(name) \(event); its log ends with",

@@ -4,9 +4,9 @@ import Foundation
 /// The deployment's redis-server, which the lab can stop and start again.
 extension Deployment {
     private static let redisExecutable = "redis-server"
-    /// How many ports are tried, because another process may take a free port before redis-server does.
+    /// How many ports are tried. Another process may take a free port before redis-server does.
     private static let portAttemptsMax = 5
-    /// The maximum number of bytes that are read of a reply. All Redis commands here have a reply of one line.
+    /// The maximum number of bytes that are read of a reply, which is always one line here.
     private static let replyBytesMax = 512
 
     /// Starts a redis-server on a free port. The server writes its data to disk only for `SHUTDOWN SAVE`.
@@ -21,7 +21,7 @@ extension Deployment {
         throw LabError("redis-server did not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
     }
 
-    /// Stops Redis after it has written its data to disk. So after ``restartRedis()`` nothing is lost.
+    /// Stops Redis after it has written its data to disk, so that ``restartRedis()`` loses nothing.
     func stopRedis() throws(LabError) {
         guard let redisIndex = processesExceptWorker.firstIndex(where: { $0.name == Self.redisExecutable }) else {
             return
@@ -40,7 +40,7 @@ extension Deployment {
         }
     }
 
-    /// Makes Redis lose all its data while it runs. The worker must notice the loss and read its records again.
+    /// Makes the running Redis lose all its data. The worker must notice this and read its records again.
     func wipeRedis() throws(LabError) { try runRedisCommand("FLUSHALL") }
 
     /// Runs a Redis command whose only correct reply is OK.
@@ -48,8 +48,8 @@ extension Deployment {
         guard Self.redisReply(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
     }
 
-    /// Kills Redis and starts an empty one on the same port. An earlier ``stopRedis()`` may have left a file with
-    /// data, so the file is removed first.
+    /// Kills Redis and starts an empty one on the same port. Also removes the file with data that an earlier
+    /// ``stopRedis()`` may have left.
     func replaceRedis() throws(LabError) {
         guard let redisIndex = processesExceptWorker.firstIndex(where: { $0.name == Self.redisExecutable }) else {
             return
@@ -106,8 +106,8 @@ extension Deployment {
         return false
     }
 
-    /// Returns the first line of Redis' reply to a Redis command, for example `+OK` or `:3`; nil if there is no
-    /// complete line of fewer than `replyBytesMax` bytes.
+    /// Returns the first line of Redis' reply to a command, such as `+OK` or `:3`. Returns nil if no complete line of
+    /// fewer than `replyBytesMax` bytes comes.
     static func redisReply(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }

@@ -1,17 +1,17 @@
 import Documents
 import Foundation
 
-/// The broker, Redis, simulator and worker of one run of the lab. Each is a separate process on loopback, so
-/// that its cost can be measured.
+/// The processes of one run of the lab: broker, Redis, simulator and worker. They run on loopback, and are separate so
+/// that the cost of each can be measured.
 final class Deployment {
-    /// The number of partitions of most topics. Few partitions give large batches, which reduce a client's cost. The
-    /// embedded broker keeps 5 MiB of a partition, so a slow reader may be about 15 s late before it misses records.
+    /// The number of partitions of most topics. Few partitions give large batches, which lower a client's cost. But the
+    /// embedded broker keeps only 5 MiB of each: a reader that is more than about 15 s late misses records.
     static let partitionCount = 4
     static let commandPartitionCount = 16
-    /// The delay of the broker's responses. The embedded broker ignores `fetch.min.bytes` and responds to a fetch
-    /// as soon as it has one record. The delay makes the batches larger.
+    /// The delay of the broker's responses, which makes batches larger. Without it, the embedded broker responds to a
+    /// fetch as soon as it has one record, because it ignores `fetch.min.bytes`.
     static let brokerRoundTripMilliseconds = 10
-    /// How long the lab waits until a process is ready, or has ended after it was told to.
+    /// How long the lab waits for a process to become ready, or to end.
     static let processWaitMillisecondsMax: Int64 = 60_000
 
     let directory: String
@@ -31,7 +31,7 @@ final class Deployment {
         var controlPort: UInt16 = 0
         var managementPort: UInt16 = 0
         var caFile = ""
-        /// The team and key ids with which provider tokens must be signed, and the file of the key.
+        /// The team id and key id for provider tokens, and the file of the signing key.
         var teamId = ""
         var keyId = ""
         var keyFile = ""
@@ -55,9 +55,9 @@ final class Deployment {
     // MARK: - Starting the processes
 
     /// - Parameters:
-    ///   - commandPartitionCount: partitions of the commands topic and of the deferred topic. A deferred command
-    ///     keeps its partition number, so both topics need the same number of partitions.
-    ///   - resultPartitionCount: partitions of the results topic.
+    ///   - commandPartitionCount: the number of partitions of the commands topic and of the deferred topic. A deferred
+    ///     command keeps its partition number, so both topics have the same number.
+    ///   - resultPartitionCount: the number of partitions of the results topic.
     func startBroker(
         commandPartitionCount: Int = Deployment.commandPartitionCount,
         resultPartitionCount: Int = Deployment.partitionCount

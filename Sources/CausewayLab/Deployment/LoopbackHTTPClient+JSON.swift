@@ -1,7 +1,8 @@
 import Foundation
 
 extension LoopbackHTTPClient {
-    /// Sends a JSON object, or no body, and returns the JSON object of a successful response.
+    /// Sends a JSON object, or no body, and returns the JSON object in the response. Throws an error if the response is
+    /// not a success.
     @discardableResult
     func requestObject(_ method: String, _ target: String, _ body: [String: Any]? = nil) throws(LabError) -> [String:
         Any]
@@ -11,10 +12,9 @@ extension LoopbackHTTPClient {
     }
 }
 
-/// Reads and writes JSON objects of the lab as dictionaries, because each reader needs only a few properties of a
-/// response.
+/// JSON objects of the lab as dictionaries. Each reader needs only a few properties of a response.
 enum LabJSON {
-    /// Writes an object with its properties sorted by name, so that equal objects give equal bytes.
+    /// Returns the JSON of an object with its properties sorted by name, so that equal objects give equal bytes.
     static func bytes(_ object: [String: Any]) throws(LabError) -> [UInt8] {
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? JSONSerialization.data(withJSONObject: object, options: options) else {

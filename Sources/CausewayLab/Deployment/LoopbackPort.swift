@@ -2,9 +2,8 @@ import Glibc
 import Reactor
 
 enum LoopbackPort {
-    /// Returns a port that is free at this moment, for servers that cannot choose one themselves. Another
-    /// process may take the port before the server uses it. So the caller must be ready to try again with
-    /// another port.
+    /// Returns a port that is free at this moment, for a server that cannot choose one itself. Another process may take
+    /// the port first, so the caller must be ready to try another one.
     static func findFree() throws(LabError) -> UInt16 {
         do throws(SystemError) {
             return try Listener.findUnusedLoopbackPort()

@@ -1,9 +1,9 @@
 import Foundation
 
 /// Measures the CPU time of processes more exactly than ``ProcessUsage``, which counts ticks. Can also reset the peak
-/// of a process's memory, which ``ProcessUsage`` reads.
+/// memory that ``ProcessUsage`` reads.
 enum ProcessCPUTime {
-    /// Returns the CPU time of the process's living threads, in microseconds; nil if the process no longer
+    /// Returns the CPU time of the process's living threads, in microseconds. Returns nil if the process no longer
     /// exists.
     static func cpuMicroseconds(of identifier: pid_t) -> Int64? {
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(identifier)/task"),
@@ -33,7 +33,7 @@ enum ProcessCPUTime {
     }
 
     /// Resets the peak of a process's resident memory to its current value (`5` in `clear_refs`, proc(5)). A fan-out
-    /// run does this before its command, so that the peak does not include the joins.
+    /// run does this before its command, so that the members' joining does not count.
     static func resetPeakMemory(of identifier: pid_t) throws(LabError) {
         let path = "/proc/\(identifier)/clear_refs"
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)

@@ -13,7 +13,8 @@ struct ProcessUsage: Equatable, Codable {
         self.residentPeakBytes = residentPeakBytes
     }
 
-    /// Returns the usage of two processes that ran one after the other: the sum of their times, and the higher peak.
+    /// Returns the usage of two processes that ran one after the other: the sum of their CPU times, and the higher
+    /// peak.
     func adding(_ other: ProcessUsage) -> ProcessUsage {
         ProcessUsage(
             cpuMilliseconds: cpuMilliseconds + other.cpuMilliseconds,
@@ -21,8 +22,8 @@ struct ProcessUsage: Equatable, Codable {
         )
     }
 
-    /// Returns the average CPU time of one push or command, if the process has handled `count` of them; 0 if `count`
-    /// is 0.
+    /// Returns the average CPU time of each of the `count` pushes or commands that the process has handled; 0 if there
+    /// are none.
     func cpuMicroseconds(per count: Int) -> Double { count > 0 ? Double(cpuMilliseconds) * 1_000 / Double(count) : 0 }
 
     /// Reads the usage of a process. Returns nil if the process no longer exists.

@@ -1,7 +1,7 @@
 import Glibc
 
-/// The paths of the two programs, which are built into one directory. The lab starts `causeway` as a process
-/// with a command line, as users do.
+/// The paths of the programs `causeway` and `causeway-lab`, which are in one directory. The lab starts `causeway` with
+/// a command line, as users do.
 struct ProgramPaths {
     let lab: String
     let causeway: String
@@ -17,7 +17,10 @@ struct ProgramPaths {
         causeway = "\(directory)/causeway"
         for program in [lab, causeway] where access(program, X_OK) != 0 {
             throw LabError(
-                "the program \(program) does not exist: causeway and causeway-lab must be in the same directory; build both"
+                """
+                the program \(program) does not exist: causeway and causeway-lab must be in the same directory; build \
+                both
+                """
             )
         }
     }

@@ -18,18 +18,18 @@ protocol SeasonCommand: AsyncParsableCommand {
     /// The file for the figures, as JSON.
     var json: String? { get }
 
-    /// Plays the records of the season, and returns what was measured. Ends early if the user interrupts the run.
+    /// Plays the season's records, and returns the measurements. Ends early if the user interrupts the run.
     func playSeason(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> Figures
     func text(_ figures: Figures) -> String
-    /// Waits after the figures are printed, for example until the user ends the run. The deployment's processes run
-    /// until this method returns.
+    /// Called after the figures are printed, for example to wait until the user ends the run. The deployment runs until
+    /// this method returns.
     func waitBeforeStop(on deployment: Deployment, until interruption: Interruption)
 }
 
 extension SeasonCommand {
     func run() async throws {
-        // Only one thread at a time uses `self`: this task waits while the thread of `BlockingWork` runs.
+        // Only one thread at a time uses `self`: the task waits while the thread of `BlockingWork` runs.
         nonisolated(unsafe) let work: () throws -> Void = playReportAndCheck
         try await BlockingWork.run { try work() }
     }

@@ -22,7 +22,7 @@ enum TextFile {
         throw LabError("\(path) is larger than \(bytesMax >> 20) MiB")
     }
 
-    /// Writes a file that only the owner may read, because some of these files are keys.
+    /// Writes a file that only the owner may read, because the file may be a key.
     static func write(_ text: String, to path: String) throws(LabError) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }

@@ -2,8 +2,7 @@ import ArgumentParser
 import Delivery
 import LiveActivity
 
-/// Writes the configuration file of a worker on loopback: for a demo, a backlog, a fan-out run, or an outage
-/// case.
+/// Writes the configuration file of a worker on loopback, for all runs of the lab.
 struct WorkerConfigurationText {
     typealias Settings = [(key: String, value: String)]
 
@@ -34,11 +33,11 @@ struct WorkerConfigurationText {
 
     /// The workers' consumer group, unless the configuration names another one.
     static let consumerGroup = "causeway"
-    /// Properties of the consumer that suit the embedded broker:
-    /// - a short session: this broker serves one member of a group at a time. So a new worker waits until the session
-    ///   of a killed worker is over. Six seconds is the shortest session that Kafka's brokers accept by default.
-    /// - a short `fetch.wait.max.ms`: if a fetch finds no record, the broker responds only after this time, even if a
-    ///   record arrives earlier.
+    /// Properties of the consumer that suit the embedded broker.
+    /// - The session is short: this broker serves only one member of a group, so a new worker waits until the session
+    ///   of a killed worker is over. Six seconds is the least that Kafka's brokers accept by default.
+    /// - `fetch.wait.max.ms` is short: if a fetch finds no record, this broker responds only after this time, even if a
+    ///   record comes earlier.
     static let consumerProperties = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]
@@ -110,8 +109,8 @@ struct WorkerConfigurationText {
         """
     }
 
-    /// Returns the settings of an app's channels, as YAML. The channels store no message. If they did, Causeway would
-    /// keep a channel until the stored message has expired, and a run does not wait so long.
+    /// Returns the settings of an app's channels, as YAML. The channels store no message, because a channel is kept
+    /// until its stored message expires, and a run does not wait so long.
     private func text(_ channels: Channels) -> String {
         """
 
@@ -173,8 +172,7 @@ extension WorkerConfigurationText {
         return configuration.text
     }
 
-    /// Returns the keys of a policy's spacing, `budget` and `frequentBudget` with their values; none if the policy has
-    /// only default numbers.
+    /// Returns the settings for a policy's spacing and its two budgets; none if the policy has only default numbers.
     private static func settings(of policy: Policy) -> Settings {
         guard policy != Policy(name: policy.name) else { return [] }
         return [

@@ -2,8 +2,8 @@
 struct WorkerMetrics {
     let httpPorts: [UInt16]
 
-    /// Returns the sum of a metric over all workers; 0 as long as no worker shows it. A worker that does not respond
-    /// adds 0.
+    /// Returns the sum of a metric over all workers. A worker that does not show the metric, or does not respond, adds
+    /// 0.
     ///
     /// - Parameter label: the label as it is printed, for example `topic="registrations"`; nil: all series.
     func sum(of metric: String, label: String? = nil) -> Double {
@@ -30,9 +30,8 @@ struct WorkerMetrics {
 
     /// Whether the workers have settled all records that they received, including this many registrations.
     func hasSettled(registrationCount: Int) -> Bool {
-        // First read how many registrations were received, and then how many records are in progress. A lane publishes
-        // both numbers at the same time. So if the later number is 0, all records that the first number counts are
-        // settled.
+        // Read the number of received registrations before the number of records in progress. A lane publishes both at
+        // the same time. So if the later number is 0, all registrations of the earlier number are settled.
         receivedRegistrationCount == registrationCount && sum(of: "causeway_records_in_progress") == 0
     }
 }

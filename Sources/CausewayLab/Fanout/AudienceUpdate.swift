@@ -1,5 +1,5 @@
-/// A command of a run. The first command is a goal with an alert. The second is a score without an alert, and
-/// may overtake the first.
+/// A command of a fan-out run. The first command is a goal with an alert. The second one is a score without an alert,
+/// and may overtake the first one.
 struct AudienceUpdate {
     /// The id of the command, which results name.
     let identifier: String

@@ -2,31 +2,31 @@ import ArgumentParser
 import CausewayCommandLine
 import Foundation
 
-/// `causeway-lab fanout`: measures one command, or two, to a large audience, all followers of a match.
+/// `causeway-lab fanout`: measures one or two commands to a large audience: all followers of a match.
 struct FanoutCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fanout",
         abstract: "Send one command to an audience, measure its cost, and check every phone.",
         discussion: """
-            This command starts a broker, a redis-server, APNs with compact phones and one or more workers. Each is a separate process on \
-            loopback, and APNs uses TLS. The phones join the audience by registrations on the registrations topic. Then one command \
-            goes to all of them. With --overtake-at a newer command follows when that part of them has been reached. In the same run \
-            h2load sends pushes to the same APNs.
+            This command starts a broker, a redis-server, APNs with compact phones and one or more workers. Each is a \
+            separate process on loopback, and APNs uses TLS. The phones join the audience by registrations on the \
+            registrations topic. Then one command goes to all of them. With --overtake-at a newer command follows when \
+            that part of them has been reached. In the same run h2load sends pushes to the same APNs.
 
-            The figures: seconds from the last command's record to the last phone that shows it; pushes that APNs accepted; CPU \
-            time for each push, of the worker, of redis-server and of h2load; memory of a member in Redis; the peak of the worker's \
-            resident memory since the command (worker.memoryMebibytes is 64 for each lane, and at least 128); result records; with \
-            --beside the freshness of single commands to other phones, from the record to APNs' response, before and during the round; \
-            phones that do not show the newest state (wrong), showed an older state after a newer one (reversed), or got an alert \
-            twice.
+            The figures: seconds from the last command's record to the last phone that shows it; pushes that APNs \
+            accepted; CPU time for each push, of the worker, of redis-server and of h2load; memory of a member in \
+            Redis; the peak of the worker's resident memory since the command (worker.memoryMebibytes is 64 for each \
+            lane, and at least 128); result records; with --beside the freshness of single commands to other phones, \
+            from the record to APNs' response, before and during the round; phones that do not show the newest state \
+            (wrong), showed an older state after a newer one (reversed), or got an alert twice.
 
             Examples:
               causeway-lab fanout --members 1000000
               causeway-lab fanout --members 1000000 --overtake-at 50 --json fanout.json
               causeway-lab fanout --members 1000000 --beside 500
 
-            Exit codes: 0 every phone shows the newest state, none went back or got an alert twice, and the results add up; \
-            1 otherwise, or a part failed; 64 the command line is wrong.
+            Exit codes: 0 every phone shows the newest state, none went back or got an alert twice, and the results \
+            add up; 1 otherwise, or a part failed; 64 the command line is wrong.
             """
     )
 
@@ -59,8 +59,10 @@ struct FanoutCommand: ParsableCommand {
     @Option(
         name: .customLong("broker"),
         help: ArgumentHelp(
-            "Serves a broker whose groups rebalance: a program, its arguments, then a directory for it. It must print its address like "
-                + "causeway-lab broker. Default: the embedded broker, whose groups have one member.",
+            """
+            Serves a broker whose groups rebalance: a program, its arguments, then a directory for it. It must print \
+            its address like causeway-lab broker. Default: the embedded broker, whose groups have one member.
+            """,
             valueName: "command"
         )
     )

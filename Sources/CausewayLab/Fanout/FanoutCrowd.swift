@@ -2,13 +2,13 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// A crowd of simulated phones, each of which takes a few bytes in the simulator: the members of the audience, or the
-/// phones of single commands or of h2load. This type makes their registrations, as an app's server does.
+/// A crowd of simulated phones, each of which takes a few bytes in the simulator. They are the members of the audience,
+/// or get single commands or the pushes of h2load. This type makes their registrations, as an app's server does.
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
-    /// One in this many members permits frequent updates. Redis grants these members another priority than the others,
-    /// so the run has pushes of two priorities.
+    /// Every fourth member permits frequent updates. Redis gives these members another priority, so the run has pushes
+    /// of two priorities.
     private static let frequentUpdatesEveryNthPhone = 4
 
     /// The simulator's response about what its phones show.
@@ -18,7 +18,7 @@ struct FanoutCrowd {
         /// When the last push with this content arrived, UNIX milliseconds; 0 before the first.
         var lastPushAtMilliseconds: Int64 = 0
         var pushCount = 0
-        /// Phones that got a push older than the content that they showed.
+        /// Phones that got an old push: it was older than the content that they showed.
         var outdatedPushPhoneCount = 0
         /// Phones on which an alert rang again.
         var repeatedAlertPhoneCount = 0

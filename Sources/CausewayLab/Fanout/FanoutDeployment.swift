@@ -1,7 +1,7 @@
 import Delivery
 import Foundation
 
-/// The parts of a fan-out run. Each part is a separate process on loopback.
+/// The processes of a fan-out run, on loopback.
 final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
@@ -10,13 +10,14 @@ final class FanoutDeployment {
     static let partitionCount = 16
     /// The memory that a worker gets for each lane, as little as in a small pod (`worker.memoryMebibytes`). A worker
     /// with one lane gets the memory of two. With the default of 1 GiB or more, a worker would keep the memory that the
-    /// many registrations needed. The measurement would then not show what the fan-out needs.
+    /// registrations needed, and the measurement would not show the memory of the fan-out.
     private static let memoryMebibytesPerLane = 64
     private static let drainMillisecondsMax: Int64 = 60_000
     /// How many streams the simulator permits on a connection before the first provider token. The number is high,
-    /// because h2load opens 500 at once, and does not wait for the simulator's SETTINGS.
+    /// because h2load opens 500 streams at once, without waiting for the simulator's SETTINGS.
     private static let streamsBeforeAuthenticationMax = 1_000
 
+    /// What all deployments share: the directory, the broker and the list of processes.
     let base: Deployment
     private let programs: ProgramPaths
     private let laneCount: Int
@@ -114,14 +115,14 @@ final class FanoutDeployment {
         return number
     }
 
-    /// The pattern of the keys of audiences. In the key of an activity, another character than `@` follows the app.
+    /// The pattern of the keys of audiences. In the keys of activities, the app is not followed by `@`.
     private static let audienceKeyPattern = "{\(app)@*"
 
     func audienceKeyCount() throws(LabError) -> Int {
         try evaluateRedisScript("return #redis.call('KEYS', '\(Self.audienceKeyPattern)')")
     }
 
-    /// Returns how many bytes Redis needs for all audiences, including the keys and Redis' own overhead.
+    /// Returns the memory that Redis needs for all audiences, including the keys and Redis' own overhead.
     func measureAudienceBytes() throws(LabError) -> Int {
         try evaluateRedisScript(
             "local n = 0 for _, k in ipairs(redis.call('KEYS', '\(Self.audienceKeyPattern)')) do "

@@ -1,8 +1,8 @@
 import Glibc
 import Numbers
 
-/// Shows the progress of one step on standard error: on a terminal as a bar that is redrawn in place, elsewhere as a
-/// line every few seconds.
+/// Shows the progress of one step on standard error. A terminal shows one bar that is redrawn; other output gets a line
+/// every few seconds.
 struct FanoutProgressBar {
     private static let redrawIntervalMilliseconds: Int64 = 100
     private static let logIntervalMilliseconds: Int64 = 5_000

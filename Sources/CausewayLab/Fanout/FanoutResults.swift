@@ -3,15 +3,15 @@ import Kafka
 
 /// Reads the workers' results for the commands to the audience, and for the single commands.
 final class FanoutResults: ConsumerHandler {
-    /// The result of a whole command. A command that is fanned out gets it after its last range.
+    /// The result of a whole command. The result of a fan-out comes after its last range.
     struct CommandResult: Equatable {
         var outcome: String
         var reason: String?
         /// The number of members by outcome; empty if the command was not fanned out.
         var members: [String: Int]
 
-        /// Why the run cannot succeed; nil if the outcome is `delivered`, or `superseded` because a newer command
-        /// overtook this one.
+        /// Why the run has failed. Nil for the outcome `delivered`, and for `superseded`, because a newer command may
+        /// overtake this one.
         func problem(of command: String) -> String? {
             guard outcome != "delivered", outcome != "superseded" else { return nil }
             let failure =
@@ -21,13 +21,13 @@ final class FanoutResults: ConsumerHandler {
         }
     }
 
-    /// The number of result records for the audience's commands. Records that cannot be read count too.
+    /// The number of results of the audience's commands, including results that cannot be read.
     private(set) var resultRecordCount = 0
     /// The single commands to phones outside the audience; nil: there are none.
     var singleCommandLoad: SingleCommandLoad?
     /// The results of whole commands, by the command's id.
     private(set) var commandResults: [String: CommandResult] = [:]
-    /// The sums over the ranges' results, by the command's id and the members' outcome.
+    /// The numbers of members by outcome, by the command's id: sums over the results of the command's ranges.
     private(set) var memberCountsOfRanges: [String: [String: Int]] = [:]
     private var consumer: Consumer?
 
@@ -82,8 +82,7 @@ final class FanoutResults: ConsumerHandler {
         commandResults[command] = CommandResult(outcome: outcome, reason: result["reason"] as? String, members: members)
     }
 
-    /// Whether the ranges' counts add up to the command's counts, and the command's counts to the number of
-    /// members.
+    /// Whether the ranges' counts add up to the command's counts, and the command's counts to the number of members.
     func memberCountsAddUp(_ command: String, memberCount: Int) -> Bool {
         guard let result = commandResults[command], let memberCountsOfRanges = memberCountsOfRanges[command] else {
             return false

@@ -4,26 +4,27 @@ import Foundation
 import Kafka
 import Numbers
 
-/// One fan-out run. The phones join the audience, and the run sends one command or two. When every phone shows the
-/// newest state and the commands' results have arrived, the run measures the cost.
+/// One fan-out run: phones join the audience, and the run sends one or two commands. It measures their cost when every
+/// phone shows the newest state and the commands' results have arrived.
 final class FanoutRun {
-    /// The run fails if a step makes no progress for this time. A step whose progress is not counted must end within
-    /// this time.
+    /// The run fails if a step makes no progress for this time. A step that counts no progress must end within this
+    /// time.
     private static let stallMillisecondsMax: Int64 = 120_000
     private static let pollIntervalMilliseconds: Int64 = 20
     /// The maximum number of registrations that may wait for a worker. If more wait, the embedded broker may drop some.
     private static let unreadRegistrationsMax = 100_000
     /// The maximum number of registrations that the run writes between two checks of the run's progress.
     private static let registrationsWrittenPerPollMax = 2_000
-    /// After this many registrations the run checks that Redis has members. So it soon notices if a worker ignores the
-    /// audiences that the registrations name.
+    /// After this many registrations, the run checks that Redis has members. So a worker that ignores the
+    /// registrations' audiences is noticed soon.
     private static let registrationCountBeforeMemberCheck = 1_000
-    /// The phones' initial content is at least this many seconds older than the command. With the same timestamp, the
-    /// simulator would take the command's push for a repeated one.
+    /// How much older than the command the phones' initial content is at least. With the same timestamp, the simulator
+    /// would take the command's push for a repetition.
     private static let initialContentAgeSeconds: Int64 = 60
 
     private let memberCount: Int
-    /// A newer command is sent when this part of the members has been reached; nil: no newer command is sent.
+    /// The newer command is sent when the first one has reached this per cent of the members; nil: there is no newer
+    /// command.
     private let overtakeAtPercent: Int?
     private let h2loadPushCount: Int
     private let deployment: FanoutDeployment
@@ -78,8 +79,8 @@ final class FanoutRun {
         var h2loadCosts: [Double] = []
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         let measurement = try measureFanout()
-        // Ask the phones before h2load runs again. The pushes of h2load have the first command's content state, and
-        // must not count as the fan-out's last pushes.
+        // Ask the phones before h2load runs again. The pushes of h2load have the first command's content, and would
+        // count as the fan-out's last pushes.
         let crowdReport = try crowd.readReport(about: measurement.newestCommand.contentState)
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
@@ -165,9 +166,8 @@ final class FanoutRun {
         )
     }
 
-    /// Returns how many registrations count as done. If all are settled, this is `writtenCount`. Until then, the
-    /// metrics show only how many the workers have received. The result is then this number, but always less than
-    /// `writtenCount`.
+    /// Returns how many registrations are done: `writtenCount` if all are settled. Until then, the metrics show only
+    /// how many the workers have received, so the result is this number, but less than `writtenCount`.
     private func countDoneRegistrations(writtenCount: Int) -> Int {
         if deployment.metrics.hasSettled(registrationCount: writtenCount) { return writtenCount }
         return min(deployment.metrics.receivedRegistrationCount, writtenCount - 1)
@@ -176,15 +176,17 @@ final class FanoutRun {
     private func requireAudienceKeys() throws(LabError) {
         guard try deployment.audienceKeyCount() == 0 else { return }
         throw LabError(
-            "the workers do not store audiences: Redis has no member after \(Numeral.grouped(min(Self.registrationCountBeforeMemberCheck, memberCount))) registrations that "
-                + "name one"
+            """
+            the workers do not store audiences: Redis has no member after \
+            \(Numeral.grouped(min(Self.registrationCountBeforeMemberCheck, memberCount))) registrations that name one
+            """
         )
     }
 
     // MARK: - Load of single commands
 
-    /// Measures the single commands without a fan-out. Their phones register after the members of the audience, because
-    /// the joining is measured without them.
+    /// Measures the single commands without a fan-out. Their phones register after the audience's members, because the
+    /// joining is measured without them.
     private func measureSingleCommands() throws(LabError) {
         guard let singleCommandLoad = results.singleCommandLoad else { return }
         try singleCommandLoad.crowd.createPhones()
@@ -218,7 +220,7 @@ final class FanoutRun {
     private struct FanoutMeasurement {
         var commands: [AudienceUpdate]
         var newestCommand: AudienceUpdate
-        /// When the last command's record was written, UNIX milliseconds.
+        /// When the record of the last command was written, UNIX milliseconds.
         var recordTimestampMilliseconds: Int64
         var workerCount: Int
         var resultRecordCountBeforeFanout: Int
@@ -323,8 +325,11 @@ final class FanoutRun {
             progress.show(awaitedEvent, doneCount: doneCount, of: totalCount, nowMilliseconds: nowMilliseconds)
             guard nowMilliseconds - lastProgress.atMilliseconds < Self.stallMillisecondsMax else {
                 throw LabError(
-                    "\(awaitedEvent): no progress for \(Self.stallMillisecondsMax / 1_000) s, \(Numeral.grouped(doneCount)) of "
-                        + "\(Numeral.grouped(totalCount)) are done; the worker's log ends with",
+                    """
+                    \(awaitedEvent): no progress for \(Self.stallMillisecondsMax / 1_000) s, \
+                    \(Numeral.grouped(doneCount)) of \(Numeral.grouped(totalCount)) are done; the worker's log ends \
+                    with
+                    """,
                     logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLineCount)
                 )
             }

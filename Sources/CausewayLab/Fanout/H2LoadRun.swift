@@ -3,7 +3,7 @@ import APNsSimulator
 import CausewayCommandLine
 import Foundation
 
-/// Runs h2load, the load generator of nghttp2. It sends the body of the fan-out's pushes to the same simulated APNs.
+/// Runs h2load, the load generator of nghttp2, against the same simulated APNs, with the body of the fan-out's pushes.
 /// Its CPU time for a push is compared with the worker's.
 struct H2LoadRun {
     private static let runMillisecondsMax: Int64 = 300_000

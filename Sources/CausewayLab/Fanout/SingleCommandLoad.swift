@@ -2,13 +2,13 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// Sends single commands at a steady rate, before and during the fan-out. They show whether a fan-out delays
-/// activities outside the audience.
+/// Sends commands to single activities outside the audience at a steady rate, before and during the fan-out. They show
+/// whether the fan-out delays other activities.
 struct SingleCommandLoad {
     enum Phase: String, CaseIterable {
         /// The time before the first command is sent to the audience.
         case before
-        /// Begins when the first command is sent to the audience. Ends when every member shows the newest state.
+        /// The time from the first command to the audience until every member shows the newest state.
         case during
     }
 
@@ -24,8 +24,8 @@ struct SingleCommandLoad {
     /// How long the phase without a fan-out lasts.
     static let phaseBeforeFanoutMilliseconds: Int64 = 10_000
     static let crowdName = "beside-"
-    /// Seconds between two commands of an activity: more than the spacing of the default policy. With a shorter time,
-    /// the freshness would include the wait for the spacing.
+    /// Seconds between two commands of an activity. This is more than the default policy's spacing, for which the
+    /// pushes would otherwise wait.
     private static let commandIntervalSecondsPerActivity = 2
 
     let crowd: FanoutCrowd
@@ -54,7 +54,7 @@ struct SingleCommandLoad {
         phaseCommandCount = 0
     }
 
-    /// Writes the commands that are due. If the producer's queue is full, the next call tries again.
+    /// Writes the commands that are due. If the producer's queue is full, the next call writes the rest.
     mutating func writeDueCommands(
         to commandProducer: CommandProducer,
         atMilliseconds: Int64,
@@ -103,8 +103,7 @@ struct SingleCommandLoad {
     private static func makeRecord(_ phase: Phase, _ number: Int, activity: String, timestamp: Int64) -> [UInt8] {
         Array(
             """
-            {"app":"\(FanoutDeployment.app)","activity":"\(activity)","id":"\(crowdName)\(phase.rawValue)-\(number)","sequence":\(number),\
-            "aps":{"event":"update","timestamp":\(timestamp),"content-state":{"points":\(number)}}}
+            {"app":"\(FanoutDeployment.app)","activity":"\(activity)","id":"\(crowdName)\(phase.rawValue)-\(number)","sequence":\(number),"aps":{"event":"update","timestamp":\(timestamp),"content-state":{"points":\(number)}}}
             """
             .utf8
         )

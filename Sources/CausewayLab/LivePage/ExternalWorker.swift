@@ -1,6 +1,6 @@
 import Glibc
 
-/// A worker that this program has not started. Its start time distinguishes it from a later process with the
+/// A worker that this program has not started. Its start time distinguishes the worker from a later process with the
 /// same id.
 struct ExternalWorker: Equatable, Sendable {
     static let programName = "causeway"
@@ -28,12 +28,11 @@ struct ExternalWorker: Equatable, Sendable {
         _ = Glibc.kill(identifier, SIGKILL)
     }
 
-    /// Returns the name and the start time of a process. Returns nil if the process does not exist or is a
-    /// zombie.
+    /// Returns the name and the start time of a process. Returns nil if the process is a zombie or does not exist.
     private static func readStatus(of identifier: pid_t) -> (name: String, startedAtTicks: UInt64)? {
         guard let bytes = try? TextFile.read("/proc/\(identifier)/stat") else { return nil }
-        // The name is in parentheses and may have spaces. Of the fields after it, the first is the state and
-        // the 20th is the start time.
+        // The name is in parentheses and may contain spaces. After it, the first field is the state, and the 20th is
+        // the start time.
         let text = String(decoding: bytes, as: UTF8.self)
         guard let begin = text.firstIndex(of: "("), let end = text.lastIndex(of: ")"), begin < end else { return nil }
         let fields = text[text.index(after: end)...].split(separator: " ")
@@ -42,8 +41,8 @@ struct ExternalWorker: Equatable, Sendable {
     }
 }
 
-/// Says how to find the worker's process id: the id itself, or a file with the id, which is written when a
-/// worker starts.
+/// How to find the process id of a worker: the id itself, or the path of a file with the id, which each
+/// starting worker writes again.
 enum WorkerLocator: Equatable, Sendable {
     case identifier(pid_t)
     case file(String)

@@ -1,10 +1,10 @@
 import Foundation
 
-/// The progress of a run, for the page. A property is nil if this run does not know it.
+/// The progress of a run, for the page. A property is nil if the run does not know the value.
 struct LivePageFigures: Encodable, Equatable, Sendable {
     /// The phase of a run. `page.html` and its scripts use the same words.
     enum Phase: String, Encodable, Sendable {
-        /// The deployment's processes are being started, or the phones get their activities.
+        /// The processes are being started, or the phones get their activities.
         case beginning
         case playing
         /// Every command is written, and the run waits for the last results and phones.
@@ -12,8 +12,8 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
         /// The run has ended, and `verdict` says whether it was good.
         case over
         case failed
-        /// A simulator runs without a demo. This phase never ends. The page learns only about commands that
-        /// have a result.
+        /// A simulator runs without a demo. This phase never ends, and the page learns about commands only from
+        /// results.
         case open
     }
 
@@ -39,17 +39,17 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var results: Int?
     /// The number of commands that the run will have written at its end.
     var commandsInAll: Int?
-    /// At least this many commands are late: they were written `lateAfterSeconds` ago or earlier, and have no result.
+    /// At least this many commands are late: they are older than `lateAfterSeconds` and have no result.
     var late: Int?
     var lateAfterSeconds: Int?
-    /// Why the results cannot be read; nil if they are read, or if the page was started without results.
+    /// Why the results cannot be read; nil if they are read, or if nobody asked for them.
     var resultsFault: String?
-    /// The freshness (the time from a command's record to APNs' response) of the pushes whose results were read in
-    /// about the last second.
+    /// The freshness (the time from a command's record to APNs' response) of recent pushes: those whose results were
+    /// read in about the last second.
     var freshness: Freshness?
-    /// The number of pushes at priority 10 that an activity's full budget allows.
+    /// How many pushes at priority 10 an activity's full budget allows.
     var budgetPushes: Int?
-    /// The number of pushes that an activity's budget gains in an hour.
+    /// How many pushes an activity's budget regains in an hour.
     var budgetRefillPerHour: Int?
     var matchesOver: Int?
     var matches: Int?
@@ -66,18 +66,17 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     }
 }
 
-/// Counts late commands: those that were written ``lateAfterMilliseconds`` ago or earlier, and have no result.
+/// Counts late commands: those that were written at least ``lateAfterMilliseconds`` ago and have no result.
 ///
-/// The count is the number of commands that were written by then, minus the number of all results. The true number may
-/// be higher, because newer commands may have some of these results. Example: 100 commands were written by then, and
-/// there are 90 results, 5 of them for newer commands. The count is 10; the true number is 15.
+/// The count is a lower bound: the number of commands that old, minus the number of all results. Example: 100 commands
+/// are old enough, and there are 90 results, 5 of them for newer commands. The count is 10; the true number is 15.
 struct LateCommandCounter {
     static let lateAfterMilliseconds: Int64 = 30_000
     private static let sampleIntervalMilliseconds: Int64 = 250
     private static let samplesMax = Int(lateAfterMilliseconds / sampleIntervalMilliseconds) + 2
 
-    /// How many commands had been written at earlier times, oldest first. `lateCount` needs the newest sample that is
-    /// at least ``lateAfterMilliseconds`` old. So as soon as the second sample has this age, the first is removed.
+    /// How many commands had been written at earlier times, oldest first. Of the samples that are at least
+    /// ``lateAfterMilliseconds`` old, only the newest is kept: `lateCount` uses it.
     private var samples: [(atMilliseconds: Int64, commandCount: Int)] = []
 
     mutating func addSample(commandCount: Int, nowMilliseconds: Int64) {
@@ -97,8 +96,8 @@ struct LateCommandCounter {
     }
 }
 
-/// Measures the freshness (the time from a command's record to APNs' response) of recent pushes: those that a histogram
-/// has gained in about the last second. The histogram must only grow.
+/// Measures the freshness (the time from a command's record to APNs' response) of the pushes that a growing histogram
+/// has gained in about the last second.
 struct RecentFreshness {
     private static let measurementMilliseconds: Int64 = 1_000
 
@@ -107,7 +106,7 @@ struct RecentFreshness {
     private var newestFreshness: LivePageFigures.Freshness?
 
     /// Returns the freshness of the pushes that the histogram has gained since the last measurement; nil if it gained
-    /// none. Within a second after a measurement, returns the result of that measurement.
+    /// none. Within a second after a measurement, returns its result again.
     mutating func measure(_ currentHistogram: DurationHistogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
         guard nowMilliseconds >= nextMeasurementAtMilliseconds else { return newestFreshness }
         nextMeasurementAtMilliseconds = nowMilliseconds + Self.measurementMilliseconds

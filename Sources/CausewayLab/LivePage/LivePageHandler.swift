@@ -1,14 +1,16 @@
 import HTTP
 
-/// Handles the page's requests on the server's thread. `PhoneHistoryResponder` responds to those about one phone, on
-/// its own thread.
+/// Handles the page's requests on the server's thread. A request about one phone goes to `PhoneHistoryResponder`, which
+/// has its own thread.
 final class LivePageHandler: HTTPRequestHandler {
-    /// A header that only the page's own script sends. Browsers do not let the script of another site send it
-    /// to this server.
+    /// A header that only the page's own script sends. Browsers do not let the script of another site send it to this
+    /// server.
     static let scriptHeader = "x-causeway-page"
     private static let contentSecurityPolicy =
-        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
-        + "form-action 'none'; frame-ancestors 'none'"
+        """
+        default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri \
+        'none'; form-action 'none'; frame-ancestors 'none'
+        """
 
     private let pageState: LivePageState
     private let sampler: LivePageSampler
@@ -40,8 +42,8 @@ final class LivePageHandler: HTTPRequestHandler {
 
     func refusal(status: Int) -> HTTPResponse { .statusOnly(status) }
 
-    /// Whether the `Host` header names this machine. All other names are refused, because another site can let its own
-    /// name point to 127.0.0.1 (DNS rebinding).
+    /// Whether the `Host` header names this machine. Other names are refused, because another site can let its own name
+    /// point to 127.0.0.1 (DNS rebinding).
     static func isLocal(_ host: String?) -> Bool {
         guard let name = host?.split(separator: ":").first else { return false }
         return name == "127.0.0.1" || name == "localhost"

@@ -1,23 +1,21 @@
 import LiveActivity
 
-/// Counts the commands that have a result, for the page of a simulator without a demo. The worker is then a process
-/// that somebody else has started.
+/// Counts the commands that have a result, for the page of a simulator without a demo. Somebody else has started the
+/// worker.
 ///
-/// Unlike ``ResultTally`` it keeps no data about single commands, because the topic may be of any size. So if a worker
-/// is killed and the next worker writes a result again, the command counts twice.
+/// Unlike ``ResultTally``, it keeps no data about single commands, because the topic may be of any size. So a result
+/// that the next worker repeats after a crash counts twice.
 struct LivePageResultTally {
-    /// Commands that have a result of their own or are counted in another command's result. Commands that name a
-    /// channel are not counted, because their results look like those of an audience's broadcasts, which must not count
-    /// (``ResultSummary/namesChannel``).
+    /// Commands that have their own result, or that another command's result counts. Commands that name a channel are
+    /// not counted: their results look like those of an audience's broadcasts (``ResultSummary/namesChannel``).
     private(set) var commandCount = 0
-    /// The time from the command's record to APNs' response; for an audience, to the response for the last
-    /// member.
+    /// The times from the command's record to APNs' response, or for an audience to the last response.
     private(set) var freshness = DurationHistogram()
 
     mutating func add(_ result: ResultSummary) {
         guard result.isComplete, !result.isOfRange, !result.namesChannel, !result.isOfMember else { return }
-        // If a command was held, its second result names the registration that released it. This result must
-        // not count the command again.
+        // The second result of a held command names the registration that released the command. It must not count the
+        // command again.
         commandCount += result.supersededCommandCount + (result.isFromCommandsTopic ? 1 : 0)
         guard result.isFromCommandsTopic, result.outcome == .accepted || result.fanoutOutcome == .delivered,
             result.recordTimestampMilliseconds > 0, result.responseAtMilliseconds > 0

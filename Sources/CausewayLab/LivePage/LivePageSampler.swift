@@ -2,16 +2,17 @@ import CausewayCommandLine
 import Foundation
 import HTTP
 
-/// Queries the phones at a fixed rate and sends every viewer the changes. It has its own thread.
+/// Queries the phones at a fixed rate, on its own thread, and sends the changes to every viewer. Without viewers, it
+/// queries nothing.
 ///
-/// Without viewers, the sampler queries nothing. A viewer that reads slowly gets fewer events. If its stream has no
-/// room for an event, the event is left out, and the next event has its changes too.
+/// If the stream of a slow viewer has no room for an event, this event is left out, and the next one has its changes
+/// too.
 final class LivePageSampler: @unchecked Sendable {
     static let sampleIntervalMilliseconds: Int64 = 250
 
     private struct Viewer {
         var stream: HTTPResponseStream
-        /// The simulator numbers the changes of its phones. The viewer has all changes up to this number; 0: the viewer
+        /// The viewer has all changes up to this number. The simulator numbers the changes of its phones; 0: the viewer
         /// has none.
         var cursor = 0
     }
@@ -71,7 +72,7 @@ final class LivePageSampler: @unchecked Sendable {
         for viewer in viewers { viewer.stream.finish() }
     }
 
-    /// Waits until the deadline, until a viewer arrives, or until `stop` is called. Returns whether `stop` was called.
+    /// Waits until the deadline, a new viewer or `stop`. Returns whether `stop` was called.
     private func awaitNewViewersOrStop(untilMilliseconds: Int64) -> Bool {
         condition.withLock {
             while newStreams.isEmpty, !isStopping {
@@ -86,7 +87,7 @@ final class LivePageSampler: @unchecked Sendable {
     }
 
     /// Cuts the connections of the simulated APNs, or sets its faults. Ignores a simulator that does not respond,
-    /// because the run itself checks whether its processes run.
+    /// because the run itself notices if a process has ended.
     private func performSteps(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let dataSources = pageState.dataSources else { return }
         let client = LoopbackHTTPClient(port: dataSources.controlPort)
@@ -141,9 +142,9 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Asks the simulator which screens have changed after change number `cursor`; nil if it does not respond. `next`
-    /// is the viewer's next cursor: the number of the newest change. If the number of phones has changed, the viewer
-    /// needs all phones, so `next` is 0.
+    /// Asks the simulator which screens have changed after change number `cursor`. Returns the response and the
+    /// viewer's next cursor, or nil without a response. The next cursor is 0 if the number of phones has changed,
+    /// because the viewer then needs all phones.
     private func readScreenChanges(
         from client: LoopbackHTTPClient,
         since cursor: Int
@@ -154,8 +155,8 @@ final class LivePageSampler: @unchecked Sendable {
             let count = PageEventWriter.firstNumber("phones", in: response)
         else { return nil }
         guard count != phoneCount else { return (response, next) }
-        // The number of phones decides which phones the page shows in full, and it has changed. With the cursor 0, the
-        // next event of the viewers has all phones instead of the changed ones.
+        // The number of phones, which decides which phones the page shows in full, has changed. With the cursor 0, the
+        // next event has all phones.
         phoneCount = count
         return (response, 0)
     }

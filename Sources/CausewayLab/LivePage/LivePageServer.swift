@@ -3,15 +3,14 @@ import Foundation
 import HTTP
 import Reactor
 
-/// Serves the live page of phones. It listens on this machine's loopback interface unless another address is
-/// given.
+/// Serves the live page of phones. It listens on this machine's loopback interface unless another address is given.
 ///
 /// - `GET /`, and the files that the page loads.
 /// - `GET /events`: an event stream. `PageEventWriter` writes each event.
 /// - `GET /history?phone`: the known facts about a phone, by its number.
 /// - `POST /press?action`: presses a button (`PageAction`).
 final class LivePageServer: Sendable {
-    /// The maximum number of viewers at one time. Up to `streamBytesMax` may wait for each of them. (R4)
+    /// The maximum number of viewers at one time. For each of them, up to `streamBytesMax` may wait to be sent. (R4)
     static let viewersMax = 8
     private static let streamBytesMax = 1 << 20
 
@@ -21,8 +20,8 @@ final class LivePageServer: Sendable {
     private let sampler: LivePageSampler
     private let endSemaphore = DispatchSemaphore(value: 0)
 
-    /// The page's address on this machine. Even if the server listens at another address, it accepts only
-    /// requests to 127.0.0.1 and localhost (`LivePageHandler.isLocal`).
+    /// The page's address on this machine. Wherever the server listens, it accepts only requests whose `Host` is this
+    /// machine (`LivePageHandler.isLocal`).
     var address: String { "http://127.0.0.1:\(port)/" }
 
     /// Serves the page from now on.
@@ -79,8 +78,8 @@ final class LivePageServer: Sendable {
         endSemaphore.wait()
     }
 
-    /// Blocks the calling thread until an asynchronous call returns. Never call this on a thread that runs Swift tasks,
-    /// because the call may need that thread.
+    /// Blocks the calling thread until an asynchronous call returns. Never call this on a thread that runs Swift tasks:
+    /// the call may need this thread.
     private static func wait<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) throws(LabError)
         -> Value
     {

@@ -1,15 +1,15 @@
 import Synchronization
 
-/// What a run and its live page share. Any thread may use it. The run sets its progress and the data sources of the
-/// page, and takes the button presses of the page's visitors.
+/// What a run and its live page share; any thread may use it. The run sets its progress and the page's data sources,
+/// and takes the button presses of visitors.
 final class LivePageState: Sendable {
-    /// The command line of `causeway inspect`. The page runs this program to show what a worker's Redis and the results
-    /// topic have about an activity.
+    /// The command line of `causeway inspect`, which the page runs to show what Redis and the results topic have about
+    /// an activity.
     struct InspectCommandLine: Sendable, Equatable {
         /// The path of the program `causeway`.
         var program: String
         var configurationFile: String
-        /// The log of the processes of `causeway inspect`.
+        /// The file for the standard error of `causeway inspect`.
         var logFile: String
     }
 
@@ -37,11 +37,11 @@ final class LivePageState: Sendable {
 
     var dataSources: DataSources? { state.withLock { $0.dataSources } }
     var allowedActions: Set<PageAction> { state.withLock { $0.allowedActions } }
-    /// The text that the page shows for an action, for example why it is not allowed.
+    /// What the page says about an action, for example why it is not allowed.
     var remarks: [PageAction: String] { state.withLock { $0.remarks } }
     /// The newest figures, as JSON.
     var figures: [UInt8] { state.withLock { $0.figures } }
-    /// The disturbances that are switched on, both those of the run and those of the simulated APNs.
+    /// The disturbances that are switched on: of the worker, of Redis and of the simulated APNs.
     var disturbances: PageDisturbances { state.withLock { $0.disturbances } }
 
     // MARK: - Called by the run
@@ -63,16 +63,16 @@ final class LivePageState: Sendable {
         }
     }
 
-    /// Returns the disturbances that the run must begin or end now: those whose buttons visitors have pressed since the
-    /// last call, and those whose time has passed.
+    /// Returns the disturbances that the run must begin or end now, because a visitor has pressed a button or their
+    /// time has passed.
     func takeSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(forAPNs: false, nowMilliseconds: nowMilliseconds)
     }
 
     // MARK: - Called by the page
 
-    /// Queues the press of a button. The run carries it out, or, if it concerns the simulated APNs, the
-    /// ``LivePageSampler``.
+    /// Queues the press of a button. The ``LivePageSampler`` carries it out if it concerns the simulated APNs,
+    /// otherwise the run.
     ///
     /// - Returns: false if the action is not allowed now, or if too many presses wait.
     func press(_ action: PageAction) -> Bool {

@@ -6,8 +6,8 @@ enum PageAction: String, CaseIterable, Sendable {
     case cutConnections = "cut-connections"
     case blackHole = "black-hole"
 
-    /// How long the disturbance lasts. A second press of its button ends it earlier. Nil: the action happens at once
-    /// and does not last.
+    /// How long the disturbance lasts, unless a second press of the button ends it. Nil: the action happens at once and
+    /// does not last.
     var durationMilliseconds: Int64? {
         switch self {
         case .killWorker, .cutConnections: nil
@@ -16,8 +16,8 @@ enum PageAction: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the action concerns the simulated APNs. If so, the page's sampler carries it out. Any other action
-    /// concerns a process: the run carries it out, or `SimulatorPage` if there is no run.
+    /// Whether the action concerns the simulated APNs, so that the page's sampler carries it out. The run carries out
+    /// the other actions, or `SimulatorPage` if there is no run.
     var isForAPNs: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false
@@ -26,8 +26,8 @@ enum PageAction: String, CaseIterable, Sendable {
     }
 }
 
-/// The disturbances that visitors have switched on. Each ends by itself after its duration, because its visitor may
-/// leave the page.
+/// The disturbances that visitors have switched on. Each ends after its duration, because the visitor may leave the
+/// page.
 struct PageDisturbances: Equatable {
     /// One step that must be carried out now.
     enum Step: Equatable {
@@ -62,8 +62,7 @@ struct PageDisturbances: Equatable {
     var faultsJSON: String {
         var members: [String] = []
         if isOn(.respondWith503) { members.append(#""serviceUnavailableShare":1"#) }
-        // With these faults, APNs establishes TLS on a new connection, but sends nothing more and reads nothing that
-        // arrives.
+        // With these faults, APNs completes TLS on a new connection, and then neither reads nor sends.
         if isOn(.blackHole) { members.append(#""silentAfterRequests":0,"silentStopsReading":true"#) }
         return "{\(members.joined(separator: ","))}"
     }

@@ -1,22 +1,21 @@
 import Documents
 import Numbers
 
-/// Writes one event of the page's stream from pieces of JSON. The pieces are not parsed, and are copied only
-/// once, because each viewer gets four events a second.
+/// Writes one event of the page's stream by joining pieces of JSON. The pieces are not parsed, and copied only once,
+/// because each viewer gets four events a second.
 struct PageEventWriter {
     /// The maximum number of phones that events describe in full. The page shows these phones large, as many as fit.
     static let focusedPhonesPerPageMax = 24
 
     /// Returns the numbers of the phones that events describe in full. They are spread evenly over all phones, so that
-    /// the page shows many matches.
+    /// many matches are shown.
     static func focusedPhoneNumbers(phoneCount: Int) -> [Int] {
         guard phoneCount > focusedPhonesPerPageMax else { return Array(0..<max(0, phoneCount)) }
         return (0..<focusedPhonesPerPageMax).map { (2 * $0 + 1) * phoneCount / (2 * focusedPhonesPerPageMax) }
     }
 
-    /// Returns the whole number of the first property with this name, at any depth. Nil if there is no such property,
-    /// or if its value does not begin with a digit. Does not parse the JSON, so the caller must know that this first
-    /// property is the wanted one.
+    /// Returns the whole number after the first occurrence of a property's name, at any depth. Returns nil if there is
+    /// none. The JSON is not parsed, so the caller must know that the first occurrence is the right one.
     static func firstNumber(_ name: String, in response: [UInt8]) -> Int? {
         let key = Array("\"\(name)\":".utf8)
         guard response.count > key.count else { return nil }
@@ -29,9 +28,9 @@ struct PageEventWriter {
     }
 
     /// - Parameters:
-    ///   - screens: the response to `GET /screens`; nil if there is no simulator, or if it does not respond.
-    ///   - hasAllPhones: whether `screens` has all phones. The page then drops the phones that it showed before.
-    ///   - service: the response to `GET /stats`, the counts of the simulated APNs. Nil in the same cases as `screens`.
+    ///   - screens: the response to `GET /screens`; nil if no simulator responds.
+    ///   - hasAllPhones: whether `screens` has all phones. If so, the page forgets the phones that it showed before.
+    ///   - service: the response to `GET /stats`: the counts of the simulated APNs. Nil if no simulator responds.
     static func event(
         screens: [UInt8]?,
         hasAllPhones: Bool,
@@ -63,7 +62,7 @@ struct PageEventWriter {
 
     /// Returns a text as a JSON string, with quotes.
     static func quoted(_ text: String) -> String {
-        // Encoding cannot fail, because every text has a JSON form.
+        // Encoding cannot fail, because JSON can represent every text.
         (try? StableJSON.text(text)) ?? "\"\""
     }
 }

@@ -2,11 +2,8 @@ import CausewayCommandLine
 import Foundation
 import HTTP
 
-/// Responds to requests about one phone with the simulator's JSON about the phone and the output of `causeway
-/// inspect` about its activity.
-///
-/// One thread responds to the requests one after another, so at most one process of `causeway inspect` runs at a
-/// time.
+/// Responds to requests about one phone: with the simulator's JSON about the phone, and with the output of `causeway
+/// inspect` about its activity. One thread handles them in turn, so at most one `causeway inspect` runs.
 final class PhoneHistoryResponder: @unchecked Sendable {
     /// The maximum number of requests that wait. Further requests are refused.
     static let requestsMax = 8
@@ -22,8 +19,8 @@ final class PhoneHistoryResponder: @unchecked Sendable {
         self.pageState = pageState
     }
 
-    /// Starts the thread. The thread must live as long as this program, because the kernel kills the processes of
-    /// `causeway inspect` when the thread that started them ends.
+    /// Starts the thread, which must live as long as this program: the kernel kills a child when the thread that
+    /// started it ends (`ChildProcess`).
     func start() {
         let thread = Thread { [self] in
             while true {

@@ -4,10 +4,10 @@ import Kafka
 import Reactor
 import Synchronization
 
-/// The page of a simulator that runs without a demo, beside a worker that this program has not started. Its own thread
-/// reads the worker's results, and kills the worker if a visitor requests that.
+/// The page of a simulator without a demo, beside a worker that somebody else has started. On its own thread, it reads
+/// the worker's results, and kills the worker if a visitor wants this.
 final class SimulatorPage: Sendable {
-    /// How the page reaches a worker and its results. A part that is nil is missing on the page.
+    /// How the page reaches a worker and its results. The page lacks what belongs to a part that is nil.
     struct WorkerAccess: Sendable {
         /// Where to read the results; nil: not configured.
         var resultsSource: ResultsSource?
@@ -21,8 +21,8 @@ final class SimulatorPage: Sendable {
         /// The properties of the Kafka consumer.
         var properties: [KafkaProperties.Property]
         var topic: String
-        /// The commands topic. A result adds its own command to the page's counts only if it names a record of this
-        /// topic. The second result of a held command names a registration, and must not count the command again.
+        /// The commands topic. A result that names a record of another topic does not count its own command, because it
+        /// is the second result of a held command and names a registration.
         var commandsTopic: String
     }
 
@@ -33,7 +33,7 @@ final class SimulatorPage: Sendable {
     let server: LivePageServer
     private let workerAccess: WorkerAccess
     private let isStopping = Atomic(false)
-    /// Signalled by ``stop()``, so that the thread ends its pause early.
+    /// Signalled by ``stop()`` to end the thread's pause early.
     private let stopSemaphore = DispatchSemaphore(value: 0)
     private let endSemaphore = DispatchSemaphore(value: 0)
 
@@ -64,14 +64,14 @@ final class SimulatorPage: Sendable {
     func stop() {
         isStopping.store(true, ordering: .relaxed)
         stopSemaphore.signal()
-        // Wait only a short time for the thread's end. The thread may be inside a request to an unreachable broker,
-        // and the page no longer needs the response.
+        // Wait only a short time for the thread's end. The thread may wait for an unreachable broker, whose response is
+        // no longer needed.
         _ = endSemaphore.wait(timeout: .now() + Self.stopTimeout)
         server.stop()
     }
 
-    /// Allows the actions that are possible now. Sets texts that say why the other actions are not possible, and which
-    /// worker a visitor may kill.
+    /// Allows the actions that are possible now. Sets the texts of the others, which say why they are not possible, and
+    /// the text that names the worker that a visitor may kill.
     ///
     /// - Returns: the worker that visitors may kill; nil: none.
     static func allow(on pageState: LivePageState, _ workerLocator: WorkerLocator?) -> ExternalWorker? {
@@ -102,8 +102,8 @@ final class SimulatorPage: Sendable {
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalWorker?
         while !isStopping.load(ordering: .relaxed) {
-            // Kill the worker that was found in the previous pass of this loop, whose process id the button shows. A
-            // newer worker must not be killed.
+            // Kill the worker of the loop's previous pass, because the button shows its process id. A newer worker must
+            // not be killed.
             for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
                 worker?.kill()
             }

@@ -1,13 +1,11 @@
 import Kafka
 
-/// Reads the records that are written to a topic after a given time. It joins no group and commits no offset.
-/// So it changes nothing in a Kafka cluster that other programs use.
-///
-/// Only one thread may use it.
+/// Reads the records that are written to a topic after a given time. It joins no group and commits no offset, so it
+/// does not disturb other programs. Only one thread may use it.
 final class TopicFollower {
     static let partitionsMax: Int32 = 4_096
     private static let requestTimeoutMilliseconds: Int32 = 1_000
-    /// The interval between checks for new partitions.
+    /// How often the follower looks for new partitions.
     private static let partitionCheckIntervalMilliseconds: Int64 = 5_000
     private static let closeTimeoutMilliseconds: Int64 = 1_000
 
@@ -17,13 +15,13 @@ final class TopicFollower {
     private var nextOffsets: [Int64] = []
     private var partitionCheckDueMilliseconds: Int64 = 0
 
-    /// - Parameter sinceMilliseconds: UNIX milliseconds. Earlier records are skipped.
+    /// - Parameter sinceMilliseconds: the time of the first records to read, UNIX milliseconds.
     init(properties: [KafkaProperties.Property], topic: String, sinceMilliseconds: Int64) throws(KafkaError) {
         reader = try PartitionReader(properties: properties, topic: topic)
         self.sinceMilliseconds = sinceMilliseconds
     }
 
-    /// Passes to `body` the records that were written since the previous read.
+    /// Passes the records that were written since the last read to `body`.
     ///
     /// - Throws: an error of Kafka. The next offsets are kept, so the caller may try again.
     func read(
@@ -36,8 +34,8 @@ final class TopicFollower {
             if isCancelled() { return }
             let partition = Int32(partition)
             let range = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
-            // Skip offsets that the log no longer has. If the log ends before the next offset, the topic was deleted
-            // and created again. So begin at its first record.
+            // Skip offsets that the log no longer has. A log that ends before the next offset belongs to a new topic of
+            // the same name, so begin at its first record.
             let begin = nextOffset > range.high ? range.low : max(nextOffset, range.low)
             let rest = try reader.read(partition, offsets: begin..<max(begin, range.high), until: isCancelled, body)
             nextOffsets[Int(partition)] = rest ?? max(begin, range.high)
@@ -52,9 +50,9 @@ final class TopicFollower {
         )
         while nextOffsets.count < count {
             let partition = Int32(nextOffsets.count)
-            // The end is used only if no record is as late as `sinceMilliseconds`. Request it first: if a record is
-            // written between the two requests, the second one finds it. In the other order, neither request would
-            // find this record, and reading would begin behind it.
+            // The end is used only if no record is as late as `sinceMilliseconds`. Request it first, so that a record
+            // that is written between the two requests is found by the second one. In the other order, reading would
+            // begin behind this record.
             let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
                 .high
             let first = try reader.fetchOffset(

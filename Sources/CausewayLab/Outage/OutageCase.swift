@@ -1,9 +1,8 @@
-/// One outage case: which parts run, which commands are written, what breaks when, and what the promises permit
-/// afterwards.
+/// One outage case: the processes, the commands, the faults and their times, and what the promises permit afterwards.
 struct OutageCase {
     /// The case's name, in lower-case letters, digits and hyphens.
     var name: String
-    /// A text that says what happens and which times are shortened.
+    /// Says what happens, and which times are shorter than in production.
     var summary: String
     var apps = [OutageApp()]
     var workers = OutageWorkers()
@@ -17,8 +16,8 @@ struct OutageCase {
     /// How long all phones may take to show the right state after the last command and the last step.
     var recoveryMillisecondsMax: Int64 = 40_000
 
-    /// The number of registrations that a case expects: a push-to-start token for each phone, and an update
-    /// token for each activity that its app has begun.
+    /// The number of registrations that a case expects: one push-to-start token for each phone, and one update token
+    /// for each activity that an app begins itself.
     var expectedRegistrationCount: Int {
         apps.reduce(0) { sum, app in
             sum + Set((0..<app.activityCount).map(app.device)).count + app.activityCount - app.pushStartedActivityCount
@@ -31,8 +30,8 @@ struct OutageCase {
         return workers.policySettings["afterLifetime"] == "restart" ? .restart : .end
     }
 
-    /// The steps after which alerts may ring again: crashes, losses of data, and stops without a complete drain. Times
-    /// count from the first command.
+    /// The crashes, losses of data, and stops without a complete drain after which alerts may ring again. Times count
+    /// from the first command.
     var alertRepeatCauses: [AlertRepeatCause] {
         steps.compactMap { step in
             step.alertRepeatWindowMilliseconds.map {
@@ -53,18 +52,18 @@ struct OutageApp {
     var name = "match"
     var environment = SimulatorEnvironment.sandbox
     var activityCount = 100
-    /// How many of the activities begin with a start command of their own. The app begins the others.
+    /// How many activities begin with a start command. The app begins the others itself.
     var pushStartedActivityCount = 0
     var activitiesPerDevice = 1
     /// The time between two commands of one activity, in milliseconds.
     var commandIntervalMilliseconds: Int64 = 2_000
-    /// The time from the first command until each activity gets its last command.
+    /// The time from the first command to the last command of each activity.
     var durationMilliseconds: Int64 = 16_000
     /// One in this many commands of an activity has an alert. Each start has one too.
     var commandsPerAlert = 4
-    /// One in this many activities ends with an end command; 0: none.
+    /// One in this many activities ends with an end command; 0: no activity does.
     var activitiesPerEnd = 5
-    /// How far in the past the commands' timestamps are.
+    /// How old the commands' `aps.timestamp` is when they are written.
     var timestampAgeSeconds: Int64 = 0
     /// In each activity, the command with this number has a timestamp in the year 2100; nil: no command has.
     var farFutureTimestampCommandNumber: UInt64?
@@ -78,20 +77,18 @@ struct OutageApp {
 
 /// The workers of a case, all with the same configuration.
 struct OutageWorkers {
-    /// The number of workers. With the embedded broker only one worker runs, because this broker serves only
-    /// one member of a consumer group.
+    /// The number of workers. It is 1 with the embedded broker, which serves only one member of a consumer group.
     var count = 1
     var laneCount = 2
-    /// Whether the workers start before the first command. If not, a step starts them.
+    /// Whether the workers start before the first command. If not, a step of the case starts them.
     var areStartedBeforeCommands = true
     /// Whether the workers begin with a signing key that APNs does not know.
     var beginsWithWrongKey = false
-    /// Keys of the sections `worker` and `apns` and of the policy `default`, in addition to those of every
-    /// case.
+    /// Keys of the sections `worker` and `apns` and of the policy `default`, beside those that every case sets.
     var workerSettings: [String: String] = [:]
     var apnsSettings: [String: String] = [:]
     var policySettings: [String: String] = [:]
-    /// Properties of the consumer. The short session lets the group notice a killed worker soon.
+    /// Properties of the consumer. The session is short, so that the group soon notices a killed worker.
     var consumerProperties = ["session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"]
     var drainMilliseconds: Int64 = 8_000
 }
@@ -114,15 +111,15 @@ struct OutageStep {
         case kill(OutageProcess)
         /// Starts a worker or a Redis that does not run. A Redis starts without data.
         case start(OutageProcess)
-        /// Sends SIGTERM to a worker. The worker must end within its drain time and a tolerance, with exit code 0. But
-        /// if any process of the deployment is frozen when the worker gets SIGTERM, any exit code is allowed.
+        /// Sends SIGTERM to a worker. The worker must end in its drain time (with a tolerance), with exit code 0. But
+        /// any exit code is allowed if some process of the deployment is frozen at this time.
         case stop(OutageProcess)
         case flushRedis
         /// Cuts the connection from the primary to its replica.
         case cutReplication
         case installValidKey
-        /// Gives new update tokens to all activities that an app itself began. The run copies the registrations of
-        /// these tokens to Kafka only after `resumeRegistrations`.
+        /// Gives new update tokens to all activities that an app itself began. Their registrations are copied to Kafka
+        /// only after `resumeRegistrations`.
         case rotateTokens(app: String)
         case resumeRegistrations
     }
@@ -149,9 +146,9 @@ enum OutageProcess: Equatable {
     case worker(Int)
 }
 
-/// A requirement of a case in addition to the general ones: nothing lost, nothing old, nothing twice.
+/// What a case requires beside the general promises: nothing lost, nothing old, nothing twice.
 enum OutageExpectation {
-    /// 99 of 100 pushes of an app take no longer than this, from the record until APNs accepts the push.
+    /// Of 100 pushes of an app, 99 take no longer than this from the record until APNs accepts the push.
     case freshnessP99(app: String, milliseconds: Int64)
     /// No command has this outcome.
     case noOutcome(String)
@@ -162,12 +159,11 @@ enum OutageExpectation {
     case oneFinalResultPerCommand
     /// No activity waits longer than this for a push with a newer state.
     case noSilenceLongerThan(milliseconds: Int64)
-    /// No record of the commands topic waits longer than this for its commit. The wait counts from the poll
-    /// that first saw the record; there is one poll a second.
+    /// No record of the commands topic waits longer than this for its commit. The wait counts from the first poll, one
+    /// a second, that saw the record.
     case committedWithin(milliseconds: Int64)
     /// APNs accepts no push for an app.
     case noPush(app: String)
-    /// From this time on, APNs accepts at most one push for each activity of an app. The time counts from the first
-    /// command.
+    /// After this time, counted from the first command, APNs accepts at most one push for each activity of an app.
     case atMostOnePushPerActivity(app: String, sinceMilliseconds: Int64)
 }

@@ -7,9 +7,9 @@ struct OutageCommand: ParsableCommand {
         commandName: "outage",
         abstract: "Cause outages of Kafka, Redis, APNs and workers, one case after the other, and check the phones.",
         discussion: """
-            Each case starts a broker, a redis-server, APNs with phones and one or more workers. It writes commands, causes an outage of \
-            a part, ends the outage, and checks from outside: the records, the pushes at APNs, and what the phones show. It prints \
-            one line:
+            Each case starts a broker, a redis-server, APNs with phones and one or more workers. It writes commands, \
+            causes an outage of a part, ends the outage, and checks from outside: the records, the pushes at APNs, and \
+            what the phones show. It prints one line:
 
               lost     activities whose phone does not show the newest state that is not past its own expiration, and alerts that \
             never rang although not too old
@@ -25,7 +25,8 @@ struct OutageCommand: ParsableCommand {
               causeway-lab outage --case apns-503 --keep
               causeway-lab outage --list
 
-            Exit codes: 0 all expectations met; 1 an expectation not met, or a part failed; 64 the command line is wrong.
+            Exit codes: 0 all expectations met; 1 an expectation not met, or a part failed; 64 the command line is \
+            wrong.
             """
     )
 
@@ -40,8 +41,10 @@ struct OutageCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Serves a broker whose groups rebalance: a program, its arguments, then a directory for it. It must print its address like "
-                + "causeway-lab broker. Without it, cases for several workers run one.",
+            """
+            Serves a broker whose groups rebalance: a program, its arguments, then a directory for it. It must print \
+            its address like causeway-lab broker. Without it, cases for several workers run one.
+            """,
             valueName: "command"
         )
     )

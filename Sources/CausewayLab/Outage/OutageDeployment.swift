@@ -2,27 +2,28 @@ import CausewayCommandLine
 import Foundation
 import Kafka
 
-/// The parts of one case, each a separate process on loopback. The steps of a case break them.
+/// The processes of one case, on loopback. The steps of a case break them.
 final class OutageDeployment {
-    /// How long to wait at most until a killed worker has ended.
+    /// How long to wait until a killed worker has ended.
     private static let killedWorkerWaitMillisecondsMax: Int64 = 60_000
     /// How much longer than its drain time a worker may take to end, because the machine may have other load.
     private static let drainSlackMilliseconds: Int64 = 5_000
 
     let outage: OutageCase
+    /// What all deployments share: the directory, the broker and the list of processes.
     let base: Deployment
     private let programs: ProgramPaths
     let redis: OutageRedis
     private(set) var simulators: [OutageSimulator] = []
     private var workers: [ChildProcess?]
-    /// Workers that got SIGTERM, with their deadlines. If any process of the deployment was frozen (SIGSTOP) at that
-    /// time, the worker may end with any exit code.
+    /// Workers that got SIGTERM, and their deadlines. If a process of the deployment was frozen (SIGSTOP) at that time,
+    /// the worker may end with any exit code.
     private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasAnyProcessFrozen: Bool)] =
         [:]
     /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []
-    /// The command line of a broker that divides partitions between several members of a consumer group, for cases with
-    /// several workers; nil: there is no such broker. The embedded broker serves only one member of a group.
+    /// The command line of a broker that can serve several workers of a consumer group; nil: there is only the embedded
+    /// broker, which serves one worker.
     private let rebalancingBrokerCommand: [String]?
     private let httpPorts: [UInt16]
     private var frozenProcesses: [ChildProcess] = []
@@ -111,8 +112,8 @@ final class OutageDeployment {
         return OutageSimulator(environment, process: process, endpoints: endpoints, pushLog: log)
     }
 
-    /// Writes a key file for each app, so that a case can begin with a wrong key and later replace it. Also writes the
-    /// file with the simulators' certificate authorities.
+    /// Writes a key file for each app, and the file with the simulators' certificate authorities. A case can begin with
+    /// a wrong key, and later replace it.
     private func writeKeyFiles() throws(LabError) {
         for app in outage.apps {
             if outage.workers.beginsWithWrongKey {
@@ -163,8 +164,8 @@ final class OutageDeployment {
         .text
     }
 
-    /// Settings of the section `apns`. An outage of a case lasts only seconds, so these times are shorter than by
-    /// default.
+    /// Settings of the section `apns`. The times are shorter than the defaults, because an outage of a case lasts only
+    /// seconds.
     private static let apns = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]
 
     private func sorted(_ keys: [String: String]) -> WorkerConfigurationText.Settings {
@@ -230,8 +231,8 @@ final class OutageDeployment {
     private func freeze(_ part: OutageProcess) throws(LabError) {
         let process = try findProcess(part)
         if case .simulator(let environment) = part {
-            // Cut the simulator's connections before it freezes. If they stayed open, it would read the pushes in its
-            // sockets when it runs again.
+            // Cut the simulator's connections before it freezes. Otherwise, when it runs again, it would read the
+            // pushes in its sockets.
             try findSimulator(environment).cutConnections()
             try findSimulator(environment).isFrozen = true
         }
@@ -258,7 +259,7 @@ final class OutageDeployment {
         }
     }
 
-    /// Sends SIGTERM to a worker, and does not wait for its end. Other parts cannot be stopped.
+    /// Sends SIGTERM to a worker, and does not wait for its end. Throws an error for any other process.
     private func stop(_ part: OutageProcess) throws(LabError) {
         guard case .worker(let number) = part else { throw LabError("a case cannot stop \(part)") }
         beginStop(ofWorker: number % workers.count)
@@ -273,7 +274,7 @@ final class OutageDeployment {
         workers[number] = nil
     }
 
-    /// Waits for a worker that got SIGTERM. Notes a fault if the worker does not end in time, or not as it must.
+    /// Waits for a worker that got SIGTERM. Notes a fault if the worker ends late, or with a wrong exit code.
     private func awaitStop(ofWorker number: Int) {
         guard let (worker, deadlineMilliseconds, wasAnyProcessFrozen) = stoppingWorkers.removeValue(forKey: number)
         else {

@@ -3,7 +3,7 @@ import CausewayCommandLine
 import Kafka
 import LiveActivity
 
-/// Writes the commands of an app over time, and keeps a copy of them until ``takeCommands()``.
+/// Writes the commands of one app when they are due, and keeps copies of them until ``takeCommands()``.
 struct OutageFeed {
     /// The beginning of the year 2100, UNIX seconds.
     private static let farFutureTimestamp: Int64 = 4_102_444_800
@@ -82,8 +82,8 @@ struct OutageFeed {
         )
     }
 
-    /// Returns the content state of a command. No two commands have the same state. So the state on a phone or in the
-    /// push log shows which command it comes from.
+    /// Returns the content state of a command. Each command has another state, so the state on a phone or in the push
+    /// log shows its command.
     static func contentState(_ activity: String, _ number: UInt64) -> [UInt8] {
         JSONWriter.object { json in
             json.member("activity", activity)

@@ -3,13 +3,13 @@ import Glibc
 
 /// The redis-servers of a case. A case can freeze them, kill them, and start them again without data.
 final class OutageRedis {
-    /// How long the case waits until a server is ready, or has ended after it was told to.
+    /// How long the case waits for a server to become ready, or to end.
     private static let processWaitMillisecondsMax: Int64 = 10_000
     private static let hashSlotCount = 16_384
 
     private struct Server {
         var port: UInt16
-        /// The arguments of this server. They come after those that all servers get.
+        /// The arguments of this server, after those of all servers.
         var arguments: [String] = []
         var process: ChildProcess?
     }
@@ -129,8 +129,8 @@ final class OutageRedis {
         servers[index].process = nil
     }
 
-    /// Starts a server on its port. It has no data, because it writes none to disk. A server of a cluster still knows
-    /// its hash slots.
+    /// Starts a server on its port, without data, because no server writes data to disk. A server of a cluster still
+    /// knows its hash slots.
     func start(_ index: Int) throws(LabError) {
         let server = servers[index]
         let process = try ChildProcess(
@@ -152,9 +152,8 @@ final class OutageRedis {
 
     /// Separates the replica from its primary, so that a failover loses writes.
     ///
-    /// `REPLICAOF` lets the replica follow port 1, where no server listens. Sentinel corrects this only after its
-    /// `failover-timeout`. Freezing the replica would lose nothing: when it runs again, it reads the writes that wait
-    /// in its socket.
+    /// `REPLICAOF` lets the replica follow port 1, where no server listens, until Sentinel corrects this after its
+    /// `failover-timeout`. To freeze the replica would lose nothing: it would later read the writes in its socket.
     func cutReplication() throws(LabError) {
         guard case .sentinel = topology else { throw LabError("there is no replica") }
         try sendCommand(servers[1].port, "REPLICAOF 127.0.0.1 1")
@@ -167,7 +166,7 @@ final class OutageRedis {
 
     // MARK: - Queries to the servers
 
-    /// Returns the number of keys on all servers except replicas. Marks are not counted.
+    /// Returns the number of keys on all servers except replicas, without marks (R24).
     func keyCount() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {

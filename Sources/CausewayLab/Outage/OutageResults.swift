@@ -1,8 +1,7 @@
 import Foundation
 import Kafka
 
-/// Reads the workers' results: the outcomes of each command in order, and the number of tokens that are reported as
-/// dead.
+/// Reads the workers' results and invalidations: the outcomes of each command in order, and the number of dead tokens.
 final class OutageResults {
     private(set) var outcomesByCommand: [String: [String]] = [:]
     private(set) var invalidationCount = 0

@@ -3,17 +3,16 @@ import Glibc
 import Kafka
 
 /// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads results.
-/// After the last command and the last step, the run waits until all phones show the right state and all commands have
-/// a result, and observes this for `observationMilliseconds` more. The whole wait lasts at most
-/// `recoveryMillisecondsMax`.
+///
+/// After the last command and step, the run waits until all phones show the right state and all commands have a result.
+/// It then observes the phones for `observationMilliseconds`. Both together take at most `recoveryMillisecondsMax`.
 final class OutageRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
-    /// How often the registrations that the phones have made since the last time are written to Kafka.
+    /// How often new registrations of the phones are written to Kafka.
     private static let registrationCopyIntervalMilliseconds: Int64 = 100
     private static let measurementIntervalMilliseconds: Int64 = 1_000
     private static let commitPollTimeoutMilliseconds: Int32 = 1_000
-    /// How long the phones are observed after they show the right state. A repeated alert would arrive within
-    /// this time.
+    /// How long the phones are observed after all show the right state. A repeated alert would come within this time.
     private static let observationMilliseconds: Int64 = 3_000
     private static let registrationWaitMillisecondsMax: Int64 = 60_000
 
@@ -66,8 +65,8 @@ final class OutageRun {
 
     // MARK: - Before the first command
 
-    /// Waits until all tokens are registered in Redis. If a case starts its workers later, waits only until all
-    /// registrations are copied to Kafka.
+    /// Waits until all tokens are in Redis. If the case starts its workers later, waits only until all registrations
+    /// are in Kafka.
     private func awaitRegistrations() throws(LabError) {
         if outage.workers.areStartedBeforeCommands { try deployment.startWorkers() }
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationWaitMillisecondsMax
@@ -100,8 +99,7 @@ final class OutageRun {
         }
     }
 
-    /// Measures how long records wait for their commit. If a broker does not respond in time, a later call
-    /// measures again.
+    /// Measures how long records wait for their commit. If a broker does not respond in time, a later call measures.
     private func measureCommitWaits() {
         guard isCommitWaitNeeded, Clock.monotonicMilliseconds >= nextCommitPollAtMilliseconds else { return }
         nextCommitPollAtMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
@@ -141,8 +139,8 @@ final class OutageRun {
         usleep(Self.pollIntervalMicroseconds)
     }
 
-    /// Waits until all phones show the right state and each command has a result, and for `observationMilliseconds`
-    /// more. Stops waiting at the case's time limit; the report then says what is missing.
+    /// Waits until all phones show the right state and each command has a result, and then for
+    /// `observationMilliseconds`. At the case's time limit, stops waiting, and the report says what is missing.
     private func awaitCorrectScreens() throws(LabError) {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + outage.recoveryMillisecondsMax
         var (correctSinceMilliseconds, nextPollAtMilliseconds): (Int64?, Int64) = (nil, 0)

@@ -1,7 +1,7 @@
 import CausewayCommandLine
 import Foundation
 
-/// One simulator: an environment of APNs with the phones of its apps.
+/// One simulator: one of APNs' environments, with the phones of its apps.
 final class OutageSimulator {
     static let attributesType = "OutageAttributes"
     private static let registrationsPerReadMax = 5_000
@@ -69,8 +69,7 @@ final class OutageSimulator {
         )
     }
 
-    /// Copies new registrations to Kafka, as an app's server does. Returns how many registrations all calls together
-    /// have copied.
+    /// Copies new registrations to Kafka, as an app's server does. Returns how many were copied by all calls together.
     func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         guard !isFrozen else { return copiedRegistrationCount }
         let page = try SimulatedPhones(client: client)
@@ -85,16 +84,16 @@ final class OutageSimulator {
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {
         var members: [String: Any] = shares
-        // If the simulator loses the response to a push, the push must not reach its phone. Otherwise the checker could
-        // not know whether the alert rang.
+        // A push whose response the simulator loses must not reach its phone. Otherwise the checker could not know
+        // whether the alert rang.
         members["requestsWithoutResponseTakeEffect"] = false
         try client.requestObject("PUT", "/faults", members)
     }
 
     func clearFaults() throws(LabError) { try client.requestObject("DELETE", "/faults") }
 
-    /// Closes all connections without GOAWAY and close_notify. A push that the simulator has processed keeps
-    /// its effect, even if its response is not sent any more.
+    /// Closes all connections without GOAWAY and close_notify. A push that the simulator has processed keeps its
+    /// effect, even without a response.
     func cutConnections() throws(LabError) { try client.requestObject("POST", "/cut") }
 
     func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
@@ -128,7 +127,7 @@ final class OutageSimulator {
         try pushLog.readNewLines().compactMap(Self.parsePush)
     }
 
-    /// Reads a line of the push log. Returns nil if the line is about no activity.
+    /// Reads a line of the push log. Returns nil for a line without an activity.
     private static func parsePush(_ line: [String: Any]) -> OutageHistory.Push? {
         guard let activity = line["activity"] as? String, let milliseconds = line["time"] as? Int64 else { return nil }
         return OutageHistory.Push(

@@ -1,6 +1,6 @@
 import Kafka
 
-/// Reads topics that the workers write. Begins at the first record of each topic.
+/// Reads topics that the workers write, from the first record of each.
 final class OutageTopicReader: ConsumerHandler {
     private static let recordsPerReadMax = 2_000
 

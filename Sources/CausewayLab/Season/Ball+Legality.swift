@@ -1,18 +1,16 @@
 extension Ball {
-    /// Finds out which balls (throws to the batter) of one innings are wides or no-balls, and sets their `legality`.
-    /// Wides and no-balls are illegal: ``Ball/Legality`` explains them.
+    /// Finds out which balls of one innings are wides or no-balls, and sets their ``Ball/Legality``.
     ///
-    /// The season's files have the extra runs of a ball (runs that are not the batter's), but not their kind. Three
-    /// rules of cricket show the kind. A batter can hit a no-ball but not a wide. Batters who run an odd number of runs
+    /// The season's files have a ball's extra runs (those that are not the batter's), but not their kind. Three rules
+    /// of cricket show the kind. A batter can hit a no-ball but not a wide. Batters who run an odd number of runs
     /// change ends. A complete over has exactly six legal balls.
     ///
-    /// Every ball with extra runs gets a weight: how likely it is that the ball is illegal. The weight depends on the
-    /// ball's runs, its dismissal and who faces the next ball. In a complete over, the balls with the highest weights
-    /// are marked as illegal until six legal balls are left. The last over of an innings may be incomplete. In this
-    /// over, the balls with a weight above 1 are marked.
+    /// A weight says how likely it is that a ball with extra runs is illegal. In a complete over, the balls with the
+    /// highest weights are marked until six legal balls are left. In the last over of an innings, which may be
+    /// incomplete, the balls with a weight above 1 are marked.
     ///
-    /// Known error: a no-ball from which the batter made no run is taken for a wide. Then one ball too few counts as
-    /// faced by its batter.
+    /// Known error: a no-ball without a run of the batter is taken for a wide. Then one ball too few counts as faced by
+    /// its batter.
     static func markIllegalBalls(in innings: inout ArraySlice<Ball>) {
         var start = innings.startIndex
         while start < innings.endIndex {
@@ -48,8 +46,8 @@ extension Ball {
         guard ball.extraRuns > 0 else { return 0 }
         if ball.batterRuns > 0 || ball.extraRuns == 5 { return 3 }
         if let dismissal = ball.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
-        // Two kinds of balls are probably legal. Four extra runs usually come from a legal ball that nobody hit. And a
-        // ball without `next` is the last one of its over: only a legal ball completes an over.
+        // Two kinds of balls are probably legal. Four extra runs usually come from a legal ball that nobody hit. A ball
+        // without `next` is the last one of its over, and only a legal ball completes an over.
         guard ball.extraRuns != 4, let next else { return 1 }
         let isRunCountOdd = ball.batter != next.batter
         let isExtraCountOdd = ball.extraRuns % 2 == 1

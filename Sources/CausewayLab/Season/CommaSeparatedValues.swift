@@ -1,5 +1,5 @@
-/// Reads the rows of a comma-separated file (RFC 4180). Quoted fields may contain commas, line breaks and
-/// doubled quotes.
+/// Reads the rows of a comma-separated file (RFC 4180). Quoted fields may contain commas, line breaks and doubled
+/// quotes.
 struct CommaSeparatedValues {
     struct Row: Equatable {
         /// The line on which the row begins, counted from 1.
@@ -21,8 +21,7 @@ struct CommaSeparatedValues {
         self.file = file
     }
 
-    /// Returns every row of `bytes`, including the header. Line ends are LF or CRLF, and the last one may be
-    /// missing.
+    /// Returns every row of `bytes`, including the header. Line ends are LF or CRLF, and the last one may be missing.
     static func rows(of bytes: [UInt8], file: String) throws(SeasonError) -> [Row] {
         var reader = CommaSeparatedValues(bytes, file: file)
         var rows: [Row] = []

@@ -1,8 +1,8 @@
 import Numbers
 
-/// A record that is built once and sent to every follower of a match, or to their audience. A follower is a phone, and
-/// has a number. Only this number and the timestamp change in the record. Both have a fixed width, so they are
-/// overwritten in place. In a record for an audience, only the timestamp changes.
+/// A record that is built once, and sent to every follower of a match or to their audience. A follower is a phone with
+/// a number. Only this number and the timestamp change in the record. Both have a fixed width, so they are overwritten
+/// in place. A record for an audience has no number.
 struct CommandTemplate {
     /// The number of digits of a follower's number.
     static let followerDigitCount = 4
@@ -10,8 +10,8 @@ struct CommandTemplate {
     /// The digits of a timestamp. UNIX seconds have ten digits until the year 2286.
     static let timestampDigitCount = 10
 
-    /// The texts that the template's record has in the parts that are replaced later. The record must contain each text
-    /// with exactly these bytes, because the template searches for them.
+    /// The placeholders in the record for the parts that are overwritten later. The template searches for them, so the
+    /// record must contain exactly these bytes.
     struct Placeholders {
         let activity: String
         let device: String?
@@ -38,8 +38,8 @@ struct CommandTemplate {
     private let timestampOffset: Int
 
     /// - Parameters:
-    ///   - activityPrefix: the beginning of activities' ids, before the follower's number. Like `devicePrefix` and
-    ///     `identifierPrefix`, it must contain no character that JSON escapes.
+    ///   - activityPrefix: the beginning of the activities' ids, before the follower's number. No prefix may contain a
+    ///     character that JSON escapes.
     ///   - record: writes the record with the given placeholders.
     init(
         activityPrefix: String,
@@ -90,8 +90,8 @@ struct CommandTemplate {
         for offset in followerOffsets { write(Int64(follower), digitCount: Self.followerDigitCount, at: offset) }
     }
 
-    /// Passes the record and its key to `body`. The key is the id of the activity or the audience. Both are
-    /// valid during the call.
+    /// Passes the record to `body`, and its key: the id of the activity or audience. Both are valid only during the
+    /// call.
     func withRecord<Value>(_ body: (_ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Value) -> Value {
         bytes.withUnsafeBytes { value in
             body(UnsafeRawBufferPointer(rebasing: value[keyRange]), value)

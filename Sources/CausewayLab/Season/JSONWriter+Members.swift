@@ -41,7 +41,7 @@ extension JSONWriter {
     }
 }
 
-/// Computes decimal numbers without floating point, so that rates are exact to the displayed digit.
+/// Computes decimal numbers without floating point, so that rates are exact to the last digit.
 enum Hundredths {
     /// Returns `numerator / denominator` in hundredths, rounded to the nearest hundredth.
     static func ratio(_ numerator: Int, _ denominator: Int) -> Int {

@@ -17,7 +17,7 @@ struct Dismissal: Equatable {
     var kind: Kind
     var player: String
 
-    /// Whether the dismissal counts as a wicket. A batter who retires hurt may return, so this does not count.
+    /// Whether the dismissal counts as a wicket. A batter who retires hurt may return, so that is none.
     var countsAsWicket: Bool { kind != .retiredHurt }
 
     var isCreditedToBowler: Bool {
@@ -30,8 +30,8 @@ struct Dismissal: Equatable {
 
 /// One ball of a cricket match: one throw of the bowler to the batter, as in the season's files.
 struct Ball: Equatable {
-    /// The umpire's decision. A wide is out of the batter's reach, and a no-ball is thrown against the rules. Both
-    /// are repeated, so an over (six legal balls of one bowler) can have more than six balls.
+    /// The umpire's decision. A wide is out of the batter's reach, and a no-ball is thrown against the rules. Both are
+    /// repeated, so an over (six legal balls of one bowler) can have more than six balls.
     enum Legality { case legal, wide, noBall }
 
     /// Which side bats: 0 while the first side bats, 1 while the second side bats.
@@ -67,11 +67,11 @@ struct Match {
 
     /// What the side that bats second needs to win.
     struct Chase: Equatable {
-        /// The number of runs with which the side wins; nil if rain changed the number and the season's files do not
+        /// The number of runs with which the side wins. Nil if rain changed the number, and the season's files do not
         /// contain the new one.
         var target: Int?
-        /// How many balls, without wides and no-balls (``Ball/Legality``), the side may face to reach `target`; nil
-        /// if the season's files do not contain the number.
+        /// How many legal balls (``Ball/Legality``) the side may face to reach `target`. Nil if the season's files do
+        /// not contain the number.
         var balls: Int?
         var isTargetRevised: Bool
     }
@@ -111,11 +111,11 @@ struct Match {
 extension Match.Chase {
     /// Derives the target, for which the season's files have no column.
     ///
-    /// The target is one more than the first side's runs (points). If the result contradicts this, rain has changed the
-    /// target. Then:
-    /// - The first side won: the margin shows the target. If the second side made 100 runs and lost by 20 runs, the
-    ///   target was 121. Its balls are six for each over that the second side began.
-    /// - The second side won: the files say neither target nor balls (nil).
+    /// The target is one more than the runs (points) of the first side. If the result contradicts this, rain has
+    /// changed the target. Then:
+    /// - If the first side won, the margin shows the target: if the second side made 100 runs and lost by 20, the
+    ///   target was 121. The second side had six balls for each over that it began.
+    /// - If the second side won, the files show neither target nor balls (nil).
     init(firstInningsRuns: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
         let secondInningsRuns = second.reduce(0) { $0 + $1.totalRuns }
         let ballsPerInnings = Match.oversPerInnings * Match.ballsPerOver

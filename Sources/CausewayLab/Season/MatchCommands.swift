@@ -1,31 +1,29 @@
 import LiveActivity
 
-/// The commands of one match. Each is built once, and is sent to each follower or to all followers as an
-/// audience.
+/// The commands of one match. Each is built once, and sent to each follower of the match or to their audience.
 struct MatchCommands {
     static let app = "com.example.cricket"
     static let attributesType = "MatchAttributes"
 
-    /// The start command: for the followers whose activity the server starts, or for the devices that have
-    /// joined the audience.
+    /// The start, for the followers whose activity the server starts, or for the devices in the audience.
     var start: CommandTemplate
-    /// The commands after the start, one for each step: each shows a ball or the end of the match.
+    /// The commands after the start, one for each step: a ball, or the end of the match.
     var steps: [CommandTemplate]
     /// The state that the phones show at the end.
     let finalState: MatchState
 
-    /// Returns the prefix of the ids of a match's activities, before the follower's number. `devicePrefix` is
-    /// the prefix of its devices' ids.
+    /// Returns the beginning of the ids of a match's activities, before the follower's number. `devicePrefix` returns
+    /// that of the devices' ids.
     static func activityPrefix(of match: Match) -> String { "\(match.identifier)-" }
     static func devicePrefix(of match: Match) -> String { "phone-\(match.identifier)-" }
 
-    /// Returns the prefix of a command's id, before the follower's number.
+    /// Returns the beginning of a command's id, before the follower's number.
     static func identifierPrefix(of match: Match, sequence: Int) -> String {
         "\(sequence)/\(activityPrefix(of: match))"
     }
 
-    /// - Parameter hasIdentifiers: whether the commands have ids. A command without an id is identified by the
-    ///   topic, partition and offset of its record.
+    /// - Parameter hasIdentifiers: whether the commands have ids. Without an id, a command is known by the topic,
+    ///   partition and offset of its record.
     init(_ match: Match, steps matchSteps: [MatchStep], hasIdentifiers: Bool = false) {
         precondition(!matchSteps.isEmpty, "a match has an end at least")
         let prefix = Self.activityPrefix(of: match)
@@ -87,14 +85,14 @@ struct MatchCommands {
 
     static func audience(ofMatch identifier: String) -> String { "match-\(identifier)" }
 
-    /// Returns the id that the app chooses for a device's first activity if the start's attributes contain no
-    /// id.
+    /// Returns the id that an app chooses for the first activity on a device if the attributes of the start contain
+    /// none.
     static func activity(onDevice device: String) -> String { "\(device)-\(attributesType)-0" }
 
-    /// Returns the `ActivityAttributes`, which never change while the activity lives.
+    /// Returns the `ActivityAttributes`, which never change during an activity's life.
     ///
-    /// - Parameter activity: the id that the app must use for an activity that a push starts. Nil lets the app choose
-    ///   the id, because one start goes to many devices.
+    /// - Parameter activity: the id that the app must use for the activity of a start. Nil: the app chooses the id,
+    ///   because one start goes to many devices.
     static func attributes(of match: Match, activity: String?) -> [(name: StaticString, value: String)] {
         var attributes: [(name: StaticString, value: String)] = [
             ("match", match.identifier), ("home", match.teams[0]), ("away", match.teams[1]), ("venue", match.venue),

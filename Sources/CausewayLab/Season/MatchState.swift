@@ -20,14 +20,13 @@ struct MatchState: Equatable {
         var runs = 0
     }
 
-    /// What the side that bats second needs to win: `target` runs (points) in all, of which `runsNeeded` are missing.
-    /// It has `ballsLeft` balls (throws of the bowler) for them.
+    /// What the side that bats second needs to win: `target` runs (points) in all. It still needs `runsNeeded` runs,
+    /// from `ballsLeft` balls (throws of the bowler).
     struct Chase: Equatable {
         var target: Int
         var runsNeeded: Int
         var ballsLeft: Int
-        /// The required rate in runs for each over, in hundredths; nil when no run is needed or no ball is
-        /// left.
+        /// The runs that the side needs in each over, in hundredths. Nil when no run is needed, or no ball is left.
         var requiredRateHundredths: Int?
     }
 
@@ -57,8 +56,8 @@ struct MatchState: Equatable {
 }
 
 extension MatchState {
-    /// Writes the properties of the content state as the app's type decodes them. A property that is left out
-    /// is optional in that type.
+    /// Writes the properties of the content state as the app's type decodes them. A property that is left out is
+    /// optional in that type.
     func write(to json: inout JSONWriter) {
         json.member("phase", phase.rawValue)
         json.member("innings", innings)

@@ -1,4 +1,4 @@
-/// One step of a match, which becomes one command: the state after a ball or at the end, and its alert.
+/// One step of a match, which becomes one command: the state after a ball or at the end, and perhaps an alert.
 struct MatchStep {
     struct Alert: Equatable {
         var title: String
@@ -6,8 +6,8 @@ struct MatchStep {
     }
 
     var state: MatchState
-    /// The alert of this step. The beginning and the end of the match have one, and so has a ball that ends a
-    /// batter's turn (a wicket) or brings four or six runs (a boundary). Nil for other balls.
+    /// The alert of this step. The beginning and the end of the match have one. So has a ball that ends a batter's turn
+    /// (a wicket), or brings four or six runs (a boundary).
     var alert: Alert?
 }
 

@@ -1,4 +1,4 @@
-/// Computes the state of a match ball by ball, from the balls so far, the match's chase and, at the end, its result.
+/// Computes the state of a match ball by ball, from the balls so far, the target and, at the end, the result.
 struct Scoreboard {
     private let match: Match
     private(set) var state: MatchState
@@ -60,8 +60,8 @@ struct Scoreboard {
         state.phase = .inningsBreak
     }
 
-    /// The length of the innings so far. `12.3` means twelve complete overs, each of six legal balls, and three legal
-    /// balls. If an umpire by mistake allows a seventh legal ball in an over, the over counts as complete.
+    /// The length of the innings so far: `12.3` means twelve complete overs (six legal balls each) and three legal
+    /// balls. An over to which an umpire adds a seventh legal ball by mistake counts as complete.
     private var oversText: String {
         overLegalBallCount >= Match.ballsPerOver ? "\(over + 1)" : "\(over).\(overLegalBallCount)"
     }
@@ -118,9 +118,8 @@ extension Scoreboard {
 }
 
 extension Ball {
-    /// The ball in cricket's usual notation. `.` is a ball without a run, and a number is the runs of the batter. `W`
-    /// is a wicket, which ends the batter's turn. `wd` and `nb` are a wide and a no-ball (``Legality``), `b` is runs
-    /// without a hit.
+    /// The ball in cricket's usual notation: `.` for no run, a number for the batter's runs, `W` for a wicket, `wd` for
+    /// a wide, `nb` for a no-ball (``Ball/Legality``), and `b` for runs without a hit.
     var symbol: String {
         let runs =
             switch legality {

@@ -8,9 +8,9 @@ struct Season {
 
     /// Reads the two files of a season.
     ///
-    /// - Throws: `SeasonError` with the file and, if one line is at fault, the line. Such faults are, for example, a
-    ///   missing column, a field that is not a number, a ball of an unknown match, innings out of order, or a match
-    ///   without balls or without a result.
+    /// - Throws: `SeasonError` with the file and, if one line is at fault, the line. Faults are, for example, a missing
+    ///   column, a field that is not a number, a ball of an unknown match, innings out of order, and a match without
+    ///   balls or result.
     init(matchesFile: [UInt8], ballsFile: [UInt8]) throws(SeasonError) {
         var ballsByMatch = try Self.balls(from: ballsFile)
         matches = []

@@ -2,8 +2,7 @@
 struct SeasonError: Error, Equatable, CustomStringConvertible {
     /// The file's name, as given to the reader.
     var file: String
-    /// The line of the fault, usually the one on which the faulty row begins, counted from 1; 0 if the whole file is
-    /// faulty.
+    /// The line of the fault, counted from 1, usually the first line of the faulty row; 0 if the whole file is faulty.
     var line: Int
     var reason: String
 

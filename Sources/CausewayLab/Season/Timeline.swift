@@ -1,5 +1,4 @@
-/// The time of each step of a season. All matches are played at the same time, and the season is compressed
-/// into a short duration.
+/// The time of each step of a season. All matches are played at the same time, in a much shorter time than in reality.
 struct Timeline {
     struct Event: Equatable {
         var dueMilliseconds: Int64
@@ -26,8 +25,8 @@ struct Timeline {
         let longestSeconds = max(1, ballSecondsByMatch.map { $0.last ?? 0 }.max() ?? 1)
         events = []
         for (index, ballSeconds) in ballSecondsByMatch.enumerated() {
-            // The matches start at different times, spread over at most a twentieth of the whole time. If they started
-            // together, all innings breaks would come at the same time.
+            // Let the matches start at different times, over at most a twentieth of the whole time. Otherwise all
+            // innings breaks would come at the same time.
             let startOffsetSecondsMax = min(longestSeconds - (ballSeconds.last ?? 0), longestSeconds / 20)
             let startSeconds = matches.count > 1 ? startOffsetSecondsMax * index / (matches.count - 1) : 0
             for (stepIndex, second) in (ballSeconds + [(ballSeconds.last ?? 0) + Self.secondsToResult]).enumerated() {

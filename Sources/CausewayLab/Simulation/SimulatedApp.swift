@@ -2,8 +2,8 @@ import APNsSimulator
 import CausewayCommandLine
 import Foundation
 
-/// An app of simulated phones, declared in a `shapes.json`. The JSON has the same form as for `POST /apps` of
-/// the control interface.
+/// An app of simulated phones, as a `shapes.json` declares it. The JSON has the same form as for `POST /apps` of the
+/// control interface.
 struct SimulatedApp {
     var app: String
     var teamIdentifier: String?

@@ -2,8 +2,8 @@ import APNsSimulator
 import CausewayCommandLine
 import Kafka
 
-/// Copies registrations from simulated phones to Kafka. In production, an app's server does this, and phones
-/// send their tokens to the server.
+/// Copies registrations from simulated phones to Kafka. In production, an app's server does this with the tokens that
+/// phones send.
 struct SimulatedAppServer: Sendable {
     private static let waitMilliseconds = 1_000
 

@@ -5,8 +5,8 @@ import Kafka
 
 /// The live page of a simulator without a demo.
 extension SimulatorCommand {
-    /// Returns what the options say about the worker. Reads the worker's configuration now, so that a faulty
-    /// file is reported before the simulator starts.
+    /// Returns what the options say about the worker. Reads the worker's configuration now, to report a faulty file
+    /// before the simulator starts.
     func makeWorkerAccess() throws -> SimulatorPage.WorkerAccess {
         var workerAccess = SimulatorPage.WorkerAccess()
         if let config {

@@ -12,8 +12,9 @@ struct SimulatorCommand: AsyncParsableCommand {
         commandName: "simulator",
         abstract: "Run a simulated APNs that makes Apple's checks, with simulated phones.",
         discussion: """
-            The simulator serves HTTP/2 over TLS. Its certificate is signed by its own authority, so clients must trust caFile. \
-            Provider tokens must be signed with a key of --key, or with the key that the simulator creates without --key.
+            The simulator serves HTTP/2 over TLS. Its certificate is signed by its own authority, so clients must \
+            trust caFile. Provider tokens must be signed with a key of --key, or with the key that the simulator \
+            creates without --key.
 
             The control port serves phones, Lock Screens, faults and latencies over HTTP. POST /apps, /phones and \
             /activities create them, GET /activity and /phone show the Lock Screens, and GET /registrations shows \
@@ -22,14 +23,14 @@ struct SimulatorCommand: AsyncParsableCommand {
             Faults: PUT /faults with shares of requests, from 0 to 1 (internalServerErrorShare, \
             serviceUnavailableShare, tooManyRequestsShare, reasonShares by Apple's words, unknownReasonShare, \
             notJSONShare, lateShare with lateMilliseconds, refusedShare, resetShare with resetCode, noResponseShare, \
-            informationalShare; requestsSubjectToFaultsMax limits them), with faults of connections (goAwayAfterRequests \
-            with goAwayUnprocessedRequests, goAwayCode, goAwayReason and goAwayGraceMilliseconds, cutAfterRequests, \
-            silentAfterRequests with silentStopsReading), and with limits (latencyMillisecondsMin and …Max, \
-            concurrentStreams, connectionWindowBytes). DELETE /faults ends all faults. POST /goaway, /cut and /silence \
-            affect all connections at once. GET /stats returns counts.
+            informationalShare; requestsSubjectToFaultsMax limits them), with faults of connections \
+            (goAwayAfterRequests with goAwayUnprocessedRequests, goAwayCode, goAwayReason and goAwayGraceMilliseconds, \
+            cutAfterRequests, silentAfterRequests with silentStopsReading), and with limits (latencyMillisecondsMin \
+            and …Max, concurrentStreams, connectionWindowBytes). DELETE /faults ends all faults. POST /goaway, /cut \
+            and /silence affect all connections at once. GET /stats returns counts.
 
-            Channels: --port accepts broadcasts, --management-port manages channels. GET /channels lists them with their \
-            subscribers. POST /channels, /channels/delete and /broadcasts change them as another program would. \
+            Channels: --port accepts broadcasts, --management-port manages channels. GET /channels lists them with \
+            their subscribers. POST /channels, /channels/delete and /broadcasts change them as another program would. \
             /management/faults works like /faults. POST /offline and /online disconnect phones and connect them again.
 
             When ready, it prints one line of JSON:
@@ -136,7 +137,10 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The worker's configuration. With it, the page shows the output of causeway inspect for each phone, and finds the results.",
+            """
+            The worker's configuration. With it, the page shows the output of causeway inspect for each phone, and \
+            finds the results.
+            """,
             valueName: "file"
         )
     )
@@ -144,7 +148,10 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The worker that the page's button kills: its process id, or a file with the process id, which is read each time.",
+            """
+            The worker that the page's button kills: its process id, or a file with the process id, which is read each \
+            time.
+            """,
             valueName: "pid"
         )
     )
@@ -152,7 +159,10 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The numeric address on which the page listens. Browsers must request it as 127.0.0.1 or localhost, for example through a container's published port.",
+            """
+            The numeric address on which the page listens. Browsers must request it as 127.0.0.1 or localhost, for \
+            example through a container's published port.
+            """,
             valueName: "host"
         )
     )
@@ -186,7 +196,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     func run() async throws {
         let signal = TerminationSignal()
         do {
-            // Read these files first, so that a faulty one is reported before the simulator's directory is created.
+            // Read these files first, to report a faulty one before the simulator's directory is created.
             let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
             let workerAccess = try page ? makeWorkerAccess() : SimulatorPage.WorkerAccess()
             let simulatorDirectory = try SimulatorDirectory(path: directory)
@@ -208,8 +218,8 @@ struct SimulatorCommand: AsyncParsableCommand {
         }
     }
 
-    /// Declares the apps, prints that the simulator is ready, and waits for a stop signal. Meanwhile, if bootstrap
-    /// servers are given, writes the phones' registrations to Kafka.
+    /// Declares the apps, prints that the simulator is ready, and waits for a stop signal. With bootstrap servers, also
+    /// writes the phones' registrations to Kafka until then.
     private func serve(
         _ simulator: Simulator,
         apps: [SimulatedApp],
@@ -222,8 +232,8 @@ struct SimulatorCommand: AsyncParsableCommand {
                 try devices.declareApp(app.app, teamIdentifier: app.teamIdentifier, types: app.types)
             }
         }
-        // A `SimulatedAppServer` has an open Kafka client, which only its method `run` closes. So nothing may throw
-        // between the creation of `appServer` and the call of `run`.
+        // Nothing may throw between the creation of `appServer` and the call of `run`: the server has an open Kafka
+        // client, which only `run` closes.
         let endpoints = SimulatorEndpoints(
             apnsPort: simulator.port,
             managementPort: simulator.managementPort,

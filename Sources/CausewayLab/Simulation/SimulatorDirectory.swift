@@ -1,7 +1,7 @@
 import APNsSimulator
 import Foundation
 
-/// A key that may sign provider tokens. The command line gives its ids and its file, or it is the simulator's own key.
+/// A key that signs provider tokens: one that the command line names, or the simulator's own.
 struct ProviderTokenKeyFile {
     var teamIdentifier: String
     var keyIdentifier: String
@@ -31,15 +31,14 @@ struct ProviderTokenKeyFile {
 
 /// The directory in which a simulator keeps its files.
 struct SimulatorDirectory {
-    /// Both the team id and the key id of the simulator's own key. This text has ten characters like Apple's ids, but
-    /// is easy to distinguish from them.
+    /// The team id and the key id of the simulator's own key. The text has ten characters like Apple's ids, but looks
+    /// different.
     static let ownTeamAndKeyIdentifier = "SIMULATION"
 
     let path: String
     private let isTemporary: Bool
 
-    /// - Parameter path: the directory, which is created if it does not exist; nil: a new directory that is
-    ///   removed at the end.
+    /// - Parameter path: the directory, which is created if needed; nil: a new directory, which is removed at the end.
     init(path: String?) throws {
         isTemporary = path == nil
         self.path =
@@ -53,7 +52,7 @@ struct SimulatorDirectory {
         if isTemporary { try? FileManager.default.removeItem(atPath: path) }
     }
 
-    /// Returns the directory's own key. If the directory has none, creates one in a file that only the owner may read.
+    /// Returns the key in the directory. If there is none, creates one in a file that only the owner may read.
     func ensureOwnKey() throws -> ProviderTokenKeyFile {
         let file = path + "/AuthKey_\(Self.ownTeamAndKeyIdentifier).p8"
         if !FileManager.default.fileExists(atPath: file) {

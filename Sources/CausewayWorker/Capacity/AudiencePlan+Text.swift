@@ -39,20 +39,32 @@ extension AudiencePlan {
             ),
             (
                 "APNs connections", Numeral.grouped(connectionCount),
-                "\(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \(Numeral.grouped(pushesPerSecond)) pushes a second during a round"
+                """
+                \(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \
+                \(Numeral.grouped(pushesPerSecond)) pushes a second during a round
+                """
             ),
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "over the minute: bodies, headers, TLS"),
             (
                 "Redis nodes", Numeral.grouped(redisNodeCount),
-                "rounds take \(redisProcessorPercent) % of one core; \(demand.fleet.redisNodeGibibytes) GiB of memory each; replicas not included"
+                """
+                rounds take \(redisProcessorPercent) % of one core; \(demand.fleet.redisNodeGibibytes) GiB of memory \
+                each; replicas not included
+                """
             ),
             (
                 "Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB",
-                "\(Numeral.grouped(membersMebibytes)) for members on their pages, \(Numeral.grouped(activitiesMebibytes)) for activities' own values"
+                """
+                \(Numeral.grouped(membersMebibytes)) for members on their pages, \
+                \(Numeral.grouped(activitiesMebibytes)) for activities' own values
+                """
             ),
             (
                 "Kafka", "\(Numeral.grouped(fanoutRecordCount + resultRecordCount)) records",
-                "for each command: \(Numeral.grouped(fanoutRecordCount)) fanned out, \(Numeral.grouped(resultRecordCount)) results"
+                """
+                for each command: \(Numeral.grouped(fanoutRecordCount)) fanned out, \
+                \(Numeral.grouped(resultRecordCount)) results
+                """
             ),
         ]
     }
@@ -61,21 +73,33 @@ extension AudiencePlan {
         var notes: [String] = []
         if demand.updatesPerMinute > 60 {
             notes.append(
-                "An audience gets at most one state a second: newer states replace waiting ones. The plan is for 60 a minute."
+                """
+                An audience gets at most one state a second: newer states replace waiting ones. The plan is for 60 a \
+                minute.
+                """
             )
         }
         if deliveryMilliseconds * min(demand.updatesPerMinute, 60) > 60_000 {
             notes.append(
-                "A command takes longer than the time between two commands. Newer states take over during the round, and the alert CausewayRoundsSlow fires."
+                """
+                A command takes longer than the time between two commands. Newer states take over during the round, \
+                and the alert CausewayRoundsSlow fires.
+                """
             )
         }
         if rangeCount < laneCount {
             notes.append(
-                "The audience has \(Numeral.grouped(rangeCount)) ranges. More lanes than ranges do not make its rounds shorter."
+                """
+                The audience has \(Numeral.grouped(rangeCount)) ranges. More lanes than ranges do not make its rounds \
+                shorter.
+                """
             )
         }
         notes.append(
-            "A hash assigns ranges to partitions. The lane with the most ranges needs some tens of percent more time than an average lane."
+            """
+            A hash assigns ranges to partitions. The lane with the most ranges needs some tens of percent more time \
+            than an average lane.
+            """
         )
         if redisNodeCount > 1 {
             notes.append(

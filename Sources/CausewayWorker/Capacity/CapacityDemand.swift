@@ -9,11 +9,12 @@ package struct CapacityDemand: Sendable, Equatable {
     /// 1...10,000,000,000.
     package var activityCount: Int64
     /// Commands for each push, in hundredths. Range: 100...100,000. At 100, every command is sent. At 440, one of 4.4
-    /// commands is sent, because newer commands replace the others first, as in the cricket season of `make demo`.
+    /// commands is sent, because newer commands replace the others before they are sent. Example: the cricket season of
+    /// `make demo`.
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. Range: 0...10,000,000,000.
     package var deviceCount: Int64 = 0
-    /// The number of live activities whose policy starts them again after their lifetime (`afterLifetime: restart`).
+    /// The number of live activities that their policy starts again after their lifetime (`afterLifetime: restart`).
     /// For each, Redis keeps the start and the newest update. Range: 0...10,000,000,000.
     package var restartedActivityCount: Int64 = 0
     package var fleet = FleetParameters()
@@ -23,7 +24,7 @@ package struct CapacityDemand: Sendable, Equatable {
     /// 1...8,760.
     package var retentionHours: Int64 = 4
 
-    /// The allowed range of `--commands-per-push`, in the user's unit: commands, not hundredths.
+    /// The allowed range of `--commands-per-push`, in commands, not in hundredths.
     package static let commandsPerPushRange: ClosedRange<Int64> = 1...1_000
 
     package init(updatesPerMinute: Int64, activityCount: Int64) {
@@ -50,8 +51,9 @@ package struct CapacityError: Error, Equatable, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }
 
-    /// - Parameter divisor: how many stored units are one unit of the user's input: 100 for a number in
-    ///   hundredths.
+    /// Throws an error that names the field, unless the value is in the range.
+    ///
+    /// - Parameter divisor: how many stored units are one unit of the user's input: 100 for a number in hundredths.
     static func require(
         _ field: String,
         _ value: Int64,

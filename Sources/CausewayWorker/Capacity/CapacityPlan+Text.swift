@@ -42,18 +42,27 @@ extension CapacityPlan {
             PlanText.lanesLine(laneCount),
             (
                 "partitions", Numeral.grouped(partitionCount),
-                "in each of the two topics that are read; \(Self.partitionsPerLane) for each lane, so that the fleet can grow"
+                """
+                in each of the two topics that are read; \(Self.partitionsPerLane) for each lane, so that the fleet \
+                can grow
+                """
             ),
             (
                 "APNs connections", Numeral.grouped(connectionCount),
-                "\(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \(Numeral.grouped(neededConnectionCount)) can "
-                    + "carry the \(Numeral.grouped(inFlightPushCount)) pushes in flight"
+                """
+                \(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \
+                \(Numeral.grouped(neededConnectionCount)) can carry the \(Numeral.grouped(inFlightPushCount)) pushes \
+                in flight
+                """
             ),
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "bodies, headers, TLS"),
             (
                 "Redis nodes", Numeral.grouped(redisNodeCount),
-                "\(Numeral.grouped(redisNodeCountForCalls)) for calls at \(Self.redisProcessorBusyPercent) %, \(Numeral.grouped(redisNodeCountForMemory)) for "
-                    + "memory at \(demand.fleet.redisNodeGibibytes) GiB each; replicas not included"
+                """
+                \(Numeral.grouped(redisNodeCountForCalls)) for calls at \(Self.redisProcessorBusyPercent) %, \
+                \(Numeral.grouped(redisNodeCountForMemory)) for memory at \(demand.fleet.redisNodeGibibytes) GiB each; \
+                replicas not included
+                """
             ),
             ("Redis calls", "\(Numeral.grouped(redisCallsPerSecond))/s", "at the peak"),
             ("Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB", "all nodes together"),
@@ -81,7 +90,10 @@ extension CapacityPlan {
         )
         if pushesPerActivityHourHundredths > 360_000 {
             notes.append(
-                "That is more than one a second. Causeway never sends that many: newer states replace waiting ones. Plan for 3,600."
+                """
+                That is more than one a second. Causeway never sends that many: newer states replace waiting ones. \
+                Plan for 3,600.
+                """
             )
         }
         if redisNodeCount > 1 {
@@ -90,8 +102,10 @@ extension CapacityPlan {
             )
         }
         notes.append(
-            "CPU costs were measured with one worker on one kind of machine. On yours, causeway-lab backlog measures the costs "
-                + "at full load, and make demo measures the cost of waking up."
+            """
+            CPU costs were measured with one worker on one kind of machine. On yours, causeway-lab backlog measures \
+            the costs at full load, and make demo measures the cost of waking up.
+            """
         )
         return notes
     }

@@ -7,8 +7,8 @@ package struct CapacityPlan: Sendable, Equatable {
     /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard to change.
     /// Three for each lane let the fleet grow: with twice as many lanes, each lane still has at least one.
     static let partitionsPerLane: Int64 = 3
-    /// The planned load of the APNs connections: the share of their streams that is in use, per cent. At 50 %, one of
-    /// two connections can carry the pushes of both while the pool replaces the other.
+    /// The planned load of the APNs connections: the percentage of their streams that is in use. At 50 %, one of two
+    /// connections can carry the pushes of both while the pool replaces the other connection.
     static let streamsInUsePercent: Int64 = 50
     /// The planned load of one Redis processor, per cent.
     static let redisProcessorBusyPercent: Int64 = 50
@@ -18,8 +18,8 @@ package struct CapacityPlan: Sendable, Equatable {
 
     package private(set) var pushesPerSecond: Int64 = 0
     package private(set) var commandsPerSecond: Int64 = 0
-    /// Pushes to one activity in an hour, on average, in hundredths: 150 means one and a half. Its pushes with priority
-    /// 10 must fit the budget of its policy. The plan does not check this.
+    /// Pushes to one activity in an hour, on average, in hundredths: 150 means one and a half. Those with priority 10
+    /// must fit the budget of the activity's policy. The plan does not check this.
     package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
     /// Processors that are busy at the peak, in hundredths of a processor.
@@ -32,7 +32,7 @@ package struct CapacityPlan: Sendable, Equatable {
     package private(set) var podMebibytes: Int64 = 0
     package private(set) var partitionCount: Int64 = 0
 
-    /// Pushes to which APNs has not responded yet, by Little's law: the push rate times the round trip.
+    /// Pushes to which APNs has not responded yet: the push rate times the round trip (Little's law).
     package private(set) var inFlightPushCount: Int64 = 0
     /// The number of connections that the load needs. `connectionCount` may be larger, because every lane has at
     /// least two for each pool.
@@ -74,10 +74,10 @@ package struct CapacityPlan: Sendable, Equatable {
         let workingProcessorHundredths = Self.ceilingQuotient(nanosecondsPerSecond, 10_000_000)
         let hundredthsPerPod = max(
             1,
-            demand.fleet.laneBusyPercentMax * demand.fleet.processorsPerPod - costs.wakingProcessorHundredths
+            demand.fleet.laneBusyPercentMax * demand.fleet.processorsPerPod - costs.lowLoadCPUHundredths
         )
         podCount = max(Self.podsMin, Self.ceilingQuotient(workingProcessorHundredths, hundredthsPerPod) + 1)
-        busyProcessorHundredths = workingProcessorHundredths + podCount * costs.wakingProcessorHundredths
+        busyProcessorHundredths = workingProcessorHundredths + podCount * costs.lowLoadCPUHundredths
         laneCount = podCount * demand.fleet.processorsPerPod
         let bytesPerSecond = commandsPerSecond * costs.bytesPerCommand
         let neededPartitionCount = max(

@@ -1,5 +1,4 @@
-/// What the user chooses for a planned fleet: pools, processors of a pod, how busy a lane may be, memory of a Redis
-/// node.
+/// What the user chooses for a planned fleet, such as the number of processors of a pod.
 package struct FleetParameters: Sendable, Equatable {
     /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. Range: 1...510,
     /// because a configuration has at most 255 apps, each with two environments.

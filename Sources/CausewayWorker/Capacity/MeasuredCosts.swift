@@ -3,34 +3,29 @@ import Observability
 
 /// The measured costs behind a plan, each with its source.
 ///
-/// The machine had two shared processors of an AMD EPYC (family 25) with Debian 12, Swift 6.3.1, librdkafka 2.0.2,
-/// OpenSSL 3.0 and Redis 7.0, unless a number names another source. On your machine, `causeway-lab backlog`
-/// measures `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` measures
-/// `wakingProcessorHundredths`.
+/// Unless a number names another source, the machine had two shared processors of an AMD EPYC (family 25) with Debian
+/// 12, Swift 6.3.1, librdkafka 2.0.2, OpenSSL 3.0 and Redis 7.0. To measure on your machine, run `causeway-lab backlog`
+/// for `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` for `lowLoadCPUHundredths`.
 package struct MeasuredCosts: Sendable, Equatable {
     /// CPU of the whole worker process at full load, for a command without a push: usually a newer command replaces it.
-    ///
-    /// A backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s, including
-    /// its 20,000 pushes and the start of the process. In this backlog many activities show the same content state, and
-    /// the lane decodes it once. If each activity has a state of its own, the cost is 50 % higher.
+    /// Measured: a backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s,
+    /// including its 20,000 pushes and the start of the process. Many of these activities show the same content state,
+    /// and the lane decodes it once. If each activity has a state of its own, the cost is 50 % higher.
     package var cpuNanosecondsPerCommand: Int64 = 1_500
-    /// CPU of the whole worker process at full load for a push, in addition to its command's CPU: two Redis
-    /// calls, one HTTP/2 request over TLS, the response and the result. At 75,000 to 100,000 pushes a second
-    /// from one worker, a push and its command took 9.4 to 12 µs. This number is the upper value less the
-    /// command's `cpuNanosecondsPerCommand`.
+    /// CPU of the whole worker process at full load for a push, in addition to the CPU for its command: two Redis
+    /// calls, one HTTP/2 request over TLS, the response and the result. At 75,000 to 100,000 pushes a second from one
+    /// worker, a push and its command together took 9.4 to 12 µs. This number is 12 µs less `cpuNanosecondsPerCommand`.
     package var cpuNanosecondsPerPush: Int64 = 10_500
     /// The additional CPU of a worker at low load, in hundredths of a processor. At low load, a worker wakes up often,
-    /// each time for only a few records.
-    ///
-    /// The cricket season of `make demo` (718,800 commands and 162,090 pushes in 60 s, one worker with two lanes) took
-    /// 8.71 s of CPU. `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush` explain 2.78 s of them. The other 5.93 s
-    /// are 0.1 processor for 60 s. At full load a worker does not need this CPU, because batches are large and the
-    /// worker rarely sleeps.
-    package var wakingProcessorHundredths: Int64 = 10
+    /// each time for only a few records. Measured: `make demo` (718,800 commands and 162,090 pushes in 60 s, one worker
+    /// with two lanes) took 8.71 s of CPU. `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush` explain 2.78 s of
+    /// them. The other 5.93 s are 0.1 processor for 60 s. At full load this cost is absent, because the worker rarely
+    /// sleeps.
+    package var lowLoadCPUHundredths: Int64 = 10
 
-    /// Script calls that one Redis server executes in a second, half admissions and half settlements. Measured: 80,000
-    /// to 107,000 if each call is a Redis command of its own, as in a cluster, and 180,000 if calls leave in batches.
-    /// The plan uses the lowest value.
+    /// Script calls that one Redis server executes in a second, half of them admissions and half settlements. Measured:
+    /// 80,000 to 107,000 if each call is a Redis command of its own, as in a cluster; 180,000 if calls leave in
+    /// batches. The plan uses the lowest value.
     package var callsPerSecondPerRedisProcessor: Int64 = 80_000
     /// Script calls for each push: one admits the command, and one settles its outcome.
     package var redisCallsPerPush: Int64 = 2
@@ -44,7 +39,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// and its entries in the timetable. Measured: 1,792 bytes with a start of 700 bytes and an update of 456 bytes.
     /// The largest commands need 9 kB.
     package var redisBytesPerRestart: Int64 = 1_800
-    /// The whole memory of Redis, in per cent of the keys' memory. The part above 100 is for tables, buffers and
+    /// The whole memory of Redis, in per cent of the memory of its keys. The part above 100 is for tables, buffers and
     /// fragmentation. Redis' documentation assumes 110 to 150 per cent.
     package var redisMemoryPercentOfKeys: Int64 = 150
 
@@ -59,14 +54,15 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// Bytes of a member on its page, with a UUID as id and a token of 160 digits. This includes the
     /// allocator's rounding and a share of the list of pages that each segment has. Measured: 128 to 132.
     package var redisBytesPerMember: Int64 = 135
-    /// The time from the record of a command to the first push of its ranges. It covers two passes through Kafka, an
-    /// admission, a claim and the read of a page. Measured on one machine: 0.23 s until 2,000 members were reached.
+    /// The time from the record of a command to the first push to a member. In this time, records pass through Kafka
+    /// twice, and the worker admits the command, claims a range and reads a page. Measured on one machine: 0.23 s until
+    /// 2,000 members were reached.
     package var firstFanoutPushMilliseconds: Int64 = 250
 
     /// Concurrent streams that APNs allows on one connection, as others have observed since 2021
     /// (jchambers/pushy issue 878). APNs announces the limit on each connection.
     package var streamsPerConnection: Int64 = 1_000
-    /// The time from a data centre to Apple and back. Public reports name tens of milliseconds; this number is their
+    /// The time from a data centre to Apple and back. Public reports name tens of milliseconds; this number is at their
     /// upper end.
     package var roundTripMilliseconds: Int64 = 60
     /// Bytes on the wire for one push of the cricket season in `make demo`: body, header block, frames and TLS.
@@ -94,7 +90,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "75,000 to 100,000 a second: 9.4 to 12 µs with its command"
             ),
             (
-                "\(Numeral.exactQuotient(wakingProcessorHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                "\(Numeral.exactQuotient(lowLoadCPUHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo: 8.71 s in 60 s, less the two above"
             ),
             (
@@ -103,7 +99,10 @@ package struct MeasuredCosts: Sendable, Equatable {
             ),
             ("\(redisCallsPerPush) script calls for each push", "admit and settle"),
             (
-                "\(redisBytesPerActivity) bytes an activity in Redis, times \(Numeral.exactQuotient(redisMemoryPercentOfKeys, divisor: 100))",
+                """
+                \(redisBytesPerActivity) bytes an activity in Redis, times \
+                \(Numeral.exactQuotient(redisMemoryPercentOfKeys, divisor: 100))
+                """,
                 "measured: 326, 264 of them by MEMORY USAGE"
             ),
             ("\(Numeral.grouped(streamsPerConnection)) streams an APNs connection", "observed by others since 2021"),
@@ -130,7 +129,7 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "causeway-lab fanout: 2.4 to 3.2, compared with 4.5 to 5.4 a push for h2load"
             ),
             (
-                "\(Numeral.exactQuotient(wakingProcessorHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                "\(Numeral.exactQuotient(lowLoadCPUHundredths, divisor: 100)) cores a worker for waking up at a low rate",
                 "season of make demo"
             ),
             (

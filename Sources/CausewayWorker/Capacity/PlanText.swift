@@ -26,7 +26,10 @@ enum PlanText {
         let busy = "\(Numeral.exactQuotient(busyProcessorHundredths, divisor: 100)) cores busy at the peak"
         return (
             "pods", Numeral.grouped(podCount),
-            "\(fleet.processorsPerPod) cores and lanes each; \(busy); planned at \(fleet.laneBusyPercentMax) %, plus one pod"
+            """
+            \(fleet.processorsPerPod) cores and lanes each; \(busy); planned at \(fleet.laneBusyPercentMax) %, plus \
+            one pod
+            """
         )
     }
 

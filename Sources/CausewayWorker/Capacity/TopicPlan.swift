@@ -11,7 +11,7 @@ package struct TopicPlan: Sendable {
     package var partitionCount = 24
     /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
-    /// How many copies must have a record before Kafka acknowledges it. With 2 of 3 copies, Kafka still acknowledges
+    /// How many copies must have a record before Kafka acknowledges it. At 2 of 3 copies, Kafka still acknowledges
     /// records while one broker is down. Range: 1...`replicationFactor`. If `replicationFactor` is 0: 1...32,767.
     package var minInsyncReplicas = 2
     /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last number of partitions
@@ -25,8 +25,8 @@ package struct TopicPlan: Sendable {
     static let lowTrafficPartitionsMax = 6
     private static let millisecondsPerHour = 3_600_000
     /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole segment when
-    /// its newest record is older than the retention. By default a segment stays open for seven days. With a retention
-    /// of 24 hours, its first record could then stay for eight days. With 24 segments, it stays for about 25 hours.
+    /// its newest record is older than the retention. By default, a segment stays open for seven days: with a retention
+    /// of 24 hours, its first record would stay for eight days. With 24 segments, that record stays for about 25 hours.
     /// (``segmentMillisecondsMin`` makes the segments longer if the retention is below four hours.)
     private static let segmentsPerRetention = 24
     /// The shortest time for which a log segment stays open, 10 minutes. With shorter segments a broker would
@@ -49,19 +49,20 @@ package struct TopicPlan: Sendable {
             makeTopic(.invalidations, names.invalidations, lowTrafficPartitionCount, hours: 168),
             makeTopic(.deadLetters, names.deadLetters, lowTrafficPartitionCount, hours: 336),
             // A deferred command is read again within minutes, and may then be deferred in a new record. After a longer
-            // outage, deferred commands are as useless as all other commands of that time. The topic has as many
+            // outage, deferred commands are as useless as all other commands of that time. The topic needs as many
             // partitions as the commands topic, so that all commands of an activity reach one lane.
             makeTopic(.deferred, names.deferred, partitionCount, hours: 24),
-            // A fan-out record is kept as long as its command. A command has a record for each range. The topic has as
-            // many partitions as the commands topic, so that these records, and with them the rounds, are spread over
-            // all lanes.
+            // A fan-out record is kept as long as its command. The topic has as many partitions as the commands topic,
+            // so that a command's fan-out records (one for each range), and with them the rounds, are spread over all
+            // lanes.
             makeTopic(.fanout, names.fanout, partitionCount, hours: 24),
             // The topic is compacted: it keeps the record of each channel until the channel is deleted.
             makeTopic(.channels, names.channels, lowTrafficPartitionCount),
         ]
     }
 
-    /// The broker keeps tombstones for at least seven days, so that readers that were away for days still see them.
+    /// Settings of a compacted topic. The broker keeps a tombstone for at least seven days, so that readers that were
+    /// away for days still see it.
     private static let compactionProperties: [KafkaProperties.Property] = [
         ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"), ("delete.retention.ms", "604800000"),
         ("segment.ms", String(compactedSegmentMilliseconds)),
@@ -76,7 +77,7 @@ package struct TopicPlan: Sendable {
         ]
     }
 
-    /// Returns one topic. Without `hours`, the topic is compacted.
+    /// Returns one topic. If `hours` is nil, the topic is compacted.
     private func makeTopic(_ topicKey: TopicKey, _ name: String, _ partitionCount: Int, hours: Int? = nil) -> NewTopic {
         let topicOverrides = sizeOverrides.filter { $0.topicKey == topicKey }
         let topicPartitionCount = topicOverrides.last { $0.partitionCount != nil }?.partitionCount ?? partitionCount

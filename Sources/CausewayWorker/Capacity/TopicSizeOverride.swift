@@ -1,4 +1,4 @@
-/// The numbers of one topic that differ from the plan's defaults. Nil keeps the default.
+/// The sizes that an operator gives one topic. Nil keeps the plan's size.
 package struct TopicSizeOverride: Sendable {
     package var topicKey: TopicKey
     /// The number of partitions, 1...10,000; nil: the plan's default.

@@ -1,6 +1,6 @@
 import Documents
 
-/// A channel of an audience, as stored in Redis' registry and in `causeway.channels`.
+/// A channel of an audience, as stored in the registry (Redis' list of channels) and in the topic `causeway.channels`.
 package struct ChannelEntry: Codable, Equatable, Sendable {
     package enum Storage: String, Codable, Sendable { case none, newest }
     package enum State: String, Codable, Sendable { case active, deleting }
@@ -14,16 +14,16 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// When the channel was created, UNIX milliseconds.
     package var createdAtMilliseconds: Int64
     package var state = State.active
-    /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil means
-    /// in the state `active`: no deletion is planned; in the state `deleting`: a start can no longer cancel the
+    /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil while
+    /// `state` is `active`: no deletion is planned. Nil while `state` is `deleting`: a start can no longer cancel the
     /// deletion.
     package var deletionDueMilliseconds: Int64?
-    /// When Redis admitted an end of the audience in spite of which an operator wants the channel, UNIX milliseconds.
-    /// So this end plans no deletion; a later end does. Nil: there is no such end. Stored only in Redis' registry.
+    /// When Redis admitted the end of the audience in spite of which an operator wants the channel, UNIX milliseconds.
+    /// This end plans no deletion; a later end does. Nil: there is no such end. Stored only in Redis.
     package var disregardedEndMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
-    /// Stored only in Redis' registry. Has no meaning while `state` is `deleting`: the topic may then have the active
-    /// entry, the `deleting` one, or none.
+    /// Has no meaning while `state` is `deleting`: the topic may then have the active entry, the `deleting` one, or
+    /// none. Stored only in Redis.
     package var isPublished: Bool?
 
     private enum CodingKeys: String, CodingKey {
@@ -76,9 +76,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// Reads a note that the topic lacks the tombstone of an audience. To write the tombstone, the keeper needs only
-    /// the audience's name, which is in the name of the note's field. So if this release cannot read the note itself,
-    /// the result is an entry without a channel.
+    /// Reads the note in Redis that an audience's tombstone is missing in the topic. If this release cannot read the
+    /// note, the result is an entry without a channel. Such an entry is enough, because a tombstone needs only the
+    /// audience's name.
     init(tombstoneNote json: [UInt8], of audience: String, _ appEnvironment: AppEnvironment) {
         self =
             ChannelEntry(json: json)
@@ -92,8 +92,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
             )
     }
 
-    /// The channel as the audience's hash in Redis has it. When Redis admits a command, the script reads the channel
-    /// there. The bytes: storage policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel
+    /// The value of the channel's field in the audience's hash in Redis, where the script of admission reads the
+    /// channel. Its bytes: storage policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel
     /// id.
     package var channelFieldValue: [UInt8] {
         [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAtMilliseconds.littleEndian) { Array($0) }
@@ -104,8 +104,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
 /// An entry of the registry that this release cannot read. A newer release may have written it.
 package struct UnreadableChannelEntry: Equatable, Sendable {
     package var audience: String
-    /// APNs' id of the channel, if this part of the entry can be read. Nil: any unknown channel at APNs may belong to
-    /// this entry, so none of them is deleted.
+    /// APNs' id of the channel; nil if this part of the entry cannot be read either. Then any unknown channel at APNs
+    /// may belong to this entry, so no unknown channel is deleted.
     package var channel: String?
 
     package init(audience: String, channel: String?) { (self.audience, self.channel) = (audience, channel) }
@@ -116,11 +116,11 @@ package struct UnreadableChannelEntry: Equatable, Sendable {
     }
 }
 
-/// A note in Redis: a worker or `causeway channels` is about to create a channel. While the intent exists, APNs may
-/// have a channel whose id no process knows.
+/// An intent (R32): the note in Redis that a worker or `causeway channels` is about to create a channel. While the
+/// intent exists, APNs may have a channel whose id no process knows.
 package struct ChannelCreationIntent: Codable, Equatable, Sendable {
-    /// Unique for each attempt. Each attempt may leave a channel at APNs, so two attempts for one audience need two
-    /// intents.
+    /// Unique for each attempt to create a channel. Each attempt may leave a channel at APNs, so two attempts for one
+    /// audience need two intents.
     package var identifier: String
     package var audience: String
     /// When the intent was written, UNIX milliseconds.

@@ -6,20 +6,19 @@ import Glibc
 package enum ChannelEvent: Sendable {
     case created(ChannelEntry)
     case deleted(ChannelEntry)
-    /// APNs no longer has a channel that the registry lists for an audience. The keeper then tries to create another
-    /// channel.
+    /// APNs no longer has the channel of this entry. The keeper then tries to create another one.
     case lost(ChannelEntry)
-    /// The keeper has deleted a channel at APNs that no entry names. Usually a failed creation left the channel there.
+    /// The keeper has deleted a channel at APNs that belonged to no audience. Usually a failed creation had left the
+    /// channel there.
     case channelWithoutEntryDeleted(channel: String, app: String, environment: String)
-    /// The number of channels at APNs that Causeway did not create, as far as it knows.
+    /// The number of channels at APNs that other programs created, or may have created.
     case unknownChannels(count: Int, app: String, environment: String)
-    case refused(audience: String, app: String, environment: String, String)
-    /// The content of the registry, which each worker reads in its periodic work.
+    case creationFailed(audience: String, app: String, environment: String, String)
+    /// What a worker has read in the registry (Redis' list of channels) during its periodic work.
     case registryRead(app: String, environment: String, Reconciliation.RegistryContent)
     /// The number of channels at APNs, including those of other programs.
     case channelsCounted(app: String, environment: String, channelCount: Int)
-    /// An error. `app` and `environment` say where the error happened; nil means that it concerns all apps or
-    /// environments.
+    /// An error about an app in an environment; nil means all apps, or all environments.
     case failed(String, app: String?, environment: String?)
 }
 
@@ -27,12 +26,12 @@ package enum ChannelEvent: Sendable {
 package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var text: String
-    /// When the keeper may try again, UNIX milliseconds. Until then, the keeper throws this failure at each request.
-    /// Only a failed creation or a failed read of the channels topic causes such a pause. After any other failure, the
-    /// keeper ignores this value and tries again at each request.
+    /// When the keeper may try again, UNIX milliseconds. Until then, each further request fails at once with this
+    /// failure. Only two failures cause such a pause: of a creation, and of reading the channels topic. After any other
+    /// failure this value has no effect.
     package var retryPauseEndMilliseconds: Int64
-    /// Whether the cause may end by itself. Usually APNs, Redis or Kafka is then down or busy, so that requests for
-    /// other channels would probably fail too.
+    /// Whether the cause may end by itself. Usually APNs, Redis or Kafka is then down or busy, so requests for other
+    /// channels would probably fail too.
     package var isTransient: Bool
 
     package var description: String { text }
@@ -55,7 +54,7 @@ package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertib
 }
 
 enum CurrentProcess {
-    /// Host and process id, written into intents for operators.
+    /// The name of the host and the id of the process. Operators see them in intents.
     static var hostAndProcessIdentifier: String {
         var host = [CChar](repeating: 0, count: 256)
         gethostname(&host, host.count - 1)

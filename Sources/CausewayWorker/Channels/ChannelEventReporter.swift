@@ -3,10 +3,10 @@ import Observability
 
 /// Turns events of the channel keeper into log lines and metrics.
 enum ChannelEventReporter {
-    /// Logs an event, and changes the metrics of its app in its environment.
+    /// Logs an event, and changes the metrics of the app and environment that it concerns.
     ///
-    /// - Parameter findPool: returns the index of the pool of an app in an environment; nil if the worker has no
-    ///   such pool.
+    /// - Parameter findPool: returns the index of the pool of an app in an environment; nil if the worker has no such
+    ///   pool.
     static func report(
         _ event: ChannelEvent,
         _ log: SharedLimitedLog,
@@ -30,7 +30,7 @@ enum ChannelEventReporter {
             changeStatus(app, environment) { $0.orphanDeletionCount += 1 }
         case .unknownChannels(let channelCount, let app, let environment):
             log(.channelsUnknown, ["channels": "\(channelCount)", "app": "\(app)", "environment": "\(environment)"])
-        case .refused(let audience, let app, let environment, let text):
+        case .creationFailed(let audience, let app, let environment, let text):
             log(
                 .channelRefused,
                 ["audience": "\(audience)", "app": "\(app)", "environment": "\(environment)", "error": "\(text)"]

@@ -1,6 +1,6 @@
 import Redis
 
-/// The operations of the command line `causeway channels`.
+/// What the subcommands of `causeway channels` do.
 extension ChannelKeeper {
     package var appEnvironments: [AppEnvironment] {
         managedEnvironments.map(\.appEnvironment)
@@ -18,8 +18,8 @@ extension ChannelKeeper {
         return managedEnvironment
     }
 
-    /// Returns an audience's entry; nil if the registry has none. First restores the registry, if it is incomplete.
-    /// Throws if the entry cannot be read.
+    /// Returns an audience's entry; nil if the registry has none. Restores an incomplete registry first. Throws if the
+    /// entry cannot be read.
     private func restoreAndReadEntry(_ audience: String, at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure) -> ChannelEntry?
     {
@@ -27,7 +27,7 @@ extension ChannelKeeper {
         return try lookUp(audience, at: managedEnvironment).entry
     }
 
-    /// Reads all entries, and reports those that cannot be read.
+    /// Returns the content of the registry, and reports the entries that cannot be read.
     package func readRegistry(_ appEnvironment: AppEnvironment) throws(ChannelFailure)
         -> Reconciliation.RegistryContent
     {
@@ -37,8 +37,8 @@ extension ChannelKeeper {
         return content
     }
 
-    /// Returns an audience's channel, and whether APNs has it. Returns nil if the registry has no channel of
-    /// the audience.
+    /// Returns an audience's channel, and whether APNs still has it. Returns nil if the registry has no channel of the
+    /// audience.
     package func inspect(
         _ audience: String,
         _ appEnvironment: AppEnvironment

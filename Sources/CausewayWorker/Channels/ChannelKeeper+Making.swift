@@ -59,8 +59,8 @@ extension ChannelKeeper {
         )
     }
 
-    /// Makes a keeper for a command line; nil if no app may have channels. The keeper reads each key's file and signs
-    /// its own provider tokens.
+    /// Makes a keeper for a command-line program; nil if no app may have channels. The keeper reads each key's file and
+    /// signs its own provider tokens.
     package static func make(
         _ configuration: WorkerConfiguration,
         report: @escaping @Sendable (ChannelEvent) -> Void

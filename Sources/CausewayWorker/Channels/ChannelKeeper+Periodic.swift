@@ -1,12 +1,14 @@
 import APNs
 import Redis
 
-/// The keeper's periodic work: entries that are not published yet, deletions that are due, and the comparison with
-/// APNs' list.
+/// The keeper's periodic work: it publishes entries, deletes channels, and compares the registry with APNs' list.
 extension ChannelKeeper {
-    /// Writes entries and tombstones that `causeway.channels` lacks, deletes channels whose deletion is due, and
-    /// compares the registry with APNs' list of channels if that is due. A lease in Redis lets only one worker do this
-    /// work in each interval. If Redis loses the lease, two workers may do it.
+    /// Does the periodic work for one app in one environment. Writes entries and tombstones that `causeway.channels`
+    /// lacks, deletes channels whose deletion is due, and compares the registry with APNs' list of channels if this is
+    /// due.
+    ///
+    /// A lease in Redis lets only one worker do this work in each interval. If Redis loses the lease, two workers may
+    /// do it.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         let contentAsIs = try readRegistryAsIs(managedEnvironment)
         let areChannelsInUse =
@@ -48,8 +50,8 @@ extension ChannelKeeper {
         if let failure = failures.compactMap(\.self).first { throw failure }
     }
 
-    /// Publishes entries and writes their channels to the audiences' hashes. The callers do this before all work that
-    /// needs APNs: if APNs is unreachable, that work ends at its first request.
+    /// Publishes entries and writes their channels to the audiences' hashes. Callers do this before all work that needs
+    /// APNs: while APNs is unreachable, such work ends at its first request.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     private func publishAndWriteEachToAudienceHash(_ entries: [ChannelEntry]) async throws(ChannelFailure)
@@ -57,15 +59,16 @@ extension ChannelKeeper {
     {
         try await forEachUntilTransientFailure(entries) { keeper, entry throws(ChannelFailure) in
             try keeper.publishAndWriteToAudienceHashIfUnchanged(entry)
-            // There may be thousands of entries, so let the lanes' requests run between two of them.
+            // There may be thousands of entries, so let the requests of lanes run between two entries.
             await Task.yield()
         }
     }
 
-    /// Runs `body` for each item, in a random order. In a fixed order, the same items could be left out each time: if a
-    /// partition of the topic has no leader, the first entry of that partition stops the work on all items behind it.
+    /// Runs `body` for each item. A lasting failure concerns only one channel, so the work continues with the other
+    /// items.
     ///
-    /// A lasting failure concerns only one channel, so the work continues with the other items.
+    /// The order is random. In a fixed order, the same items could be left out each time: if a partition of the topic
+    /// has no leader, the first entry of this partition stops the work on all items behind it.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     /// - Throws: a transient failure, at once. A service is probably down, and each further item would wait for its
@@ -87,8 +90,8 @@ extension ChannelKeeper {
     }
 
     /// Compares the registry with APNs' list if a comparison is due: once a day, and soon after an attempt to create a
-    /// channel has left its intent. If a service is down or a channel is being created, the next pass of the periodic
-    /// work tries again.
+    /// channel has left its intent. If a service is down or a channel is being created, the next periodic work tries
+    /// again.
     private func reconcileIfDue(
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegistryContent
@@ -105,8 +108,8 @@ extension ChannelKeeper {
                 deletesUnknownChannels: false,
                 onlyResolvesIntents: !isDaily
             )
-            // An entry or intent may stay unreadable for days. So keep the lease: the next comparison comes only when
-            // the lease expires. Otherwise every pass of the periodic work would request APNs' list.
+            // An entry or intent may stay unreadable for days. So keep the lease, and compare again only when it
+            // expires. Otherwise the keeper would request APNs' list every minute.
             guard !reconciliation.hasUnreadableChannel, content.unreadableIntents.isEmpty else { return }
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
@@ -114,16 +117,16 @@ extension ChannelKeeper {
                 try registry.extendLease(lease, milliseconds: Self.reconciliationIntervalMilliseconds)
             }
         } catch {
-            // After a transient error, end the lease, so that the next pass of the periodic work tries again.
-            // After a lasting failure, keep the lease: the next attempt comes when the lease expires. If Redis
-            // is down, the lease cannot be ended, and expires too.
+            // After a transient error, release the lease, so that the next periodic work tries again. After a lasting
+            // failure, keep the lease: the next attempt comes when the lease expires. If Redis is down, it cannot
+            // release the lease, which then expires too.
             if error.isTransient { try? registry.releaseLease(lease) }
             throw error
         }
     }
 
-    /// Acquires the lease for a reconciliation: the daily one, or the one after an attempt has left its intent. Nil if
-    /// another worker has the lease.
+    /// Acquires the lease for a comparison: the daily one, or the one after an attempt has left its intent. Returns nil
+    /// if another worker has the lease.
     private func acquireReconciliationLease(
         for work: ChannelRegistry.PeriodicWork,
         _ managedEnvironment: ManagedEnvironment
@@ -157,9 +160,9 @@ extension ChannelKeeper {
 
     /// Compares APNs' list of channels with the registry, and acts on the differences.
     ///
-    /// - Parameter onlyResolvesIntents: true: this call only deletes channels that failed attempts may have left at
-    ///   APNs, and then removes the attempts' intents. No entry changes: for example, a channel that APNs has lost is
-    ///   not replaced. While APNs has faults, such a call may come every minute.
+    /// - Parameter onlyResolvesIntents: whether this call only deletes channels that failed attempts may have left at
+    ///   APNs, and then removes the intents of these attempts. It then changes no entry: for example, it does not
+    ///   replace a channel that APNs has lost. While APNs has faults, such a call may come every minute.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
         deletesUnknownChannels: Bool,
@@ -175,7 +178,7 @@ extension ChannelKeeper {
         let content = try readCompleteRegistry(managedEnvironment)
         var intentIdentifiersUnderWay: Set<String> = []
         for intent in content.intents {
-            // A process has the audience's lease while it creates a channel. If no process has this lease, the creation
+            // A process has the audience's lease while it creates a channel. If no process has the lease, the creation
             // has ended, its process has died, or Redis has lost the lease.
             let isLeased = try convertRedisErrors { () throws(RedisError) in
                 try registry.isChannelBeingCreated(intent.audience, managedEnvironment.appEnvironment)
@@ -205,7 +208,7 @@ extension ChannelKeeper {
             await Task.yield()
         }
         if let failure { throw failure }
-        // If a creation is under way or an entry's channel id cannot be read, `Reconciliation` has decided nothing
+        // If a creation is under way, or if the channel id of an entry cannot be read, `Reconciliation` has not decided
         // about the unknown channels. Do not record the time of such a comparison, so that another one follows soon.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
@@ -249,8 +252,8 @@ extension ChannelKeeper {
             )
         }
         try convertRedisErrors { () throws(RedisError) in
-            // If a channel without an entry could not be deleted, keep the intents. If the next comparison found no
-            // intent, it would record the channel as another program's, and never delete it.
+            // If the deletion of a channel without an entry failed, keep the intents. Without an intent, the next
+            // comparison would take the channel for another program's, and would never delete it.
             if deletionFailure == nil {
                 try registry.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
             }
@@ -269,8 +272,8 @@ extension ChannelKeeper {
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },
             try await forEachUntilTransientFailure(reconciliation.lostEntries) { keeper, entry throws(ChannelFailure) in
-                // Minutes may have passed since the registry was read. If another worker has begun to delete the
-                // channel since then, the audience needs no other one.
+                // Minutes may have passed since the registry was read. If another worker is now deleting the channel,
+                // the audience needs no new one.
                 let presentEntry = try keeper.readEntry(of: entry.audience, at: managedEnvironment)
                 guard presentEntry?.mustBeReplaced(entry.channel) == true else { return }
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)

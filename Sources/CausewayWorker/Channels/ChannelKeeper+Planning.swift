@@ -20,8 +20,8 @@ extension ChannelKeeper {
         )
     }
 
-    /// Plans the deletion of an ended audience's channel. Cancels a planned deletion instead if the audience has been
-    /// started again. Waits while another process creates the channel, or decides whether it stays. Tries again if
+    /// Plans the deletion of an ended audience's channel. If the audience has been started again, cancels a planned
+    /// deletion instead. Waits while another process creates the channel, or decides whether it stays. Tries again if
     /// another process changes the entry.
     func planDeletionUnlessStarted(
         of audience: String,
@@ -35,9 +35,9 @@ extension ChannelKeeper {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
-                    // Another process has begun the deletion. If the entry has no planned time, that process has
-                    // decided to delete the channel, and this call is done. Otherwise the process may still keep the
-                    // channel because of an earlier start. So wait for its decision: this end may need a new plan.
+                    // Another process is deleting the channel. If the entry has no planned time, that process has made
+                    // its decision, and this call is done. Otherwise the process may still keep the channel because of
+                    // an earlier start. So wait for its decision: this end may need a new plan.
                     guard entry.state == .active else { return entry.deletionDueMilliseconds == nil }
                     return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
                 }
@@ -48,8 +48,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Plans the deletion of a channel. Cancels the planned deletion instead if the audience has been started again.
-    /// Does nothing if an operator wants the channel in spite of the end.
+    /// Plans the deletion of a channel. If the audience has been started again, cancels a planned deletion instead.
+    /// Does nothing if an operator wants the channel in spite of the audience's end.
     ///
     /// - Returns: false if another worker has changed the entry meanwhile.
     private func planOrCancelDeletion(of entry: ChannelEntry, dueMilliseconds: Int64) throws(RedisError) -> Bool {
@@ -73,8 +73,8 @@ extension ChannelKeeper {
         return try registry.replaceIfUnchanged(presentEntry, with: Self.makeEntryWithoutPlannedDeletion(presentEntry))
     }
 
-    /// Deletes a channel whose deletion is due or has begun. Cancels a planned deletion instead if the audience has
-    /// been started again.
+    /// Deletes a channel whose deletion is due or has begun. If the audience has been started again, cancels a planned
+    /// deletion instead.
     func deleteUnlessStarted(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelFailure)
     {
@@ -95,18 +95,17 @@ extension ChannelKeeper {
         return entry
     }
 
-    /// Makes the last decision before a channel is deleted at APNs. The caller has removed the channel from the
+    /// Decides for the last time whether a channel is deleted at APNs. The caller has removed the channel from the
     /// audience's hash.
     ///
     /// If the audience has been started since the deletion was planned, the channel becomes active again. Otherwise the
-    /// entry loses its planned time: from now on, no start can cancel the deletion. If several workers call this at the
+    /// entry loses its planned time, and no start can cancel the deletion any more. If several workers call this at the
     /// same time, the first one decides, and the others find that the entry has changed.
     ///
-    /// - Parameter wasInAudienceHash: whether the hash had the channel until the caller removed it. False: another
-    ///   worker removed the channel earlier. Usually that worker has died before it decided, or has not decided yet. A
-    ///   start may have named the channel before the removal, so a start still keeps the channel. But a worker of an
-    ///   older release leaves the planned time in the entry even after it has decided to delete. So this call then also
-    ///   asks whether APNs still has the channel.
+    /// - Parameter wasInAudienceHash: whether the caller itself removed the channel from the hash. False: another
+    ///   worker did so earlier, and has usually died since, or has not decided yet. A start may have named the channel
+    ///   before that, so a start still keeps the channel. But an older release leaves the planned time in the entry
+    ///   even after its decision to delete. So this call then also asks whether APNs still has the channel.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(
         of entry: ChannelEntry,
@@ -123,8 +122,8 @@ extension ChannelKeeper {
             let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)
             return (isDecided, isDecided ? decidedEntry : try registry.readPresentEntry(forAudienceOf: entry))
         }
-        // The audience has an active channel: this call or another worker has decided so. The caller may have removed
-        // this channel from the hash, so write it there again.
+        // The audience has an active channel. The caller may have removed this channel from the hash, so write it there
+        // again.
         if let presentEntry, presentEntry.state == .active { try publishAndWriteToAudienceHash(presentEntry) }
         return isDecided && decidedEntry.state == .deleting ? decidedEntry : nil
     }
@@ -197,14 +196,14 @@ extension ChannelKeeper {
         )
     }
 
-    /// Returns when to delete a new channel, if its audience has already ended; nil: plan no deletion. The deletion
-    /// must be planned together with the new entry, because no later step plans it: the daily comparison leaves out a
-    /// channel that is newer than the audience's end.
+    /// Returns when to delete a new channel whose audience has already ended; nil: plan no deletion. The new entry must
+    /// contain the plan from the beginning, because no later step makes it: the daily comparison leaves out a channel
+    /// that is newer than its audience's end.
     ///
     /// - Parameters:
-    ///   - lostEntry: the entry that the new one replaces; nil: none. If its deletion is planned, the result is the
-    ///     planned time, or nil if the audience has been started again. If its deletion is not planned, and its channel
-    ///     is newer than the audience's end or disregards this end, an operator wants a channel: the result is nil.
+    ///   - lostEntry: the entry that the new one replaces; nil: none. The new channel takes over its planned deletion,
+    ///     unless the audience has been started again. If the lost channel has no planned deletion, although it is
+    ///     newer than the audience's end or disregards this end, an operator wants a channel: the result is nil.
     ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
     ///     audience has not ended again since, the result is nil, unless `lostEntry` has a planned deletion.
     func readDeletionDueMilliseconds(
@@ -230,9 +229,8 @@ extension ChannelKeeper {
         return computeDeletionDueMilliseconds(of: newEntry, after: end, at: managedEnvironment)
     }
 
-    /// Cancels the planned deletion of a channel, because a command or an operator requests the channel. But if the
-    /// audience has ended, and the request does not know this end, the deletion stays planned. Such a request is older
-    /// than the end: a slow worker has sent it late.
+    /// Cancels the planned deletion of a channel that a command or an operator requests. But if the audience has ended,
+    /// and the request does not know this end, the deletion stays planned: a slow worker has sent the request late.
     ///
     /// - Parameter endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If
     ///   this is still the audience's last end, the deletion is cancelled, and this end plans no other one.

@@ -1,31 +1,30 @@
 import Kafka
 import Redis
 
-/// How the keeper publishes an entry, and writes the channel of an entry to the audience's hash, where admission reads
-/// the channel. To publish is to write the entry to `causeway.channels`.
+/// How the keeper publishes an entry (writes it to `causeway.channels`), and writes the entry's channel to the
+/// audience's hash, where admission reads the channel.
 ///
-/// The registry decides. But no atomic step changes the registry and also the topic or the audience's hash. Suppose
-/// that worker A reads an entry. Worker B then changes the entry and publishes the new one. If A now publishes the old
-/// entry, the topic is wrong. So each worker reads the registry again after its write, and repeats the write until the
-/// written entry is the present one.
+/// The registry decides. But no atomic step changes the registry together with the topic or a hash, so a slow worker
+/// may write an old entry over a newer one. So each worker reads the registry again after its write, and repeats the
+/// write until it has written the present entry.
 ///
-/// Known issue: the topic may keep an old entry, and the audience's hash an old channel, if a worker dies, or if Redis
-/// fails, between a late write and the next read of the registry. In the audience's hash, the old channel is replaced
-/// when APNs refuses the next update to this channel.
+/// Known issue: if a worker dies or Redis fails between a late write and the next read of the registry, the topic may
+/// keep an old entry, and the hash an old channel. The channel in the hash is replaced when APNs refuses the next
+/// update to it.
 ///
-/// Known issue: a start may name a channel that is being deleted, if Redis admits the start between a late write and
-/// the next read of the registry. The activities that this start begins then get no broadcasts.
+/// Known issue: if Redis admits a start between a late write and the next read of the registry, the start may name a
+/// channel that is being deleted. The activities of this start then get no broadcasts.
 extension ChannelKeeper {
-    /// The maximum number of times that one call writes the topic or an audience's hash (R4). The call writes again
-    /// if the registry has changed since its last write.
+    /// The maximum number of times that one call writes the topic or an audience's hash (R4). The call writes again if
+    /// another process has changed the registry meanwhile.
     static let writeAttemptsMax = 8
-    /// How long no call writes to the topic after Kafka has failed to take a record, because a call that waits for
-    /// Kafka stops all work of the keeper for up to 15 s. The interval of the periodic work is longer than this pause,
-    /// so each pass tries again.
+    /// How long no call writes to the topic after Kafka has failed to take a record. During a call, the keeper waits
+    /// for Kafka up to 15 s and does no other work. The interval of the periodic work is longer than this pause, so
+    /// each periodic work tries again.
     private static let topicPauseMilliseconds: Int64 = 40_000
 
     /// Publishes an entry to the topic if the topic does not have the entry yet. Then writes the channel to the
-    /// audience's hash, even if Kafka has failed. (That error is reported.)
+    /// audience's hash, even if Kafka has failed: the error of Kafka is only reported.
     ///
     /// - Returns: the audience's present entry; nil if another worker has meanwhile replaced or deleted the channel.
     @discardableResult
@@ -36,17 +35,17 @@ extension ChannelKeeper {
     }
 
     private func publish(_ entry: ChannelEntry) throws(ChannelFailure) {
-        if writeOrReport(entry, forAudienceOf: entry), try notePublished(entry) { return }
+        if writeReportingErrors(entry, forAudienceOf: entry), try notePublished(entry) { return }
         try repairTopic(after: entry, forAudienceOf: entry)
     }
 
-    /// Writes to the topic what the registry says about an entry's audience, unless the topic has this already. If the
-    /// topic cannot be written, reports the error: the periodic work writes the entry or the tombstone again.
+    /// Makes the topic say what the registry says about one audience: writes the present entry, or a tombstone. If
+    /// Kafka does not take the record, reports the error, and the periodic work writes the record again.
     ///
     /// - Parameters:
     ///   - writtenEntry: what this process last wrote to the topic about the audience; nil: a tombstone.
     ///   - entry: names the app, the environment and the audience.
-    ///   - hasTombstoneNote: whether the registry notes that the audience's tombstone is missing. Then this call
+    ///   - hasTombstoneNote: whether the registry notes that the audience's tombstone is missing. This call then
     ///     removes the note when the topic needs no tombstone any more.
     func repairTopic(
         after writtenEntry: ChannelEntry?,
@@ -59,7 +58,7 @@ extension ChannelKeeper {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
             // If the registry is incomplete or the entry cannot be read, write nothing. Perhaps only the topic still
             // names the channel, and a tombstone would remove this last trace.
-            guard lookup.entry != nil || lookup.isKnownToBeMissing else { return }
+            guard lookup.entry != nil || lookup.isChannelKnownToBeMissing else { return }
             guard lookup.entry?.recordValue != writtenEntry?.recordValue else {
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
                 return
@@ -68,12 +67,13 @@ extension ChannelKeeper {
                 let unpublishedEntry = try convertRedisErrors { () throws(RedisError) in
                     try registry.markUnpublished(presentEntry)
                 }
-                // If another process has just changed the entry, the next pass of the loop reads it again.
+                // Another process has just changed the entry, so read the entry again.
                 guard let unpublishedEntry else { continue }
-                // From now on, the entry itself makes the periodic work write to the topic again.
+                // The entry is now marked as unpublished. This mark makes the periodic work write to the topic again,
+                // so the note is not needed any more.
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
                 hasTombstoneNote = false
-                guard writeOrReport(unpublishedEntry, forAudienceOf: entry) else { return }
+                guard writeReportingErrors(unpublishedEntry, forAudienceOf: entry) else { return }
                 if try notePublished(unpublishedEntry) { return }
             } else {
                 guard try writeTombstone(forAudienceOf: entry) else { return }
@@ -87,32 +87,32 @@ extension ChannelKeeper {
     /// Writes a tombstone. First notes in the registry that the tombstone is missing. If the write fails and the
     /// audience has no entry, only this note tells the periodic work to write the tombstone again.
     ///
-    /// The note stays after the write. The caller removes the note when it has read the registry again: the audience
-    /// may have got a channel just before the tombstone reached the topic. If the process then dies before it writes
-    /// this channel's record again, only the note says that the topic must be repaired.
+    /// The note stays after the write. The caller removes it after reading the registry again, because the audience may
+    /// have got a channel just before the tombstone reached the topic. If the process dies before it writes this
+    /// channel's record again, only the note says that the topic must be repaired.
     ///
     /// - Returns: whether Kafka has acknowledged the tombstone.
     private func writeTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) -> Bool {
         try convertRedisErrors { () throws(RedisError) in try registry.noteMissingTombstone(of: entry) }
-        return writeOrReport(nil, forAudienceOf: entry)
+        return writeReportingErrors(nil, forAudienceOf: entry)
     }
 
     private func removeTombstoneNote(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) {
         try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
     }
 
-    /// Writes a tombstone that an earlier call could not write. If the audience has got another channel meanwhile,
-    /// makes sure that the channel's record is the newest one.
+    /// Writes a tombstone that an earlier call could not write. If the audience has a new channel meanwhile, makes sure
+    /// that the record of this channel is the newest one.
     func repeatTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) {
         let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
-        if lookup.isKnownToBeMissing {
+        if lookup.isChannelKnownToBeMissing {
             guard try writeTombstone(forAudienceOf: entry) else { return }
         }
         try repairTopic(after: nil, forAudienceOf: entry, hasTombstoneNote: true)
     }
 
-    /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record.
-    /// The topic may still have it.
+    /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record,
+    /// although the topic may have it.
     func write(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(KafkaError) {
         if let topicPause, isTopicPaused { throw topicPause.error }
         topicPause = nil
@@ -130,7 +130,7 @@ extension ChannelKeeper {
     /// need only the channel in the audience's hash. While the topic is paused, writes nothing and reports nothing.
     ///
     /// - Returns: whether Kafka has acknowledged the record. If not, the topic may still have it.
-    private func writeOrReport(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
+    private func writeReportingErrors(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
         guard !isTopicPaused else { return false }
         do throws(KafkaError) {
             try write(entryToWrite, forAudienceOf: entry)
@@ -166,7 +166,7 @@ extension ChannelKeeper {
                 return try registry.lookUp(forAudienceOf: entry)
             }
             guard let presentEntry = lookup.entry, presentEntry.state == .active else {
-                if lookup.entry != nil || lookup.isKnownToBeMissing {
+                if lookup.entry != nil || lookup.isChannelKnownToBeMissing {
                     _ = try convertRedisErrors { () throws(RedisError) in
                         try registry.removeChannelFromAudienceHash(of: writtenEntry)
                     }
@@ -188,8 +188,8 @@ extension ChannelKeeper {
     }
 
     /// Publishes an entry and writes its channel to the audience's hash. Does nothing if another worker has changed the
-    /// entry since the keeper read the whole registry. The reading may be minutes old, because the keeper may have
-    /// deleted channels at APNs since then.
+    /// entry since the keeper read the whole registry. This may be minutes ago, because the keeper may have deleted
+    /// channels at APNs since.
     func publishAndWriteToAudienceHashIfUnchanged(_ entry: ChannelEntry) throws(ChannelFailure) {
         let presentEntry = try convertRedisErrors { () throws(RedisError) in
             try registry.readPresentEntry(forAudienceOf: entry)

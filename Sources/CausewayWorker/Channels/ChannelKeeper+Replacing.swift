@@ -5,39 +5,39 @@ import Redis
 /// The lost channel's entry stays in the registry until the entry of the new channel replaces it in one step. So a
 /// planned deletion is not lost, even if the new channel cannot be created, or if the deletion is planned meanwhile.
 extension ChannelKeeper {
-    /// How often another worker may change an entry while this call replaces it (R4).
+    /// The maximum number of attempts to replace an entry (R4). An attempt fails if another worker changes the entry
+    /// meanwhile.
     private static let replacementAttemptsMax = 8
 
-    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores the registry
-    /// first (R32). Returns the audience's present channel.
+    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores an
+    /// incomplete registry first (R32). Returns the audience's present channel.
     func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelFailure)
         -> ChannelEntry
     {
         try restore([managedEnvironment])
         let lostEntry = try readEntry(of: audience, at: managedEnvironment)
-        let successor = try await ensureChannel(
+        let newEntry = try await ensureChannel(
             of: audience,
             at: managedEnvironment,
             replacing: channel,
             storage: lostEntry?.storage
         )
-        if let deletionDueMilliseconds = successor.deletionDueMilliseconds {
-            // The new entry has a planned deletion. A start may have been admitted meanwhile, and its request may have
-            // cancelled the deletion only in the former entry. So check again: if the audience has been started, this
-            // call cancels the deletion in the new entry.
+        if let deletionDueMilliseconds = newEntry.deletionDueMilliseconds {
+            // The new entry has taken over a planned deletion. Meanwhile a start may have been admitted, and its
+            // request may have cancelled the deletion only in the former entry. So check again: if the audience has
+            // been started, this call cancels the deletion in the new entry.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
                 dueMilliseconds: deletionDueMilliseconds
             )
         }
-        return successor
+        return newEntry
     }
 
     /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. If the audience has ended,
-    /// the same write plans the channel's deletion. With a second write for the plan, a crash between the two writes
-    /// would lose the plan.
+    /// the same write plans the channel's deletion, so that a crash cannot lose the plan.
     ///
     /// - Parameters:
     ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: it had none. Another

@@ -1,4 +1,5 @@
-/// A lane's request to the channel keeper: the request of a core, with the app's bundle id instead of its index.
+/// A lane's request to the channel keeper. It has the content of a core's request, with the app's bundle id instead of
+/// the app's index.
 package struct ChannelRequest: Sendable, Hashable {
     /// The cases are those of `CoreChannelRequest.Kind`, which describes them.
     package enum Kind: Sendable, Hashable {
@@ -10,7 +11,7 @@ package struct ChannelRequest: Sendable, Hashable {
     package var kind: Kind
     /// The bundle id.
     package var app: String
-    /// Nil means every environment in which the app has channels.
+    /// Nil means all environments in which the app has channels.
     package var environment: String?
     package var audience: String
 
@@ -50,7 +51,7 @@ extension ChannelKeeper {
         topic.close()
     }
 
-    /// Carries out requests one after another until no request is ready. Then releases the caller's permit.
+    /// Carries out one request after another until no request is ready. Then releases the caller's permit.
     private func carryOutReadyRequests(respond: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
         while let request = requestQueues.takeNextReadyRequest() {
             if !Task.isCancelled { await carryOut(request, respond: respond) }
@@ -103,8 +104,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Restores the registries (hashes in Redis) that Redis has lost, from the channels topic. Reports an error as
-    /// a ``ChannelEvent`` and does not throw it.
+    /// Restores the registries that Redis has lost, from the channels topic. Reports an error as a ``ChannelEvent`` and
+    /// does not throw it.
     ///
     /// - Returns: whether all registries in use are complete now.
     private func restoreReportingErrors() -> Bool {

@@ -4,20 +4,18 @@ import Redis
 /// Restores Redis' registry of channels from `causeway.channels` after Redis has lost the registry.
 ///
 /// The field `t:` of a registry says whether its entries are complete. Until a registry is complete again, no worker
-/// creates a channel, begins to delete a channel, or reports a channel as missing. So phones keep the channel that they
-/// know.
+/// creates a channel, begins to delete one, or reports one as missing. So phones keep the channel that they know.
 extension ChannelKeeper {
-    /// The maximum number of attempts in one call of ``restore(_:attemptsMax:)``. An attempt fails if another process
-    /// deletes a channel meanwhile, or if Redis loses the registry. Without the limit, a registry that changes all the
-    /// time could occupy the keeper forever.
+    /// The maximum number of attempts in one call of ``restore(_:attemptsMax:)`` (R4). An attempt fails if another
+    /// process deletes a channel meanwhile, or if Redis loses the registry.
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again. If the topic could not be read,
-    /// requests that need a restoration fail at once during this time, so that not each of them waits for Kafka's
+    /// requests that need a restoration fail at once during this time. Otherwise each of them would wait for Kafka's
     /// timeout.
     static let restorationPauseMilliseconds: Int64 = 5_000
 
-    /// Returns an audience's entry. If the registry has no entry and is incomplete, restores the registry and looks
-    /// again.
+    /// Returns an audience's entry. If the registry is incomplete and has no entry of the audience, restores the
+    /// registry and looks again.
     func readEntry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> ChannelEntry?
     {
@@ -27,7 +25,7 @@ extension ChannelKeeper {
         return try lookUp(audience, at: managedEnvironment).entry
     }
 
-    /// Looks up an audience's entry. Throws a failure if the entry cannot be read: if it counted as missing, the
+    /// Looks up an audience's entry. Throws an error if the entry cannot be read. If it counted as missing, the
     /// audience would get another channel, to which no phone is subscribed.
     func lookUp(_ audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> ChannelRegistry.Lookup
@@ -39,7 +37,8 @@ extension ChannelKeeper {
         return lookup
     }
 
-    /// Reports the entries and intents that cannot be read. The work for other audiences continues.
+    /// Reports the entries and intents that cannot be read, and does not throw an error, so that the work for other
+    /// audiences continues.
     func reportUnreadableEntries(
         of content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment
@@ -47,10 +46,12 @@ extension ChannelKeeper {
         let appEnvironment = managedEnvironment.appEnvironment
         if let identifier = content.unreadableIntents.first {
             let text =
-                "the registry of channels in Redis has fields that cannot be read (\(content.unreadableIntents.count)), for example "
-                + "i:\(identifier) of {channels:\(appEnvironment.app):\(appEnvironment.environment)}. Each is about a "
-                + "channel that a worker creates. If a newer release wrote them, upgrade this worker. Otherwise remove these "
-                + "fields. Until then, channels that a crash left without an owner are not deleted"
+                """
+                the registry of channels in Redis has fields that cannot be read (\(content.unreadableIntents.count)), \
+                for example i:\(identifier) of {channels:\(appEnvironment.app):\(appEnvironment.environment)}. Each is \
+                about a channel that a worker creates. If a newer release wrote them, upgrade this worker. Otherwise \
+                remove these fields. Until then, channels that a crash left without an owner are not deleted
+                """
             report(.failed(text, app: appEnvironment.app, environment: appEnvironment.environment))
         }
         guard let entry = content.unreadableEntries.first else { return }
@@ -71,11 +72,13 @@ extension ChannelKeeper {
         let appEnvironment = managedEnvironment.appEnvironment
         return ChannelFailure(
             text:
-                "the registry of channels in Redis has an entry that cannot be read: field a:\(audience) of "
-                + "{channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a newer release wrote it, upgrade "
-                + "this worker. Otherwise remove this field and the field t: together. The registry is then restored from "
-                + "\(topic.name). If the entry returns, first write a tombstone there for the key "
-                + "\(appEnvironment.app)/\(appEnvironment.environment)/\(audience)",
+                """
+                the registry of channels in Redis has an entry that cannot be read: field a:\(audience) of \
+                {channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a newer release wrote it, upgrade \
+                this worker. Otherwise remove this field and the field t: together. The registry is then restored from \
+                \(topic.name). If the entry returns, first write a tombstone there for the key \
+                \(appEnvironment.app)/\(appEnvironment.environment)/\(audience)
+                """,
             retryPauseEndMilliseconds: nowMilliseconds,
             isTransient: false
         )
@@ -115,8 +118,8 @@ extension ChannelKeeper {
     }
 
     /// Restores each of these registries that is incomplete: copies its entries from `causeway.channels`, and writes
-    /// the channels into the audiences' hashes, where admission reads them. Several processes may restore at the
-    /// same time.
+    /// the channels into the audiences' hashes, where admission reads them. Several processes may do this at the same
+    /// time.
     func restore(
         _ managedEnvironments: [ManagedEnvironment],
         attemptsMax: Int = ChannelKeeper.restorationAttemptsMax
@@ -125,7 +128,7 @@ extension ChannelKeeper {
         for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
             let publishedChannels = try readPublishedChannels()
             for (appEnvironment, token) in restorationTokens {
-                // If this call does not complete the registry, the next pass of the outer loop reads the topic again.
+                // If this does not complete the registry, the next pass of the outer loop reads the topic again.
                 try restoreRegistry(appEnvironment, from: publishedChannels, token: token)
             }
             restorationTokens = try beginRestorations(of: managedEnvironments)
@@ -176,7 +179,7 @@ extension ChannelKeeper {
         return restorationTokens
     }
 
-    /// Reads the topic. After a failure, throws the same failure for a while, so that not every request waits for
+    /// Reads the topic. After a failure, throws the same failure for a while, so that requests do not all wait for
     /// Kafka's timeout.
     private func readPublishedChannels() throws(ChannelFailure) -> PublishedChannels {
         if let restorationFailure, nowMilliseconds < restorationFailure.retryPauseEndMilliseconds {
@@ -189,7 +192,10 @@ extension ChannelKeeper {
         } catch {
             let failure = ChannelFailure(
                 text:
-                    "the registry of channels in Redis is not complete, and the channels cannot be read from Kafka: \(error)",
+                    """
+                    the registry of channels in Redis is not complete, and the channels cannot be read from Kafka: \
+                    \(error)
+                    """,
                 retryPauseEndMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
             restorationFailure = failure

@@ -7,32 +7,33 @@ import Redis
 import Synchronization
 
 /// Keeps the channels of audiences: creates them, writes them to the audiences' hashes and to `causeway.channels`,
-/// deletes them, and compares them with APNs' list.
+/// deletes them, and compares them with APNs' list. ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka.
 ///
-/// ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka. APNs has no idempotency key for a
-/// creation, so the keeper first writes an intent. If a crash or a lost response leaves the intent behind, a comparison
-/// soon afterwards usually finds and deletes the channel. A lease in Redis lets only one process at a time create an
-/// audience's channel. If Redis loses the lease or the lease expires, two processes may do so.
+/// APNs cannot recognize a repeated request to create a channel, so the keeper first writes an intent. If a crash or a
+/// lost response leaves the intent behind, a comparison soon afterwards usually finds and deletes the channel. A lease
+/// in Redis lets only one process at a time create an audience's channel. If Redis loses the lease or the lease
+/// expires, two processes may do so.
 package actor ChannelKeeper {
     /// An app in one environment, with the settings of its channels and the client that manages the channels.
     struct ManagedEnvironment: Sendable {
         var appEnvironment: AppEnvironment
         var storage: ChannelEntry.Storage
         var keepAfterEndMilliseconds: Int64
-        /// Whether the configuration gives a channel to some audiences. Then `causeway.channels` must exist.
+        /// Whether the configuration gives a channel to some of the app's audiences. Then `causeway.channels` must
+        /// exist.
         var hasConfiguredChannels: Bool
         var channelManagement: ChannelManagement
     }
 
-    /// The interval of the periodic work. If a failed creation leaves an intent, the periodic work compares APNs' list
-    /// with the registry when the intent is old enough (``Reconciliation/creationAtAPNsMillisecondsMax``). So at most
-    /// two minutes after the failure, the keeper looks for a channel that the creation left at APNs.
+    /// The interval of the periodic work, which also looks for a channel that a failed creation has left at APNs. It
+    /// looks for this channel when the intent is old enough (``Reconciliation/creationAtAPNsMillisecondsMax``): at most
+    /// two minutes after the failure.
     static let maintenanceInterval = Duration.seconds(60)
-    /// The interval between checks whether Redis has lost the registry. It is short, because an admission does not know
-    /// the audiences' channels until the registry is restored.
+    /// The interval between checks whether Redis has lost the registry. It is short: until the registry is restored, an
+    /// admission does not know the audiences' channels.
     static let registryLossCheckInterval = Duration.seconds(1)
-    /// The length of the lease for the periodic work. It is a little shorter than the interval. So only one
-    /// worker does the work in each interval, and in the next interval the lease is free.
+    /// The length of the lease for the periodic work. It is a little shorter than the interval, so that only one worker
+    /// does the work in each interval, and the lease is free in the next one.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
     /// The time between two comparisons of the registry with APNs' list. A comparison finds what no request reports:
     /// channels that somebody else deleted, and ends of audiences that a killed worker has not reported.
@@ -54,22 +55,22 @@ package actor ChannelKeeper {
     let registry: ChannelRegistry
     let topic: ChannelTopic
     /// The length of the lease for an attempt to create a channel. An attempt usually takes less time. When the lease
-    /// has expired, other processes no longer wait for the attempt.
+    /// has expired, other processes no longer wait for this attempt.
     let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose registry this process has seen complete. If such a registry becomes
     /// incomplete, Redis has lost it.
     var registriesSeenComplete: Set<AppEnvironment> = []
-    /// Why the last failed restoration could not read the topic. No restoration reads the topic before
-    /// `retryPauseEndMilliseconds` of this failure.
+    /// Why the last failed restoration could not read the topic. Until `retryPauseEndMilliseconds` of this failure, no
+    /// restoration reads the topic.
     var restorationFailure: ChannelFailure?
     /// After Kafka has failed to take a record: the error, and until when (UNIX milliseconds) all writes to the topic
     /// fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
     var topicPause: (error: KafkaError, endMilliseconds: Int64)?
-    /// Why the channels of audiences could not be created: at most `failuresMax` failures (R4). Until
+    /// Why the channels of audiences could not be created: at most `creationFailuresMax` failures (R4). Until
     /// `retryPauseEndMilliseconds` of a failure, each further attempt to create the channel throws this failure.
-    private var failures: [FailureKey: ChannelFailure] = [:]
-    private static let failuresMax = 4_096
+    private var creationFailures: [FailureKey: ChannelFailure] = [:]
+    private static let creationFailuresMax = 4_096
     /// The lanes' requests that are being carried out or wait.
     let requestQueues = ChannelRequestQueues()
 
@@ -101,8 +102,8 @@ package actor ChannelKeeper {
 
     // MARK: - Creating and deleting channels
 
-    /// Returns the channel of an audience. Creates the channel if the audience has none. Usually cancels a planned
-    /// deletion. The deletion stays planned in two cases: the audience has ended, or `lostChannel` is not nil.
+    /// Returns the channel of an audience, and creates it if the audience has none. Cancels a planned deletion, unless
+    /// the audience has ended or `lostChannel` is not nil.
     ///
     /// - Parameters:
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it
@@ -130,10 +131,10 @@ package actor ChannelKeeper {
                 {
                     return presentEntry
                 }
-                // Here the entry was deleted, or another worker has changed it. If the audience still has an entry,
-                // `createIfMissing` creates no channel, and the next pass of the loop reads that entry.
+                // Here the entry has been deleted, or another worker has changed it. If the audience still has an
+                // entry, `createIfMissing` creates no channel, and the next pass of the loop reads that entry.
             }
-            if let failure = failures[
+            if let failure = creationFailures[
                 FailureKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
             ],
                 nowMilliseconds < failure.retryPauseEndMilliseconds
@@ -173,7 +174,7 @@ package actor ChannelKeeper {
     /// Creates a channel if the audience still has none, or still has `lostChannel`. The caller must have the lease for
     /// this creation.
     ///
-    /// - Returns: nil if, since the caller's check, another process created the channel or Redis lost the
+    /// - Returns: nil if another process has created the channel since the caller's check, or if Redis has lost the
     ///   registry.
     private func createIfMissing(
         _ audience: String,
@@ -238,8 +239,8 @@ package actor ChannelKeeper {
                 at: managedEnvironment
             )
             guard let entry = addedEntry else {
-                // This process's lease was lost or expired, and another process created a channel first. Phones may
-                // know the other channel, so this process deletes the channel that it has created itself.
+                // This process's lease was lost or expired, and another process was first to create a channel. Phones
+                // may know that channel, so delete the channel that this process has created.
                 isRedundant = true
                 try await deleteRedundantChannel(channel, of: intent, at: managedEnvironment)
                 return nil
@@ -253,12 +254,12 @@ package actor ChannelKeeper {
             let mayExistAtAPNs =
                 isRedundant || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if hasIntent, !mayExistAtAPNs { try? registry.remove([intent], appEnvironment) }
-            failures = failures.filter { nowMilliseconds < $0.value.retryPauseEndMilliseconds }
-            if failures.count < Self.failuresMax {
-                failures[FailureKey(appEnvironment: appEnvironment, audience: audience)] = failure
+            creationFailures = creationFailures.filter { nowMilliseconds < $0.value.retryPauseEndMilliseconds }
+            if creationFailures.count < Self.creationFailuresMax {
+                creationFailures[FailureKey(appEnvironment: appEnvironment, audience: audience)] = failure
             }
             report(
-                .refused(
+                .creationFailed(
                     audience: audience,
                     app: appEnvironment.app,
                     environment: appEnvironment.environment,
@@ -274,9 +275,9 @@ package actor ChannelKeeper {
         of intent: ChannelCreationIntent,
         at managedEnvironment: ManagedEnvironment
     ) async throws {
-        // Write the intent again. While this process had no lease, a comparison (`reconcile`) may have removed the
-        // intent, as if the creation had ended. If the deletion fails, a later comparison needs the intent, so that it
-        // deletes the channel.
+        // Write the intent again. A comparison (`reconcile`) may have removed it while this process had no lease, as if
+        // the creation had ended. If the deletion below fails, a later comparison deletes the channel only if it finds
+        // the intent.
         try registry.write(intent, managedEnvironment.appEnvironment)
         try await managedEnvironment.channelManagement.delete(channel)
         try registry.remove([intent], managedEnvironment.appEnvironment)
@@ -302,14 +303,12 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Deletes a channel at APNs, in the channels topic and in the registry. Returns whether the channel is deleted
-    /// now; another worker may have completed the deletion. Returns false if the channel stays: another worker has
-    /// changed the entry since it was read, or a start may have named the channel.
+    /// Deletes a channel at APNs, in the channels topic and in the registry. First marks the entry in the registry as
+    /// `deleting`, so that the periodic work completes the deletion after a crash.
     ///
-    /// First marks the channel's entry in the registry as `deleting`. So after a crash the periodic work completes the
-    /// deletion.
-    ///
-    /// - Parameter isOrderedByOperator: if true, the channel is deleted even if the audience has been started.
+    /// - Parameter isOrderedByOperator: whether to delete the channel even if the audience has been started.
+    /// - Returns: whether the channel is deleted now, by this call or by another worker. False if the channel stays:
+    ///   another worker has changed the entry since it was read, or a start may have named the channel.
     @discardableResult
     func delete(
         _ previousEntry: ChannelEntry,
@@ -333,8 +332,8 @@ package actor ChannelKeeper {
             entry = confirmedEntry
             try write(entry, forAudienceOf: entry)
             try await managedEnvironment.channelManagement.delete(entry.channel)
-            // While APNs was slow, another worker may have completed the deletion, and the audience may have got
-            // another channel. A tombstone would then remove that channel's record.
+            // While APNs was slow, another worker may have completed the deletion, and the audience may have a new
+            // channel. A tombstone would then remove the record of the new channel.
             guard try registry.readPresentEntry(forAudienceOf: entry) == entry else {
                 try repairTopic(after: entry, forAudienceOf: entry)
                 return true

@@ -15,8 +15,8 @@ import Redis
 ///
 /// Calls block. Use this object from one thread at a time.
 final class ChannelRegistry {
-    /// How long Redis keeps an audience's hash after a channel was written into it. The script `audience` sets the
-    /// same time after each of its changes. With a shorter time here, Redis would delete the hash too early.
+    /// How long Redis keeps an audience's hash after a channel was written into it. The script `audience` sets the same
+    /// time after each of its changes. A shorter time here would make Redis delete the hash too early.
     private static let audienceHashTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
@@ -31,7 +31,7 @@ final class ChannelRegistry {
 
     private func fieldName(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
-    /// Reads the whole hash at one moment.
+    /// Reads all fields of a registry at one moment.
     func readContent(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegistryContent {
         var content = Reconciliation.RegistryContent()
         for (field, value) in try hashes.readHash(key(appEnvironment)) {
@@ -71,8 +71,8 @@ final class ChannelRegistry {
         /// Whether the registry is complete. If not, a missing entry does not mean that there is no channel.
         var isRegistryComplete: Bool
 
-        /// Whether the audience has no channel.
-        var isKnownToBeMissing: Bool { entry == nil && !isUnreadable && isRegistryComplete }
+        /// Whether the audience certainly has no channel.
+        var isChannelKnownToBeMissing: Bool { entry == nil && !isUnreadable && isRegistryComplete }
     }
 
     func lookUp(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> Lookup {
@@ -132,7 +132,7 @@ final class ChannelRegistry {
     }
 
     /// Notes in the registry that the topic possibly lacks this form of the entry, so that the periodic work publishes
-    /// the entry again. Changes nothing if the entry counts as unpublished already, or if it is being deleted.
+    /// the entry again. Changes nothing if the entry already counts as unpublished, or if it is being deleted.
     ///
     /// - Returns: the present entry; nil if another process has changed the entry since it was read.
     func markUnpublished(_ entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
@@ -188,8 +188,8 @@ final class ChannelRegistry {
     /// The maximum number of entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
-    /// The least time that a restored channel stays, even if its planned deletion was due earlier. The topic may have
-    /// the plan, although a start cancelled it, and Redis may have lost that start. Usually, workers read the start
+    /// A restored channel stays at least for this time, even if its planned deletion was due earlier. A start may have
+    /// cancelled the plan that the topic still has, and Redis may have lost that start. Usually, workers read the start
     /// again within minutes.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 3_600_000
 
@@ -215,8 +215,8 @@ final class ChannelRegistry {
         return Self.saysRegistryIsComplete(token) ? nil : token
     }
 
-    /// Returns a published entry for the restored registry. A planned deletion is postponed, so that it is due after
-    /// ``restoredDeletionDelayMillisecondsMin`` at the earliest.
+    /// Returns a published entry as the restored registry gets it. A planned deletion is postponed, so that it is due
+    /// after ``restoredDeletionDelayMillisecondsMin`` at the earliest.
     private static func postponeDeletion(of entry: ChannelEntry, atMilliseconds: Int64) -> ChannelEntry {
         let earliestDueMilliseconds = atMilliseconds + restoredDeletionDelayMillisecondsMin
         guard entry.state == .active, let plannedDueMilliseconds = entry.deletionDueMilliseconds,
@@ -228,16 +228,15 @@ final class ChannelRegistry {
     }
 
     /// Adds the entries that the registry lacks. Then writes the registry's active channels, not those that are being
-    /// deleted, into the audiences' hashes, where admission reads them. Returns whether the restoration is complete.
+    /// deleted, into the audiences' hashes, where admission reads them.
     ///
     /// If a record of the topic cannot be read, its value is copied unchanged as an entry. So no worker creates another
     /// channel for its audience, and a newer release can read the entry.
     ///
-    /// The restoration stays incomplete if the registry changes all the time. It also stays incomplete if `channels`
-    /// may be out of date, because something has happened since `beginRestoration`: Redis was emptied, a channel was
-    /// deleted, or another process completed the restoration.
-    ///
     /// - Parameter token: the token from `beginRestoration`.
+    /// - Returns: whether the registry is complete now. False if it changes all the time. False also if `channels` may
+    ///   be out of date, because of an event since `beginRestoration`: Redis was emptied, a channel was deleted, or
+    ///   another process completed the restoration.
     func restore(
         _ channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
@@ -258,8 +257,8 @@ final class ChannelRegistry {
                 return false
             }
         }
-        // Write the channels into the audiences' hashes before the registry counts as complete. In the other order, if
-        // this process died in between, no restoration would write them.
+        // Write the channels into the audiences' hashes before the registry counts as complete. In the other order, no
+        // restoration would write them if this process died in between.
         guard try writeActiveChannelsToAudienceHashes(appEnvironment) else { return false }
         let completeSinceText = Array(String(atMilliseconds).utf8)
         let condition = SharedHashes.FieldCondition(Self.completenessField, token, newValue: completeSinceText)
@@ -269,11 +268,11 @@ final class ChannelRegistry {
     /// How often one call of ``writeActiveChannelsToAudienceHashes(_:)`` may read the registry (R4).
     private static let registryReadsPerCallMax = 8
 
-    /// Writes all active channels of the registry to the audiences' hashes. Returns whether all are written; false if
-    /// the registry changes all the time.
+    /// Writes all active channels of the registry to the audiences' hashes. Returns false if the registry changes all
+    /// the time, so that some are not written.
     ///
-    /// After writing, reads the registry again, and writes what has changed, until nothing has changed. If this call
-    /// read only once, it could write an old channel over the new one of another process.
+    /// After writing, reads the registry again, and writes what has changed, until nothing has changed. With one read
+    /// only, this call could write an old channel over the new one of another process.
     private func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var writtenEntries: [String: ChannelEntry] = [:]
         for _ in 0..<Self.registryReadsPerCallMax {
@@ -323,7 +322,8 @@ final class ChannelRegistry {
         case intentReconciliation = "intents"
     }
 
-    /// Only one worker at a time has the lease. If Redis loses the lease, a second worker may get it too.
+    /// Acquires the lease for one kind of periodic work; returns nil if another worker has it. If Redis loses the
+    /// lease, a second worker may get it too.
     func acquireLease(for work: PeriodicWork, _ appEnvironment: AppEnvironment, milliseconds: Int64)
         throws(RedisError)
         -> SharedHashes.Lease?
@@ -339,8 +339,8 @@ final class ChannelRegistry {
 
     // MARK: - Audiences' hashes
 
-    /// When an audience ended, UNIX milliseconds, and until when APNs may deliver the message that it stores for the
-    /// audience's channel.
+    /// When Redis admitted the audience's end, UNIX milliseconds, and until when APNs may deliver the message that it
+    /// stores for the audience's channel.
     typealias AudienceEnd = (atMilliseconds: Int64, storedUntilWallMilliseconds: Int64)
 
     /// Returns the audience's end; nil if its newest command is no end, or if Redis does not know a newest command.

@@ -26,13 +26,13 @@ struct PublishedChannels {
         }
     }
 
-    /// The newest record of each key, if this release can read it. Keys with a tombstone have none.
+    /// The newest record of each key, if this release can read it. A key whose newest record is a tombstone has none.
     var entries: [ChannelEntry] = []
     /// The newest record of each key, if this release cannot read it. An older record of the key is not used instead:
     /// its channel may be deleted, and the audience may have another.
     var unreadableRecords: [UnreadableRecord] = []
 
-    /// Returns only the entries and unreadable records of one app in one environment.
+    /// Returns the entries and unreadable records of one app in one environment.
     func filtered(for appEnvironment: AppEnvironment) -> PublishedChannels {
         PublishedChannels(
             entries: entries.filter {
@@ -43,8 +43,8 @@ struct PublishedChannels {
     }
 }
 
-/// The topic that names the channels for app servers (`causeway.channels`). The keeper restores Redis' registry from
-/// the topic. Calls block. Use this object from one thread at a time.
+/// The topic `causeway.channels`, which tells app servers the channels of audiences. The keeper restores Redis'
+/// registry from the topic. Calls block. Use this object from one thread at a time.
 final class ChannelTopic {
     private static let readTimeout = Duration.seconds(60)
     // A call with one of these timeouts cannot be interrupted, so it may delay a worker's stop by this time.

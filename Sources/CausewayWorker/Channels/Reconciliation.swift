@@ -3,8 +3,8 @@
 /// The caller first requests the list and then reads the registry. In the other order, a channel that a worker creates
 /// between the two steps would be in the list only, and would count as another program's.
 ///
-/// APNs does not say which program created a channel. So a channel without an entry counts as ours if there is an
-/// intent, and is deleted. This is wrong if our attempt created no channel, and another program creates one before the
+/// APNs does not say which program created a channel. A channel without an entry counts as ours if there is an intent,
+/// and is deleted. This is wrong if our attempt created no channel, and another program creates one before the
 /// comparison. So the comparison comes soon after the attempt
 /// (``RegistryContent/hasUncomparedIntent(nowMilliseconds:)``).
 package struct Reconciliation: Equatable, Sendable {
@@ -18,15 +18,15 @@ package struct Reconciliation: Equatable, Sendable {
         package var unreadableIntents: [String] = []
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
-        /// Entries of deleted channels. The topic may still have a record of their audiences, because a tombstone could
-        /// not be written. An entry without a channel stands for a note that this release cannot read.
+        /// Entries of deleted channels whose tombstone could not be written, so that the topic may still have a record
+        /// of their audience. An entry without a channel stands for a note that this release cannot read.
         package var entriesWithoutTombstone: [ChannelEntry] = []
         /// Whether the registry has all entries of `causeway.channels`. If not, an audience without an entry may still
         /// have a channel.
         package var isComplete = false
         /// When the worker requested APNs' list for the last complete comparison with the registry, UNIX milliseconds.
         /// A comparison is complete if it has decided about all channels and nothing has failed. Nil: there was no such
-        /// comparison, or Redis has lost its time.
+        /// comparison, or Redis has lost this time.
         package var reconciledAtMilliseconds: Int64?
 
         package init() {}
@@ -35,11 +35,11 @@ package struct Reconciliation: Equatable, Sendable {
         var ownChannels: Set<String> { Set(entries.map(\.channel) + unreadableEntries.compactMap(\.channel)) }
 
         /// Whether an attempt to create a channel has left its intent, and APNs' list has not been compared with the
-        /// registry since. Intents younger than ``Reconciliation/creationAtAPNsMillisecondsMax`` do not count: APNs
-        /// may still carry out their requests.
+        /// registry since. Intents younger than ``Reconciliation/creationAtAPNsMillisecondsMax`` do not count: APNs may
+        /// still be creating their channels.
         func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
             let ageMillisecondsMin = Reconciliation.creationAtAPNsMillisecondsMax
-            // The time from Redis may be any number, so its subtraction must not trap.
+            // The time from Redis may be any number, so the subtraction must not trap on overflow.
             let comparedUntilMilliseconds = (reconciledAtMilliseconds ?? 0) &- ageMillisecondsMin
             let countedUntilMilliseconds = nowMilliseconds - ageMillisecondsMin
             return intents.contains {
@@ -78,11 +78,11 @@ package struct Reconciliation: Equatable, Sendable {
     package var hasUnreadableChannel = false
 
     /// How far apart the clocks of two workers may be. A channel that APNs' list lacks is either lost, or newer than
-    /// the list. The times of the channel and of the list may come from two clocks. So the channel counts as lost only
-    /// if it is older than the list by more than this difference.
+    /// the list. The creation times and the time of the list may come from two clocks. So a channel counts as lost only
+    /// if it is older than the list by more than this time.
     static let clockSkewMillisecondsMax: Int64 = 60_000
-    /// The longest time that APNs takes to carry out a request to create a channel, with a margin for workers whose
-    /// clocks differ. APNs' list may lack the channel of an intent that is younger than this.
+    /// The longest time that APNs takes to create a channel after a request, with a margin for clocks of workers that
+    /// differ. APNs' list may lack the channel of an intent that is younger than this.
     static let creationAtAPNsMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
@@ -127,9 +127,9 @@ package struct Reconciliation: Equatable, Sendable {
         guard !hasCreationUnderWay, !hasUnreadableChannel else { return }
         if unrecordedChannels.count <= content.intents.count || deletesUnknownChannels {
             channelsToDelete += unrecordedChannels
-            // An unrecorded channel has no entry and is not recorded as foreign. If there are as many of these channels
-            // as intents, each attempt counts as the creator of one of them, so all intents are resolved. Otherwise a
-            // young intent stays, because APNs may still carry out its request.
+            // An unrecorded channel has no entry and is not recorded as foreign. If there are as many of them as
+            // intents, each attempt counts as the creator of one, so all intents are resolved. Otherwise a young intent
+            // stays, because APNs may still be creating its channel.
             let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
                 areAllIntentsFulfilled

@@ -6,8 +6,8 @@ import Kafka
 /// hashing, because the Kafka thread looks one up for each record.
 struct AssignmentTable {
     struct Entry {
-        /// A number that no other assignment of this process has. In orders and reports, the Kafka thread and the lanes
-        /// name the assignment by this number. (The cores count a number of their own, `assignmentEpoch`.)
+        /// A number that no other assignment of this process has. Orders and reports between the Kafka thread and a
+        /// lane name the assignment by this number. (The cores have a number of their own, `assignmentEpoch`.)
         var assignmentNumber: UInt32
         /// The lane that gets the partition's records. Nil if the lane's core already has its maximum of partitions:
         /// the records are then discarded unsettled, and are read again after the next assignment.
@@ -37,17 +37,17 @@ struct AssignmentTable {
     struct Rereading {
         /// The random number of the request (`RereadingRequest`) that began this rereading.
         var identifier: UInt64
-        /// Where the rereading ends. All records below this offset were settled before the rereading began. In this
+        /// Where the rereading ends: all records below this offset were settled before the rereading began. In this
         /// assignment, no lower offset is committed, because the commit would move the group's position back.
         var endOffset: Int64
         var isComplete: Bool
     }
 
-    /// The offsets that are accepted from a broker, which may send any number. The code adds small numbers to
-    /// offsets, so the upper bound is far below an overflow.
+    /// The offsets that are accepted from a broker, which may send any number. The upper bound is far below
+    /// `Int64.max`, so that adding small numbers to an offset does not overflow.
     static let validOffsets: ClosedRange<Int64> = 0...(1 << 62)
 
-    /// One of a lane's two cores. Each has a table of partitions with a limit.
+    /// One of a lane's two cores. Each core has a limited number of partitions.
     private struct LaneCore: Hashable {
         var lane: Int
         var isForAudiences: Bool
@@ -118,8 +118,9 @@ struct AssignmentTable {
         body(&entries[index])
     }
 
-    /// Applies a lane's report to the partition's entry. Returns whether the reported offset may be committed. If the
-    /// report's assignment has ended, changes nothing and returns false.
+    /// Applies a lane's report to the partition's entry, unless the report's assignment has ended.
+    ///
+    /// - Returns: whether the reported offset may be committed.
     mutating func apply(_ report: LaneReport, committableOffset: Int64?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.assignmentNumber == report.assignmentNumber else {
             return false
@@ -134,17 +135,18 @@ struct AssignmentTable {
         return settledEndOffset >= 0 && !isBelowRereadingEnd
     }
 
-    /// Notes the lane's request for a rewind. The lane discards the records that were dealt before this call. Returns
-    /// false if the report belongs to an assignment that has ended.
+    /// Notes the lane's request for a rewind. The lane discards the records that were dealt before this call.
+    ///
+    /// - Returns: false if the report belongs to an assignment that has ended.
     mutating func noteRewindRequest(_ report: LaneReport) -> Bool {
         guard self[report.topic, report.partition]?.assignmentNumber == report.assignmentNumber else { return false }
         updateEntry(report.topic, report.partition) { $0?.rewindRequestCount &+= 1 }
         return true
     }
 
-    /// Begins a rereading up to `endOffset`. If the partition's previous rereading ends at a higher offset, the new one
-    /// ends there too. No offset below the rereading's end may be committed, because the commit would move the group's
-    /// position back. An `endOffset` of 0 has the effect of ``markRereadingUnneeded(of:identifier:)``.
+    /// Begins a rereading up to `endOffset`, or up to the end of the partition's previous rereading if that end is
+    /// higher. No offset below the rereading's end may be committed, because the commit would move the group's position
+    /// back. If `endOffset` is 0, there is no record to read again (``markRereadingUnneeded(of:identifier:)``).
     mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
         guard endOffset > 0 else { return markRereadingUnneeded(of: partition, identifier: identifier) }
         updateEntry(partition.topic.index, partition.partition) { entry in
@@ -167,9 +169,9 @@ struct AssignmentTable {
         }
     }
 
-    /// Notes the end of a partition's log, from which the lane computes its backlog. The end that brokers report may
-    /// also count transaction markers and an open transaction, which no reader gets. So after reading has reached the
-    /// log's end, this notes the offset after the last dealt record instead.
+    /// Notes the end of a partition's log, from which the lane computes its backlog. Brokers also count transaction
+    /// markers and an open transaction, which no reader gets. So when reading has reached the log's end, this notes the
+    /// offset after the last dealt record instead.
     ///
     /// - Parameter logEndOffset: the log's end that the brokers reported.
     /// - Returns: the entry if its lane does not know the noted end yet; else nil.
@@ -195,7 +197,9 @@ struct AssignmentTable {
         }
     }
 
-    /// - Parameter offset: the dealt record's offset, within ``validOffsets``.
+    /// Notes that a record was dealt to its lane.
+    ///
+    /// - Parameter offset: the record's offset, within ``validOffsets``.
     mutating func noteDealtRecord(_ topic: Int32, _ partition: Int32, offset: Int64) {
         updateEntry(topic, partition) { entry in
             entry?.nextOffset = offset + 1
@@ -239,20 +243,22 @@ struct AssignmentTable {
 extension AssignmentTable.Entry {
     /// Returns the offset below which all records are settled, by this worker or an earlier owner.
     ///
-    /// - Parameter startOffset: where this assignment, or its last rereading, began to read. All records below a
-    ///   rereading's `endOffset` were settled before the rereading, so an `endOffset` above 0 is used instead of this
-    ///   offset.
+    /// - Parameter startOffset: where this assignment, or its last rereading, began to read. Has no effect if the
+    ///   assignment had a rereading with an `endOffset` above 0: all records below that offset were settled before the
+    ///   rereading.
     func settledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset)
     }
 
-    /// - Parameter settledEndOffset: the offset below which the lane has settled all records of this assignment;
-    ///   -1: the lane has settled none.
+    /// Marks the rereading as complete if all its records are settled.
+    ///
+    /// - Parameter settledEndOffset: the offset below which the lane has settled all records of this assignment; -1:
+    ///   the lane has settled none.
     fileprivate mutating func completeRereadingIfReached(settledEndOffset: Int64) {
         guard let rereading, !rereading.isComplete else { return }
-        // Reaching the end of the log also completes the rereading. The last offsets below its end may have no readable
-        // record: the records may have been deleted, or are transaction markers, which no reader gets.
+        // The rereading is also complete when the end of the log is reached. The last offsets below the rereading's end
+        // may have no record that can be read: it was deleted, or is a transaction marker, which no reader gets.
         let isAtEnd = logEndReachedAtOffset >= rereading.endOffset && settledEndOffset >= nextOffset
         if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }

@@ -11,15 +11,15 @@ struct EmptyAssignmentCheck {
 
     /// Whether the last assignment has no partitions, and the brokers have not said yet that the commands topic has
     /// some.
-    private(set) var isUnconfirmed = false
+    private(set) var isCauseUnknown = false
     private var requestDueMilliseconds: Int64 = 0
 
     mutating func noteAssignment(isEmpty: Bool) {
-        isUnconfirmed = isEmpty
+        isCauseUnknown = isEmpty
         requestDueMilliseconds = 0
     }
 
-    func isRequestDue(nowMilliseconds: Int64) -> Bool { isUnconfirmed && nowMilliseconds >= requestDueMilliseconds }
+    func isRequestDue(nowMilliseconds: Int64) -> Bool { isCauseUnknown && nowMilliseconds >= requestDueMilliseconds }
 
     mutating func postponeRequest(nowMilliseconds: Int64) {
         requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds

@@ -1,15 +1,15 @@
-/// Decides when librdkafka's broker threads must be woken to fetch.
+/// Decides when librdkafka's broker threads must be woken to fetch more records.
 ///
-/// In librdkafka before 2.2, a broker thread stops fetching while the consumer's queue is full. The thread then
-/// sleeps up to a second, even if the queue is emptied sooner. A lane that works through a backlog would be
-/// idle for most of that second.
+/// In librdkafka before 2.2, a broker thread stops fetching while the consumer's queue is full. The thread then sleeps
+/// up to a second, even if the queue is emptied sooner. A lane that works through a backlog would be idle for most of
+/// that second.
 ///
-/// So the Kafka thread wakes the broker threads when the queue is nearly empty, and the log is known to have
-/// records that were neither dealt nor queued. Waking a thread costs one small request. It does no harm if a
-/// fetch is already under way.
+/// So the Kafka thread wakes the broker threads when the queue is nearly empty and the log is known to have more
+/// records. Waking a thread costs one small request. It does no harm if a fetch is already under way.
 struct FetchTrigger {
-    /// With at most this many records, the queue counts as nearly empty. They are still enough work until the next
-    /// fetch arrives. If `MemoryBudget` limits the queue to fewer records, the queue always counts as nearly empty.
+    /// With at most this many records, the queue counts as nearly empty. These records keep the lanes busy until the
+    /// next fetch arrives. If `MemoryBudget` limits the queue to fewer records, the queue always counts as nearly
+    /// empty.
     static let queuedRecordsMax = 50_000
     /// The least time between two wake-ups. While a backlog is known, a timer of this length wakes the Kafka thread
     /// again and again. With a timer of 100 ms, the queue ran empty before the next fetch arrived, and the worker was

@@ -1,11 +1,10 @@
 import Kafka
 
-/// Limits the bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only
-/// the number of its entries, and one record may be large.
+/// Limits the bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only the number
+/// of its entries, and one record may be large.
 ///
-/// The ring itself counts the entries that the lane has not taken. The lane changes this count all the time, and each
-/// read by another thread slows down the lane. So when the Kafka thread deals a record, it reads the count only if the
-/// inbox seems to be full.
+/// The ring counts the entries that the lane has not taken. The lane changes this count all the time, and each read by
+/// another thread slows down the lane. So the Kafka thread reads the count only if the inbox seems to be full.
 struct InboxByteLimiter {
     private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)
 
@@ -25,7 +24,7 @@ struct InboxByteLimiter {
         recordOverheadBytes + (message.value?.count ?? 0) + (message.key?.count ?? 0)
     }
 
-    /// Whether a record of this size may be dealt. A record may always be dealt to an empty inbox. Otherwise a record
+    /// Whether a record of this size may be dealt. An empty inbox accepts a record of any size. Otherwise a record
     /// above the limit would never reach its lane.
     ///
     /// - Parameter untakenEntryCount: the number of entries that the lane has not taken.

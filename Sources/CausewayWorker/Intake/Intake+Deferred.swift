@@ -6,8 +6,8 @@ import Reactor
 /// Reads partitions of the deferred topic when their records are due, and partitions of the fan-out topic when
 /// their lane has room.
 extension Intake {
-    /// Returns the record if it is due. Otherwise returns nil and pauses the record's partition. When the record is
-    /// due, the partition is read again from this record.
+    /// Returns the record if it is due. Otherwise pauses its partition and returns nil. When the record is due, the
+    /// partition is read again from this record.
     ///
     /// Only a record of the deferred topic may be due later. When one of a lane's APNs pools works again, all records
     /// of this lane that were deferred before are due at once.
@@ -33,7 +33,7 @@ extension Intake {
     }
 
     /// Pauses and rewinds a partition of the fan-out topic whose lane had no room for a record. After the pause that
-    /// the lane asks for, the partition is read again from the offset that the lane names.
+    /// the lane requests, the partition is read again from the offset that the lane names.
     func pauseForRewind(_ rewindRequest: FanoutRewind, _ report: LaneReport) {
         guard assignments.noteRewindRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)

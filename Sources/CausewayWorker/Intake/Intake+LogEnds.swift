@@ -25,8 +25,8 @@ extension Intake {
     }
 
     func reportLogEnd(of partition: TopicPartition) {
-        // The ring's places above `partitionsMax` are reserved for orders that must not be lost. A log end that is
-        // not sent now is sent later.
+        // An order about a log's end may use only the first `partitionsMax` places of the ring. The other places are
+        // reserved for orders that must not be lost. A log end that is not sent now is sent later.
         guard let lane = assignments[partition]?.lane,
             setup.mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
             let logEndOffset = consumer.watermarks(of: partition)?.high, logEndOffset >= 0,

@@ -35,7 +35,7 @@ extension Intake {
         }
     }
 
-    /// Notes that the thread may block for this long, so that `/livez` does not report it as stuck.
+    /// Notes that the thread may block for this long, so that `/livez` does not report the thread as stuck.
     func noteBlocking(milliseconds: Int64) {
         metrics.published.noteBlocking(untilMilliseconds: loop.nowMilliseconds + milliseconds)
     }
@@ -85,7 +85,8 @@ extension Intake {
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
         // If nothing is fetched from the partition, the thread has asked the brokers for its log's end. If this end is
-        // higher than the one that reading has reached, the log has new records.
+        // higher than the end that reading has reached, the log has new records, and the reached end does not count any
+        // more.
         let reachedLogEnd = assignment.flatMap { entry in
             entry.logEndReachedAtOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
                 ? PartitionLag.ReachedLogEnd(nextOffset: entry.nextOffset, offset: entry.logEndReachedAtOffset) : nil
@@ -99,8 +100,8 @@ extension Intake {
         ) ?? -1
     }
 
-    /// Asks the brokers for the log ends of partitions from which nothing is fetched: their lane is full, or they are
-    /// stopped. (If a partition is read, each fetch reports its log's end.) Leaves out the partitions in
+    /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or
+    /// they are stopped. (While a partition is read, each fetch reports its log's end.) Leaves out the partitions in
     /// `pausedPartitions`.
     func fetchLogEndsIfDue() {
         guard unfetchedPartitions.isRequestDue(nowMilliseconds: loop.nowMilliseconds), isAnyBrokerUp == true else {

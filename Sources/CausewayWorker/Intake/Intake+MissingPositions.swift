@@ -5,8 +5,8 @@ import Reactor
 
 /// Partitions that are not read, because librdkafka has no valid position in them. The Kafka thread asks the brokers
 /// for their committed offsets. A partition without a committed offset is then read from its beginning. In any other
-/// partition, the committed offset is no longer in the log. Such a partition moves to `UnfetchedPartitions`, and stays
-/// stopped until an operator acts.
+/// partition, the committed offset is no longer in the log. Such a partition moves to ``UnfetchedPartitions``, and
+/// stays stopped until an operator acts.
 struct PartitionsWithoutPosition {
     /// The time between two requests to the brokers. If no broker responds, a request may block the Kafka
     /// thread for seconds.
@@ -19,9 +19,9 @@ struct PartitionsWithoutPosition {
 
     mutating func insert(_ partition: TopicPartition, _ error: KafkaError) { errors[partition] = error }
 
-    /// Removes a partition about which the brokers need not be asked any more, for one of three reasons. The partition
-    /// is read from its first record. Or its committed offset is no longer in the log, so that it stays stopped
-    /// (``UnfetchedPartitions/partitionsWithOffsetOutOfRange``). Or it was revoked.
+    /// Removes a partition about which the brokers need not be asked any more. There are three reasons: the partition
+    /// is now read from its first record; or it stays stopped, because its committed offset is no longer in the log
+    /// (``UnfetchedPartitions/partitionsWithOffsetOutOfRange``); or it was revoked.
     mutating func remove(_ partition: TopicPartition) { errors[partition] = nil }
 
     func isRequestDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= requestDueMilliseconds }
@@ -41,11 +41,9 @@ extension Intake {
         partitionsWithoutPosition.insert(partition, error)
     }
 
-    /// Finds the offsets where partitions without a position must begin.
-    ///
-    /// A group without a committed offset begins at the partition's first record, so that nothing is skipped.
-    /// If the committed offset is no longer in the log, records are lost. That partition stops until an
-    /// operator decides.
+    /// Finds the offset where each partition without a position must begin. Without a committed offset, this is the
+    /// partition's first record, so that nothing is skipped. If the committed offset is no longer in the log, records
+    /// are lost, and the partition stops until an operator decides.
     ///
     /// One request fetches the committed offsets of all these partitions. If this request or a seek fails, the call
     /// ends, so that the thread does not block longer.

@@ -7,21 +7,21 @@ import Reactor
 /// Handles the partitions that the group assigns and revokes.
 extension Intake {
     func partitionsAssigned(_ partitions: [TopicPartition]) {
-        // While the consumer closes, the lanes have ended, and the consumer gives back newly assigned
-        // partitions at once. So these partitions need no lane.
+        // The consumer is closing, and the lanes have ended. The consumer gives back newly assigned partitions at once,
+        // so they need no lane.
         guard phase == .running else { return }
         for partition in partitions {
-            // Partitions with the same number, of all topics, go to the same lane. So a deferred command returns to the
-            // lane that has its activity's newer states.
+            // All partitions with the same number go to the same lane, whatever their topic is. So a deferred command
+            // returns to the lane that has its activity's newer states.
             let assignment = assignments.insert(partition, lane: Int(partition.partition) % setup.mailboxes.count)
             if assignment.lane == nil { writeLog(.partitionsTooMany, ["partition": "\(name(of: partition))"]) }
-            noteUnlessMarked(partition)
+            noteIfUnmarked(partition)
             sendLaneOrder(.assign, partition, committedOffset: findCommittedOffset(of: partition))
         }
         rereading.requestPublicationSoon()
         rereading.requestPartitionCountSoon()
         emptyAssignmentCheck.noteAssignment(isEmpty: assignments.assignedPartitions.isEmpty)
-        if !emptyAssignmentCheck.isUnconfirmed { noteConsumerGroupState(.member) }
+        if !emptyAssignmentCheck.isCauseUnknown { noteConsumerGroupState(.member) }
         writeLog(.partitionsAssigned, ["count": "\(partitions.count)"])
     }
 
@@ -38,8 +38,8 @@ extension Intake {
             rereading.remove(partition)
             pausedPartitions.remove(partition)
         }
-        // Call `noteConsumerGroupState` a second time, because it also publishes the number of assigned partitions,
-        // which the `for` loop has changed.
+        // Call `noteConsumerGroupState` a second time: it also publishes the number of assigned partitions, which the
+        // `for` loop has changed.
         noteConsumerGroupState(.joining)
     }
 
@@ -89,10 +89,10 @@ extension Intake {
     }
 
     /// Lets the lanes settle what is in flight in these partitions. Ends when all these partitions are drained, when
-    /// the drain time has ended, or when a second stop signal has come.
+    /// the drain time is over, or when a second stop signal has come.
     ///
-    /// Meanwhile the Kafka thread must not poll the consumer. It still takes acknowledgements of results, stores
-    /// offsets and publishes metrics.
+    /// Meanwhile the Kafka thread must not poll the consumer. The thread still takes acknowledgements of results,
+    /// stores offsets and publishes metrics.
     func drain(_ partitions: [TopicPartition]) {
         let drainingPartitions = partitions.filter { assignments[$0]?.lane != nil }
         for partition in drainingPartitions { sendLaneOrder(.revoke, partition) }
@@ -105,8 +105,7 @@ extension Intake {
             publishMetricsIfDue()
             if drainingPartitions.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
-            // If a stop is requested during a rebalance, the drain ends at the deadline of the rebalance or of the
-            // stop, whichever is earlier.
+            // If a stop is requested during a rebalance, the drain ends at the earlier one of the two deadlines.
             let remainingMilliseconds =
                 min(revocationEndMilliseconds, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
             guard remainingMilliseconds > 0, !signals.isStoppingAtOnce else {

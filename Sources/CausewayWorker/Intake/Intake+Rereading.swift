@@ -6,13 +6,13 @@ import Reactor
 
 /// What the Kafka thread notes about the partitions that are read again (``Intake/rereadPartitions()``).
 struct RereadingState {
-    /// How long a lane may take to settle what is in flight in a partition. The limit is long, because the lane's
+    /// How long a lane may take to settle what is in flight in a partition. The time is long, because the lane's
     /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
     static let drainMillisecondsMax: Int64 = 10_000
     /// The time between two attempts to find the starting offset, or to seek to it.
     static let retryIntervalMilliseconds: Int64 = 1_000
-    /// The time between two requests for committed offsets. `requestTimeoutMilliseconds` limits how long the
-    /// Kafka thread waits for each of them.
+    /// The time between two requests to the brokers for committed offsets. `requestTimeoutMilliseconds` limits how long
+    /// the Kafka thread waits for each request.
     static let requestIntervalMilliseconds: Int64 = 5_000
     static let requestTimeoutMilliseconds: Int32 = 500
     /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`: several times between two
@@ -20,7 +20,7 @@ struct RereadingState {
     static let publicationIntervalMilliseconds: Int64 = 200
 
     /// A partition that its lane is draining before a rereading. The rereading of all such partitions begins together,
-    /// when each is drained or its `drainEndMilliseconds` has passed.
+    /// when each of them is drained or its `drainEndMilliseconds` has passed.
     fileprivate struct DrainingPartition {
         var request: RereadingRequest
         var startPosition: SeekPosition
@@ -30,27 +30,27 @@ struct RereadingState {
     /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
     /// begins, the lane gets this progress back.
     var reportedProgress: [TopicPartition: PartitionProgress] = [:]
-    /// Committed offsets (0 if nothing is committed) that the Kafka thread requested itself, because the assignment
-    /// gave no start position. Usually the group coordinator had not responded at the assignment.
+    /// Committed offsets (0 if nothing is committed) of partitions whose assignment gave no start position. The Kafka
+    /// thread requested these offsets later. Usually the group coordinator had not responded at the assignment.
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
-    /// The partitions that have perhaps no marks yet. Their commits say so (``CommitMetadata``).
+    /// The partitions that have perhaps no marks yet. Their commits say this (``CommitMetadata``).
     var unmarkedPartitions: Set<TopicPartition> = []
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitionCount: Int?
     fileprivate var needsPartitionCount = true
     fileprivate var waitingRequests: [RereadingRequest] = []
     fileprivate var drainingPartitions: [DrainingPartition] = []
-    fileprivate var drainingDueMilliseconds: Int64 = 0
-    fileprivate var seekDueMilliseconds: Int64 = 0
+    fileprivate var drainAttemptDueMilliseconds: Int64 = 0
+    fileprivate var seekAttemptDueMilliseconds: Int64 = 0
     fileprivate var offsetRequestDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
 
-    /// Makes the Kafka thread publish the partitions' states soon, not only at the end of the usual interval.
-    /// `StoreWatch` must write the marks of a new partition before many of the partition's records are settled.
+    /// Makes the Kafka thread publish the partitions' states at once, not only at the end of the usual interval.
+    /// `StoreWatch` must write the marks of a new partition before many of its records are settled.
     mutating func requestPublicationSoon() { publicationDueMilliseconds = 0 }
 
     /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. Call this after each
-    /// assignment: the cause of the assignment may be that the topic has new partitions.
+    /// assignment, because new partitions of this topic may have caused the assignment.
     mutating func requestPartitionCountSoon() { (needsPartitionCount, offsetRequestDueMilliseconds) = (true, 0) }
 
     /// Forgets a partition that was revoked.
@@ -70,13 +70,13 @@ extension RereadingRequest {
 /// The Kafka thread's work on the partitions that are read again, because Redis has lost some of what their records
 /// wrote.
 ///
-/// First the lane settles what is in flight, so that it is not sent twice. This takes at most `drainMillisecondsMax`.
+/// First the lane settles the records in flight (for at most `drainMillisecondsMax`), so that nothing is sent twice.
 /// Then the partition is assigned to its lane again, as after a rebalance. Other partitions continue. The committed
 /// offset does not go back. If the partition gets another owner before the rereading is complete, the new owner finds
 /// incomplete marks and reads the partition again.
 ///
-/// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
-/// records wait behind them.
+/// The lane treats the reread records as a backlog: it reads ahead and keeps only the newest states. New records wait
+/// behind them.
 extension Intake {
     /// Continues all rereadings, and publishes the state of the partitions for `StoreWatch`. The Kafka thread calls
     /// this in each iteration.
@@ -86,7 +86,7 @@ extension Intake {
         rereading.waitingRequests += requests
         if !rereading.drainingPartitions.isEmpty { seekDrainedPartitions() }
         if !rereading.waitingRequests.isEmpty, isAnyBrokerUp == true,
-            loop.nowMilliseconds >= rereading.drainingDueMilliseconds
+            loop.nowMilliseconds >= rereading.drainAttemptDueMilliseconds
         {
             beginDraining()
         }
@@ -119,17 +119,13 @@ extension Intake {
 
     // MARK: - Status of the partitions for `StoreWatch`
 
-    /// The partitions that have marks: commands and registrations.
+    /// The partitions that have marks: those of the topics of commands and registrations. A partition without a lane
+    /// has none, because its records are not read.
     ///
-    /// The deferred and the fan-out topic have no marks, because their commands are in the commands topic and
-    /// are read again there.
-    ///
-    /// A rereading also reads commands that were deferred before. If this lane deferred a command, the lane waits for
-    /// the deferred record, and sends the command with its alert. If another worker deferred the command, this lane
-    /// does not know the deferral. The lane then sends the state at once, without the alert (R25). The deferred record
-    /// becomes a duplicate, so the alert never rings.
-    ///
-    /// A partition without a lane has no marks either, because its records are not read.
+    /// The deferred and the fan-out topic have no marks, because their commands are read again in the commands topic.
+    /// If this lane has deferred such a command, it waits for the deferred record, and sends the command with its
+    /// alert. If another worker has deferred it, this lane does not know the deferral, and sends the state at once,
+    /// without the alert (R25). The deferred record is then a duplicate, so the alert never rings.
     private var markedPartitions: [TopicPartition] {
         assignments.assignedPartitions.filter { Self.hasMarks($0.topic) && assignments[$0]?.lane != nil }
     }
@@ -139,8 +135,8 @@ extension Intake {
         topic.index == commandsTopicIndex || topic.index == registrationsTopicIndex
     }
 
-    /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown:
-    /// without this offset, `StoreWatch` cannot tell a lost mark from a mark that was never written.
+    /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown. Without
+    /// this offset, `StoreWatch` cannot distinguish a lost mark from a mark that was never written.
     private func publishStatus() {
         setup.storeWatchMailbox.publish(
             markedPartitions.compactMap { partition in
@@ -209,7 +205,7 @@ extension Intake {
     /// Handles the waiting requests. If a requested partition has dealt records to read again, its lane drains. If not,
     /// its rereading is complete at once. After an error, all requests wait for the next attempt.
     private func beginDraining() {
-        rereading.drainingDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
+        rereading.drainAttemptDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
             assignments[$0.topicPartition]?.assignmentNumber == $0.assignmentNumber
         }
@@ -248,11 +244,10 @@ extension Intake {
         publishStatus()
     }
 
-    /// Seeks all partitions to their starting offsets when each partition is drained or its drain time has
-    /// ended.
+    /// Seeks all partitions to their starting offsets when each partition is drained or its drain time is over.
     ///
-    /// All partitions must begin together. Otherwise a lane that still drains one partition would mistake the
-    /// records of another partition for the whole backlog, and would send old states.
+    /// All partitions must begin together. Otherwise a lane that still drains one partition would take the records of
+    /// another partition for the whole backlog, and would send old states.
     private func seekDrainedPartitions() {
         let drainingPartitions = rereading.drainingPartitions.filter {
             assignments[$0.request.topicPartition]?.assignmentNumber == $0.request.assignmentNumber
@@ -261,7 +256,7 @@ extension Intake {
         let isReady = drainingPartitions.allSatisfy {
             assignments[$0.request.topicPartition]?.isDrained == true || loop.nowMilliseconds >= $0.drainEndMilliseconds
         }
-        guard isReady, loop.nowMilliseconds >= rereading.seekDueMilliseconds else { return }
+        guard isReady, loop.nowMilliseconds >= rereading.seekAttemptDueMilliseconds else { return }
         let undrainedCount = drainingPartitions.count { assignments[$0.request.topicPartition]?.isDrained != true }
         if undrainedCount > 0 {
             writeLog(.drainTimeOver, ["partitions": "\(undrainedCount)", "cause": "Redis has lost writes"])
@@ -281,7 +276,7 @@ extension Intake {
                 // Try again later with this partition and the partitions after it. If a broker does not respond now,
                 // the requests for the next partitions would probably fail too.
                 loop.refreshClock()
-                rereading.seekDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
+                rereading.seekAttemptDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
                 rereading.drainingPartitions = Array(drainingPartitions[index...])
                 return
             }
@@ -312,8 +307,8 @@ extension Intake {
     }
 
     /// Returns the settled offsets above `endOffset`, as the metadata of a commit. They come from the lane's last
-    /// report, or before the first report, from the previous owner's commit. Returns no bytes if that report or commit
-    /// has another offset than `endOffset`.
+    /// report. Before the first report, they come from the previous owner's commit. If that report or commit has
+    /// another offset than `endOffset`, returns no bytes.
     private func settledOffsetsText(above endOffset: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.reportedProgress[partition] {
             return progress.committableOffset == endOffset ? progress.metadata : []
@@ -322,11 +317,11 @@ extension Intake {
         return committedOffset?.offset == endOffset ? committedOffset?.metadata ?? [] : []
     }
 
-    /// Returns the starting offset of each partition; nil for a partition without a record that is recent enough
-    /// (`rereadCommandAgeMillisecondsMax`).
+    /// Returns the offset at which the rereading of each partition begins; nil for a partition without a record that is
+    /// recent enough (`rereadCommandAgeMillisecondsMax`).
     ///
-    /// If a mark is lost, registrations are read from the log's first record, because their topic is compacted and even
-    /// its oldest record may have a valid token. A mark may name an offset that the log no longer has, so reading never
+    /// If a mark is lost, registrations are read from the log's first record: their topic is compacted, and even its
+    /// oldest record may have a valid token. A mark may name an offset that the log no longer has, so reading never
     /// begins before the log's first record.
     private func findStartPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
         let commands = requests.filter { $0.topic == Self.commandsTopicIndex }.map(\.topicPartition)
@@ -348,8 +343,8 @@ extension Intake {
 }
 
 extension SeekPosition {
-    /// Returns the position, limited to the settled offset. No unsettled record may be skipped, even if a mark names a
-    /// higher offset.
+    /// Returns this position, or the settled offset if this position is higher. So no unsettled record is skipped, even
+    /// if a mark names a higher offset.
     func limited(to settledEndOffset: Int64) -> SeekPosition {
         if case .offset(let offset) = self { .offset(min(offset, settledEndOffset)) } else { self }
     }

@@ -1,11 +1,11 @@
 import Delivery
 import Kafka
 
-/// Partitions that have perhaps no marks yet (R24). Until `StoreWatch` has written the first marks, the commits of such
-/// a partition say so (``CommitMetadata``).
+/// Partitions that have perhaps no marks yet (R24). Until `StoreWatch` has written the first marks of such a partition,
+/// each commit of the partition has a note about this (``CommitMetadata``).
 extension Intake {
-    /// Notes a partition at its assignment if it has perhaps no marks.
-    func noteUnlessMarked(_ partition: TopicPartition) {
+    /// Notes a newly assigned partition if it has perhaps no marks.
+    func noteIfUnmarked(_ partition: TopicPartition) {
         guard Self.hasMarks(partition.topic) else { return }
         let mayLackMarks = CommitMetadata.mayLackMarks(
             startPosition: consumer.startPositions[partition],
@@ -34,8 +34,8 @@ extension Intake {
         if let error { reportError(error) }
     }
 
-    /// Forgets the unmarked partitions that `StoreWatch` has marked meanwhile, and commits their offsets again, without
-    /// the note.
+    /// Forgets the unmarked partitions that `StoreWatch` has marked meanwhile. Commits their offsets again, without the
+    /// note.
     func noteWrittenMarks() {
         guard !rereading.unmarkedPartitions.isEmpty else { return }
         let markedAssignmentNumbers = setup.storeWatchMailbox.markedAssignmentNumbers

@@ -24,8 +24,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// librdkafka. Waking the threads costs the same for one record as for a hundred, so fewer iterations with more
     /// records cost less. (`Lane.iterationIntervalMicrosecondsMin` has the figures.)
     static let iterationIntervalMicrosecondsMin: Int64 = 10_000
-    /// The time between two polls that need no signal. librdkafka signals only the first record in an empty queue. If
-    /// the signal is missed, the next such poll finds the records.
+    /// The time between two polls that need no signal. librdkafka signals only the first record in an empty queue. If a
+    /// signal is missed, the next such poll finds the records.
     static let pollIntervalMilliseconds: Int64 = 100
 
     enum Phase {
@@ -44,8 +44,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     let setup: IntakeSetup
     let consumer: Consumer
     private let rings: [LaneRings]
-    /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart, such as 3 and
-    /// 67, share a bit and are woken together.
+    /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes whose numbers differ by
+    /// a multiple of 64, such as 3 and 67, share a bit and are woken together.
     private var lanesToWake: UInt64 = 0
     /// The intake owns this handler. The handler refers to the intake weakly.
     private let consumerHandler: IntakeConsumerHandler
@@ -76,7 +76,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     private var inboxLimiters: [InboxByteLimiter]
     var pausedPartitions = PausedPartitions()
     /// For each lane: when one of its APNs pools last began to work again, UNIX milliseconds; 0: never. Records that
-    /// were deferred before that time are read without waiting until they are due.
+    /// were deferred before that time are read even if they are not due.
     var poolRecoveredAtWallMilliseconds: [Int64]
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
@@ -189,8 +189,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         if isDue {
             consumer.wakeFetching(of: assignments.findPartitionsWithRecordsToDeal(of: Self.commandsTopicIndex))
         }
-        // A lane that merges commands produces no results whose acknowledgements would wake this thread. So a timer
-        // wakes the thread.
+        // A lane in a backlog may produce no results, because newer commands replace older ones. Then no
+        // acknowledgement of a result wakes this thread, so a timer does.
         if recordToDealCount > 0, !isFetchTimerSet {
             isFetchTimerSet = true
             _ = loop.schedule(
@@ -203,7 +203,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     /// Whether the thread may poll. While a record waits for room in a lane's inbox, the thread does not poll. If the
     /// wait is long, the lane's partitions are paused, and the thread polls again for the group and the other lanes.
-    /// But it does not poll while ``LaneOverflow/entriesMax`` records wait for a paused lane.
+    /// But while ``LaneOverflow/entriesMax`` records wait for a paused lane, the thread does not poll.
     private var mayPoll: Bool {
         overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
@@ -287,7 +287,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             if overflows[lane].isPauseDue(nowMilliseconds: loop.nowMilliseconds) {
                 writeLog(.partitionsPaused, ["lane": "\(lane)"])
                 overflows[lane].isPaused = true
-                // `dealToLane` pauses each other partition with its first record.
+                // From the lane's other partitions, no record has been dealt yet. `dealToLane` pauses each of them at
+                // its first record.
                 consumer.pause(assignments.partitionsWithDealtRecords(of: lane))
             } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2,
                 inboxLimiters[lane].isAtMostHalfFull(untakenEntryCount: inbox.count)

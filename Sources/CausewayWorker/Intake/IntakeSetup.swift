@@ -13,7 +13,8 @@ struct IntakeSetup: Sendable {
     var mailboxes: [LaneMailbox]
     var wakeup: Wakeup
     var drainMilliseconds: Int64
-    /// The maximum number of bytes of the records in a lane's inbox. Only a record that is alone there may have more.
+    /// The maximum number of bytes of the records in a lane's inbox. A larger record is accepted only into an empty
+    /// inbox.
     var inboxBytesMax: Int
     var storeWatchMailbox: StoreWatchMailbox
     /// How far back commands are read again when Redis has lost them.
@@ -21,7 +22,7 @@ struct IntakeSetup: Sendable {
     var metricRegistry: MetricRegistry
     var logger: Logger
 
-    /// For the log.
+    /// The addresses of the brokers, for the log.
     var bootstrapServers: String { consumerProperties.last { $0.name == "bootstrap.servers" }?.value ?? "" }
 }
 

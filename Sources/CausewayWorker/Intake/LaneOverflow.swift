@@ -9,8 +9,8 @@ struct LaneOverflow {
     /// How long a record may wait for room in the inbox before the lane's partitions are paused. A pause discards
     /// fetched records, which must be fetched again, so a short wait is better.
     static let pauseAfterMilliseconds: Int64 = 1_000
-    /// With this many waiting records, the Kafka thread stops polling. A lane rarely reaches this number, because
-    /// librdkafka returns no records of a paused partition.
+    /// If this many records wait for a paused lane, the Kafka thread stops polling. A lane rarely reaches this number,
+    /// because librdkafka returns no records of a paused partition.
     static let entriesMax = 4_096
 
     var entries: [InboxEntry] = []

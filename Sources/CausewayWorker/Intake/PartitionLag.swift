@@ -2,8 +2,8 @@ import Kafka
 
 /// A partition's lag, as the metrics show it: how far the first unsettled record is behind the end of the log.
 enum PartitionLag {
-    /// Returns the number of records from a partition's first unsettled one to the log's end. Nil means
-    /// unknown, which is not zero.
+    /// Returns the number of records from a partition's first unsettled one to the log's end. Nil means that the number
+    /// is unknown, which is not zero.
     ///
     /// - Parameters:
     ///   - firstUnsettledOffset: the first unsettled offset; -1 before the first record of this assignment.
@@ -11,8 +11,8 @@ enum PartitionLag {
     ///   - logStartOffset: the oldest offset in the log; negative if it is not known.
     ///   - logEndOffset: the end of the log that the brokers last reported; negative if it is not known.
     ///   - reachedLogEnd: where reading has reached the log's end; nil before that, and again when another record is
-    ///     dealt. If it is not nil, `startPosition`, `logStartOffset` and `logEndOffset` are not used, because between
-    ///     these offsets there may be only transaction markers, which are no lag.
+    ///     dealt. If it is not nil, the three parameters before it have no effect: between their offsets there may be
+    ///     only transaction markers, which are no lag.
     static func countRecords(
         firstUnsettledOffset: Int64,
         startPosition: SeekPosition?,

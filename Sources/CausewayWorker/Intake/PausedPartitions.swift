@@ -1,24 +1,22 @@
 import Delivery
 import Kafka
 
-/// Paused partitions: of the deferred topic, if the next record is not due; of the fan-out topic, if the lane
-/// had no room.
+/// Partitions that are paused for a time: of the deferred topic, until their next record is due; of the fan-out topic,
+/// after their lane had no room. The next record of such a partition does not wait here, because it would keep its
+/// whole fetched batch in memory: it is read from Kafka again later.
 ///
-/// The next record of such a partition does not wait here: it is read from Kafka again later. A record that waited
-/// here would keep its whole fetched batch in memory.
+/// All workers defer by the same delay, so the records of a partition are nearly in the order of their due times. If an
+/// operator shortens the delay, for example from 60 s to 10 s, a record may wait behind an older one that is due later.
+/// So the record is late, but by less than 60 s.
 ///
-/// All workers defer by the same configured delay, so the records of a partition are nearly in the order of their due
-/// times. There is one exception: an operator shortens the delay, for example from 60 s to 10 s. A record with the new
-/// delay may then wait behind an older one that is due later. So the record is late, but by less than 60 s.
-///
-/// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is
-/// kept, so later changes of the wall clock have no effect.
+/// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is kept, so
+/// later changes of the wall clock have no effect.
 struct PausedPartitions {
     /// A pause usually ends at a whole multiple of this time. A pause discards fetched records, so one resume should
     /// find all records that become due within one second.
     static let resumeIntervalMilliseconds: Int64 = 1_000
-    /// The longest delay that can be configured. A record is due at most this long after its timestamp, so a wrong
-    /// header cannot stop its partition forever.
+    /// The longest delay that can be configured. No record waits longer after its timestamp, so a wrong header cannot
+    /// stop its partition forever.
     static let delayMillisecondsMax: Int64 = 600_000
     /// How far the clock of another worker may be ahead. A timestamp that is further ahead is not trusted.
     private static let clockSkewMillisecondsMax: Int64 = 5_000

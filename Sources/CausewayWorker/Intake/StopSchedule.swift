@@ -3,8 +3,8 @@
 /// The deadlines of all steps are within the drain time, counted from the signal, even if Kafka, Redis or APNs does
 /// not respond. Kubernetes kills a worker that takes longer, and a killed worker does not leave its consumer group.
 struct StopSchedule: Equatable {
-    /// The time at the end of the drain time that is reserved for leaving the group and closing both clients. If the
-    /// drain time is below 20 s, its last quarter is reserved instead.
+    /// The last part of the drain time, which is reserved for leaving the group and closing both clients. If the drain
+    /// time is below 20 s, its last quarter is reserved instead.
     static let closingMillisecondsMax: Int64 = 5_000
     /// The least time of each closing step, even if the earlier steps have used up the schedule. After a second signal,
     /// each step that has not begun gets exactly this time. A step that has begun is not shortened.

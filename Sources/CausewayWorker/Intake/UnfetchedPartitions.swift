@@ -15,7 +15,9 @@ struct UnfetchedPartitions {
 
     func isRequestDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= requestDueMilliseconds }
 
-    /// - Parameter newLogEndOffsets: nil if the brokers were not asked or did not respond. Then the previous offsets
+    /// Notes the response to a request for log ends, and delays the next request.
+    ///
+    /// - Parameter newLogEndOffsets: nil if the brokers were not asked or did not respond. The previous offsets then
     ///   stay.
     mutating func noteLogEndOffsets(_ newLogEndOffsets: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
         requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds

@@ -48,7 +48,7 @@ enum DeferredHeaders {
         return Int64(String(decoding: due, as: UTF8.self))
     }
 
-    /// Returns the deferral that a record's headers describe; nil if the header `state` is missing or malformed. Then
+    /// Returns the deferral that a record's headers describe. Nil if the header `state` is missing or malformed: then
     /// no lane of this release has written the record.
     static func readDeferral(of message: borrowing Message) -> Deferral? {
         message.headers?.lastValue(named: "state").flatMap { parseDeferral(String(decoding: $0, as: UTF8.self)) }

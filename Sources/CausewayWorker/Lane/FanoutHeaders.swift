@@ -112,9 +112,11 @@ enum FanoutHeaders {
     /// number.
     private static let rangeFormatNumber: UInt8 = 1
     /// The last number of `state` in the record of a broadcast. A release that does not know broadcasts rejects this
-    /// number. So it does not mistake the record for the record of a range.
+    /// number, and so does not mistake the record for the record of a range.
     private static let broadcastFormatNumber: UInt8 = 2
 
+    /// Reads the headers of a fan-out record; nil if they are malformed or have another format.
+    ///
     /// - Parameters:
     ///   - channel: the header `channel`.
     ///   - channelsForStarts: the header `channels`.

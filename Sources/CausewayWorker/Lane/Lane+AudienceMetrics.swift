@@ -14,7 +14,7 @@ extension Lane {
             metrics.add(.audienceRanges, appIndex, Int(resultContent.outcome.rawValue))
         }
         // If APNs responded to no push, or if the time of the command's record is unknown, there is no duration to
-        // observe.
+        // count.
         guard resultContent.recordTimestampMilliseconds >= 0, resultContent.lastResponseAtWallMilliseconds >= 0 else {
             return
         }

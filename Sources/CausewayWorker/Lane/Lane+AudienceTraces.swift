@@ -5,8 +5,8 @@ import Observability
 
 /// Traces of commands to audiences: a span for the command, and inside it one span for each range.
 extension Lane {
-    /// Counts a command that was fanned out, and exports its trace if it has one. The command's span ends now, because
-    /// each range has a record and a span of its own.
+    /// Counts a command that was fanned out, and exports its trace if it has one. The command's span ends now: each
+    /// range has a record and a span of its own.
     func noteFannedOut(_ command: ReturnedCommand) {
         let view = delivery.view(command.record)
         metrics.add(.audienceCommands, view.appIndex)
@@ -30,8 +30,8 @@ extension Lane {
         if let instruction = record.fanoutInstruction {
             return (tracer.makeFanoutTrace(trace, offset: instruction.offset), nil)
         }
-        // The result over all ranges and broadcasts is written when the last of them has ended. If that was a
-        // broadcast, the result names the command's own span, because a broadcast has no span.
+        // The command's result over all ranges and broadcasts is written when the last of them has ended. If the last
+        // one was a broadcast, the result names the command's own span, because a broadcast has no span.
         guard outgoingRecord.kind != .commandResultAfterBroadcast,
             let resultContent = audiences.resultContent(of: outgoingRecord),
             let finishedTrace = tracer.makeFinishedTrace(
@@ -42,8 +42,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // Otherwise a range ended last, and the result over all ranges and broadcasts names the span of this range. The
-        // span itself is exported only with the range's own result.
+        // Here a range has ended. Its own result and a command's result over all ranges name the span of this range.
+        // The span is exported only with the range's own result.
         return (trace, outgoingRecord.kind == .rangeResult ? finishedTrace : nil)
     }
 }

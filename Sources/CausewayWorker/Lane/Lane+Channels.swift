@@ -16,7 +16,7 @@ struct LaneChannelResponse: Sendable {
 final class LaneChannelResponseQueue: Sendable {
     /// The maximum number of responses that wait. Further responses are discarded, but nothing waits forever for them.
     /// A command waits two seconds for its channel. The broadcasts of a lost channel wait about a minute. Then the core
-    /// tries the channel again, and if APNs still lacks it, requests another one.
+    /// tries the channel again, and requests another one if APNs still lacks this one.
     private static let responsesMax = 1_024
 
     private let responses = Mutex<[LaneChannelResponse]>([])

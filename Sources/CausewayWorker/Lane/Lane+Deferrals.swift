@@ -32,7 +32,7 @@ extension Lane {
         )
     }
 
-    /// If this error shows that the deferred topic has fewer partitions than the commands topic, notes this. From then
+    /// Notes that the deferred topic has fewer partitions than the commands topic, if the error shows this. From then
     /// on, the key of a deferred record chooses its partition.
     ///
     /// Another lane may then read the deferred command. Redis still decides which state of the activity is the newest.
@@ -42,11 +42,11 @@ extension Lane {
         deferralsKeepPartitionNumber = false
     }
 
-    /// If an APNs pool works again, asks the Kafka thread to read this lane's deferred records at once, even those that
-    /// are not due.
+    /// When an APNs pool works again, asks the Kafka thread to read this lane's deferred records at once, even those
+    /// that are not due.
     ///
-    /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and
-    /// again would make the lane read and defer all its commands repeatedly, including those of other apps.
+    /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and again
+    /// would make the lane read and defer all its commands repeatedly, including those of other apps.
     func reportPoolRecovery() {
         guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextRecoveryReportAtMilliseconds else { return }
         nextRecoveryReportAtMilliseconds =

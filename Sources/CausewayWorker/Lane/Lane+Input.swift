@@ -14,8 +14,8 @@ extension Lane {
     private static let takenRecordsPerProducing = 256
     /// The maximum number of delivery reports that one iteration takes. This bounds the duration of an iteration.
     private static let deliveryReportsPerIterationMax = 16_384
-    /// How many delivery reports ahead a record is prefetched into the processor's cache. A memory access takes as long
-    /// as about six reports.
+    /// How many delivery reports ahead a record is prefetched into the processor's cache. About six reports are handled
+    /// in the time of one memory access.
     private static let deliveryReportPrefetchDistance = 6
     /// How far ahead in the inbox a record's message is prefetched into the processor's cache; 0: the next record.
     private static let messagePrefetchDistance = 2
@@ -96,9 +96,11 @@ extension Lane {
         }
     }
 
-    /// Gives one record to its core. Discards a record whose assignment has ended, or that will be read again because
-    /// of a requested rewind. Returns false if the core has no room for a record of this partition yet. The entry then
-    /// keeps its message, so that the caller can try again later.
+    /// Gives one record to its core. Discards a record whose assignment has ended, or that is read again because of a
+    /// requested rewind.
+    ///
+    /// - Returns: false if the core has no room yet for a record of this partition. The entry then keeps its message,
+    ///   so that the caller can try again later.
     private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)

@@ -18,8 +18,8 @@ extension Lane {
         )
     }
 
-    /// Logs an event of a pool's connections. The end of a connection has level info if the connection was retired, or
-    /// if the pool was closed.
+    /// Logs an event of a pool's connections. The end of a connection has the level `info` if the connection was
+    /// retired, or if the pool was closed.
     func writeLog(_ event: PoolEvent, of pool: String) {
         switch event {
         case .connected(let connection, let peer):

@@ -43,8 +43,8 @@ extension Lane {
         observeLatency(.settle, from: view.responseAtWallMilliseconds, to: loop.wallMilliseconds)
     }
 
-    /// Observes one part of a command's latency. Does nothing if one of the two times is nil: that step has not
-    /// happened. If a response comes before its push was sent completely, the time between them counts as 0.
+    /// Adds one part of a command's latency to the metrics. Does nothing if one of the two times is nil: that step has
+    /// not happened. If a response comes before its push was sent completely, the time between them counts as 0.
     private func observeLatency(_ part: LatencyPart, from beganAtMilliseconds: Int64?, to endMilliseconds: Int64?) {
         guard let beganAtMilliseconds, let endMilliseconds else { return }
         metrics.observe(
@@ -55,7 +55,7 @@ extension Lane {
     }
 
     /// Converts a duration to microseconds, limited to the range from 0 to one year. A producer chooses a record's
-    /// timestamp, so without the limits a wrong clock could cause a negative duration or an overflow.
+    /// timestamp, so a wrong clock could otherwise cause a negative duration or an overflow.
     static func clampedMicroseconds(_ milliseconds: Int64) -> Int64 {
         min(max(0, milliseconds), 31_536_000_000) * 1_000
     }
@@ -197,8 +197,8 @@ extension Lane {
         }
     }
 
-    /// Counts the superseded commands that get no result. Each counts when a newer state replaces it. Commands with a
-    /// result count when Kafka acknowledges the result.
+    /// Counts the superseded commands that get no result: each counts when a newer state replaces it. A command with a
+    /// result counts when Kafka acknowledges the result.
     private func countSupersededWithoutResult(_ counters: AppCounters, of appIndex: Int) {
         let unpublishedCount = counters.supersededWithoutResultCount &- publishedSupersededCounts[appIndex]
         publishedSupersededCounts[appIndex] = counters.supersededWithoutResultCount

@@ -47,8 +47,8 @@ extension Lane {
 
     func passActivityStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
-        // One failed WAIT (Redis' command that waits for replicas) fails many calls. `noteReplicaStatus` logs and counts
-        // it once.
+        // One failed WAIT (the command of Redis that waits for replicas) fails many calls. `noteReplicaStatus` logs and
+        // counts the failure once.
         if error.code != .replicasMissing { logAndCount(error, failure, of: script) }
         if Audiences.isOwnActivityStoreCall(tag: tag) {
             audiences.activityStoreFailed(tag: tag, failure, now: now)

@@ -8,16 +8,13 @@ import Observability
 import Reactor
 
 /// The shell around the cores of one thread. The cores decide about records, commands and pushes, and the lane carries
-/// this out (R1). A lane itself decides only about its own I/O, for example:
-/// - how often it iterates (`chooseIterationInterval`)
-/// - which pools get no push, because they refused one and have reported no room since (`LanePool.isFull`)
-/// - which partition of the deferred topic gets a record (`deferralsKeepPartitionNumber`)
-///
-/// The lane also tells the cores what only the shell knows, such as whether a pool permits retries (`RetryPermission`).
+/// this out (R1). The lane itself decides only about its own I/O, such as how often it iterates
+/// (`chooseIterationInterval`). It also tells the cores what only the shell knows, such as whether a pool permits
+/// retries (`RetryPermission`).
 ///
 /// Everything runs on the lane's own event loop (R2). Replies of Redis and responses of APNs go to the cores when they
 /// arrive. At the end of the iteration, the lane takes orders, delivery reports and records. Then the cores decide, and
-/// the lane carries out their actions. So all writes of an iteration are sent together.
+/// the lane carries out their actions, so that all writes of an iteration are sent together.
 final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingThread {
     /// The least time between two iterations of a busy lane. Events that arrive meanwhile are handled in one iteration,
     /// so their writes are sent together.
@@ -26,10 +23,10 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// CPU instead of 8.7 s. The wait delays a push by a few milliseconds, which is little beside APNs' tens of
     /// milliseconds.
     static let iterationIntervalMicrosecondsMin: Int64 = 4_000
-    /// The least time between two iterations while a pool is full (`LanePool.isFull`) and has pushes in flight. In each
-    /// round trip, a connection sends at most as many requests as it has streams. The wait for an iteration lengthens
-    /// the round trip, so the wait must be short: 20,000 pushes on one connection take 0.75 s, but 1.3 s if each
-    /// iteration waits 4 ms.
+    /// The least time between two iterations while a pool is full (`LanePool.isFull`) and has pushes in flight. In one
+    /// round trip, a connection sends at most as many requests as it has streams. A wait for the next iteration makes
+    /// the round trip longer, so this wait must be short: 20,000 pushes on one connection take 0.75 s, but 1.3 s with a
+    /// wait of 4 ms.
     static let fullPoolIterationIntervalMicrosecondsMin: Int64 = 1_000
     /// How often the lane tells the Kafka thread which offsets it may commit: more often than the Kafka thread commits,
     /// which is four times a second by default.
@@ -56,14 +53,14 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
 
     // MARK: - Stores and pools
 
-    /// The lane owns this handler, and the handler refers to the lane `unowned`. Lazy, because the handler needs a
-    /// complete lane.
+    /// The lane owns this handler, and the handler refers to the lane `unowned`. Lazy, because the handler's
+    /// initializer needs the initialized lane.
     private lazy var storeHandler = LaneStoreHandler(lane: self)
     private(set) lazy var store = ActivityStore(loop: loop, configuration: setup.redis, handler: storeHandler)
     private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeHandler)
     /// What happened to the activity store's connection, so that the metrics count only reconnections.
     var redisConnectionHistory = RedisConnectionHistory()
-    /// The pools, one for each app and environment. A pool's position is its number in the metrics.
+    /// The pools, one for each app and environment. A pool's position in this array is its number in the metrics.
     var pools: [LanePool] = []
     /// The provider token that each pool used last, by pool number.
     var providerTokenUses: [ProviderTokenUse]
@@ -78,8 +75,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     var writer = JSONWriter()
     /// The audience core's outgoing records that Kafka has not acknowledged.
     var unacknowledgedAudienceRecordCount = 0
-    /// Whether a deferred record goes to the partition of the deferred topic that has its source partition's number.
-    /// False after that topic turned out to have fewer partitions than the commands topic.
+    /// Whether a deferred record goes to the partition of the deferred topic that has the number of its original
+    /// partition. False after that topic turned out to have fewer partitions than the commands topic.
     var deferralsKeepPartitionNumber = true
 
     // MARK: - Metrics, log and traces
@@ -239,9 +236,9 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         produceOutgoingAudienceRecords()
     }
 
-    /// Arms the timer for the time at which a core next has something to do. If this time becomes later, the timer
-    /// stays and fires too early. The end of that iteration arms it again. This costs less than moving the timer in
-    /// each iteration.
+    /// Arms the timer for the time at which a core next has something to do. If this time becomes later, the timer is
+    /// not moved: it fires too early, and the end of that iteration arms it again. This costs less than moving the
+    /// timer in each iteration.
     private func armCoreTimer() {
         let dueMilliseconds = min(delivery.nextDueMilliseconds ?? .max, audiences.nextDueMilliseconds ?? .max)
         guard dueMilliseconds < coreTimerDueMilliseconds else { return }

@@ -68,8 +68,8 @@ struct LaneOrder: BitwiseCopyable {
     var assignmentNumber: UInt32 = 0
     /// For `noteLogEnd`: the end of the partition's log (`AssignmentTable.Entry.reportedLogEndOffset`).
     var logEndOffset: Int64 = -1
-    /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has lost what
-    /// they wrote.
+    /// For `assign`: whether settled records must be processed again instead of being skipped, because Redis has lost
+    /// what they wrote.
     var isReread = false
     /// For `assign`: the offset and metadata that the group has committed; nil if there are none, or if they are not
     /// known. With `isReread`: the offset below which all records were settled before the rereading, and metadata for
@@ -91,8 +91,8 @@ struct LaneReport: BitwiseCopyable {
     var rewindRequest: FanoutRewind?
 }
 
-/// A heap value that passes through a ring by reference. A ring itself takes only trivial values. Used rarely, and
-/// never for a record.
+/// A value on the heap that passes through a ring by reference, because a ring itself takes only trivial values. Used
+/// rarely, and never for a record.
 final class RingBox<Value: Sendable>: Sendable {
     let value: Value
 
@@ -112,9 +112,9 @@ struct DeliveryReport: BitwiseCopyable {
     var errorCode: Int32
 }
 
-/// Connects the Kafka thread with one lane: by rings, each of which has one writing and one reading thread, and by a
-/// wake-up. Other tasks use the mailbox to pass the lane reloaded settings, channels, and whether Redis has all members
-/// of audiences.
+/// Connects the Kafka thread with one lane: by a wake-up, and by rings, each with one writing and one reading thread.
+/// Other tasks use the mailbox to pass to the lane reloaded settings, channels, and whether Redis has all members of
+/// audiences.
 final class LaneMailbox: Sendable {
     /// The number of records that may wait for the lane. If the lane takes none for a while, its partitions are paused.
     ///
@@ -128,21 +128,22 @@ final class LaneMailbox: Sendable {
     /// lane takes no order meanwhile: a partition is revoked, released and assigned again, and its log's end is
     /// reported once.
     static let ordersCapacity = 4 * partitionsMax
-    /// If this ring is full, the lane makes the report again later. So no report is lost.
+    /// The number of reports that may wait for the Kafka thread. If the ring is full, the lane makes the report again
+    /// later, so that none is lost.
     static let laneReportsCapacity = 16_384
-    /// For each source record in a lane, the producer has at most this many outgoing records that Kafka has not
-    /// acknowledged: a result, an invalidation and a dead letter.
+    /// The maximum number of outgoing records of one source record that Kafka has not acknowledged: a result, an
+    /// invalidation and a dead letter.
     private static let deliveryReportsPerRecordMax = 3
-    /// The core for audiences has at most this many outgoing records that Kafka has not acknowledged. At this number
-    /// the lane produces no more records of this core, so the ring of delivery reports never overflows.
+    /// The maximum number of outgoing records of the core for audiences that Kafka has not acknowledged. At this number
+    /// the lane produces no more records of this core, so that the ring of delivery reports never overflows.
     static let outgoingAudienceRecordsMax = 4_096
-    /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
-    /// power of two, so it may be twice the need.
+    /// The bytes that one record of the lane may need in the ring of delivery reports. The ring's capacity is a power
+    /// of two, so it may be twice the need.
     ///
     /// `MemoryBudget` counts the whole ring. Its memory is reserved at the start, but becomes resident page by page,
     /// until each page has been used once.
     static let deliveryReportBytesPerRecord = 2 * deliveryReportsPerRecordMax * MemoryLayout<DeliveryReport>.stride
-    /// The bytes that the audience core adds to the ring of delivery reports.
+    /// The bytes that the core for audiences may need in the ring of delivery reports.
     static let audienceDeliveryReportBytes = 2 * outgoingAudienceRecordsMax * MemoryLayout<DeliveryReport>.stride
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
@@ -155,10 +156,10 @@ final class LaneMailbox: Sendable {
     private let settings = Mutex<ReloadableSettings?>(nil)
     let channelResponses = LaneChannelResponseQueue()
     let wakeup: Wakeup
-    /// When an APNs pool of the lane last began to work again, UNIX milliseconds. 0: none did since the Kafka
-    /// thread last took this time.
+    /// When an APNs pool of the lane last began to work again, UNIX milliseconds; 0: no pool did since the Kafka thread
+    /// last took this time.
     private let poolRecoveredAtWallMilliseconds = Atomic<Int64>(0)
-    /// The value of ``membersLastCompleteAtMilliseconds``.
+    /// Backs ``membersLastCompleteAtMilliseconds``.
     private let membersCompleteAtMilliseconds = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
@@ -176,8 +177,8 @@ final class LaneMailbox: Sendable {
         poolRecoveredAtWallMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns when an APNs pool of the lane last began to work again, UNIX milliseconds; nil: none did since the last
-    /// call.
+    /// Returns when an APNs pool of the lane last began to work again, UNIX milliseconds; nil: no pool did since the
+    /// last call.
     func takePoolRecoveryAtWallMilliseconds() -> Int64? {
         guard poolRecoveredAtWallMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
         return poolRecoveredAtWallMilliseconds.exchange(0, ordering: .relaxed)

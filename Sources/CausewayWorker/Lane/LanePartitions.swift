@@ -50,9 +50,9 @@ struct LanePartitions {
     /// How long after a partition's assignment the lane assumes that the partition is far behind, while the log's end
     /// is not known.
     static let assumedBehindMilliseconds: Int64 = 2_000
-    /// After the first report of a log's end: how long the lane still assumes that the partition is far behind. The
-    /// assumption ends earlier if a record arrives. The time is short, because the fetch that brought the log's end
-    /// also brings records, if there are any.
+    /// How long the lane still assumes that the partition is far behind after the first report of its log's end. The
+    /// assumption ends earlier if a record arrives. The time is short: the fetch that brought the log's end also brings
+    /// records, if there are any.
     static let assumedBehindWithLogEndMilliseconds: Int64 = 300
 
     /// Returns how many records of the partition the lane has not taken yet.

@@ -99,7 +99,7 @@ private final class LanePoolResponseHandler: PushHandler {
 }
 
 extension PushResult.Disposition {
-    /// Translates the result of a response from the type of the module APNs to the type of the core.
+    /// Converts the disposition of the module `APNs` to that of the cores.
     fileprivate init(_ disposition: ResponseDisposition) {
         switch disposition {
         case .accepted: self = .accepted
@@ -138,8 +138,8 @@ extension Lane {
         performAudiencePushes()
     }
 
-    /// Gives rounds and broadcasts the streams that single commands do not use. The loop alternates between the pools
-    /// of an app, because the next member of a round may belong to either environment.
+    /// Gives rounds and broadcasts the streams that single commands do not use. The loop visits all pools again and
+    /// again, because the next member of a round may belong to either environment of an app.
     private func performAudiencePushes() {
         var hasSent = true
         while hasSent {

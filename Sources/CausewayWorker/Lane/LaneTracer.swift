@@ -6,7 +6,7 @@ import Observability
 /// The lane's part of tracing. Reads the trace of a record from its headers, and makes the traces of the records that
 /// the lane writes for this record, such as its result. Gives sampled traces to the exporter.
 final class LaneTracer {
-    /// The buffer in which a trace is written for the core, which copies it.
+    /// The buffer in which a trace is written for the core. The core copies the trace.
     private let traceBuffer: UnsafeMutableRawBufferPointer
     /// The ring to the exporter; nil if traces are not exported.
     private let ring: TraceRing?
@@ -70,8 +70,8 @@ final class LaneTracer {
         )
     }
 
-    /// Returns the trace that a command's fan-out records carry. It names the command's span in this worker if this
-    /// span is exported. Otherwise it is the command's own trace.
+    /// Returns the trace for a command's fan-out records. If the command's span in this worker is exported, the trace
+    /// names this span. Otherwise it is the command's own trace.
     func makeFanoutTrace(_ trace: RecordTrace, offset: Int64) -> RecordTrace {
         guard ring != nil, trace.context.isSampled else { return trace }
         var trace = trace

@@ -3,14 +3,15 @@ import Delivery
 /// What one lane's pool last learned about its app's provider token, and when the lane must write this to
 /// `WorkerCondition`.
 ///
-/// A lane writes a changed status at once, and repeats an unchanged status only seldom, because all lanes share one
-/// `WorkerCondition` under one lock. The last write decides for the whole worker. Without repetition, the last write
-/// could be an old one, of a lane that no longer has traffic.
+/// All lanes share one `WorkerCondition` under one lock. So a lane writes a changed status at once, but repeats an
+/// unchanged status only seldom. The last write decides for the whole worker. Without repetition, the last write could
+/// be an old one, of a lane that no longer has traffic.
 struct ProviderTokenStatus {
     /// The time between two writes of an unchanged status.
     static let repetitionIntervalMilliseconds: Int64 = 10_000
 
-    /// Whether APNs refused the token, by the last response that shows this; nil before the first such response.
+    /// Whether APNs refused the token, according to the last response that shows this; nil before the first such
+    /// response.
     private var isRefused: Bool?
     private var nextWriteAtMilliseconds: Int64 = .min
 

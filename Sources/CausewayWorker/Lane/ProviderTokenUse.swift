@@ -1,8 +1,8 @@
-/// The provider token that a pool's pushes used last, and when. If the pool sends nothing, the token's age does not
-/// matter.
+/// The provider token of a pool's last push, and the time of that push. While the pool sends nothing, the age of its
+/// token does not matter.
 struct ProviderTokenUse {
-    /// How long a token counts as in use after a push. The time is longer than the usual time between two
-    /// requests for the metrics, so that each used token is seen.
+    /// How long a token counts as in use after a push. This is longer than the usual time between two requests for the
+    /// metrics, so that the metrics show each token that is used.
     static let inUseMilliseconds: Int64 = 60_000
 
     /// When the token was issued, UNIX seconds; nil: not known yet.

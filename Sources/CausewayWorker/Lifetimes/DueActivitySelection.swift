@@ -5,9 +5,8 @@ import Redis
 ///
 /// Two fleets of workers with different apps may share a Redis. A worker does not claim activities of unknown apps,
 /// because its claim would only delay their end. These activities stay at the front of the timetable, so the next batch
-/// begins behind them. After the last batch, reading begins again at the front. If other workers claim activities
-/// meanwhile, the ranks of the others change, and the next batch may leave out some. A later read from the front finds
-/// them.
+/// begins behind them. After the last batch, reading begins again at the front. When other workers claim activities,
+/// ranks change, and a batch may leave out some activities. A later read from the front finds them.
 struct DueActivitySelection: Equatable {
     /// The timetable's names of the activities that the worker claims.
     private(set) var namesToClaim: [[UInt8]] = []
@@ -21,8 +20,8 @@ struct DueActivitySelection: Equatable {
     ///   - dueEntriesPerReadMax: the maximum number of entries that one read returns.
     ///   - claimsMax: the maximum number of names to claim.
     ///   - apps: the bundle ids of the worker's apps.
-    ///   - ageMillisecondsMax: the worker also claims activities of unknown apps that have been due for this
-    ///     long. They are too old to be ended, and the claim removes them from the timetable.
+    ///   - ageMillisecondsMax: an activity that has been due for this long is claimed even if its app is unknown. It is
+    ///     too old to be ended, and the claim removes it from the timetable.
     init(
         _ batch: SharedHashes.DueEntries,
         from rank: Int,

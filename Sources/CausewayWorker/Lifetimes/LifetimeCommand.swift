@@ -9,21 +9,21 @@ struct LifetimeCommand: Equatable {
     let value: [UInt8]
     let isRestart: Bool
     /// Whether the new start lacks the newest state, because the update that Redis has kept is damaged. The keeper must
-    /// then replace the update before it produces the start. Otherwise Redis would refuse the start, because the kept
+    /// then replace this update before it produces the start. Otherwise Redis would refuse the start, because the kept
     /// update is newer than the start's state.
     let isUpdateDamaged: Bool
 
     /// How long an activity waits for its restart if the kept start or newest update has a format that this worker does
     /// not know. Meanwhile a worker that knows the format may claim the activity. After this time, the activity leaves
-    /// the timetable, and the worker reports it.
+    /// the timetable, and the worker reports this. A start that is made late in this wait has usually expired
+    /// (`startSeconds`).
     ///
     /// The time is the longest lifetime that a policy permits. It must be shorter than
-    /// `LifetimeKeeper.ageMillisecondsMax`: after that age, Redis removes the activity without a report. A start that
-    /// is made late in this wait has usually expired (`startSeconds` of the policy), and its result says so.
+    /// `LifetimeKeeper.ageMillisecondsMax`: after that age, Redis removes the activity without a report.
     static let unknownFormatWaitMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
 
     /// Why this worker makes no command for a claim. After ``unknownFormat``, a worker of a newer version may make the
-    /// command later. After any other obstacle, no worker makes it: the activity leaves the timetable.
+    /// command. After any other obstacle, no worker makes it, and the activity leaves the timetable.
     enum Obstacle: String, Error {
         case foreignEntry = "another program wrote the entry of the timetable"
         case missingStart = "Redis does not have the start"

@@ -5,11 +5,11 @@ struct LifetimeCommandBatch {
     private(set) var commands: [LifetimeCommand] = []
     /// The claims whose newest update must be replaced before the commands are produced
     /// (`LifetimeCommand.isUpdateDamaged`).
-    private(set) var damagedUpdates: [(SharedHashes.Claim, CommandsForRestart)] = []
+    private(set) var claimsWithDamagedUpdate: [(SharedHashes.Claim, CommandsForRestart)] = []
     /// The claims for which no worker can make a command. Their activities must leave the timetable.
     private(set) var obstacles: [(SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
 
-    /// - Parameter commandsForRestartByName: by the activity's name in the timetable.
+    /// - Parameter commandsForRestartByName: the key is the activity's name in the timetable.
     init(_ claimedEntries: SharedHashes.ClaimedEntries, commandsForRestartByName: [[UInt8]: CommandsForRestart]) {
         for claim in claimedEntries.claims {
             let commandsForRestart = commandsForRestartByName[claim.name] ?? CommandsForRestart()
@@ -19,7 +19,7 @@ struct LifetimeCommandBatch {
                     nowMilliseconds: claimedEntries.nowMilliseconds,
                     commandsForRestart: commandsForRestart
                 )
-                if command.isUpdateDamaged { damagedUpdates.append((claim, commandsForRestart)) }
+                if command.isUpdateDamaged { claimsWithDamagedUpdate.append((claim, commandsForRestart)) }
                 commands.append(command)
             } catch {
                 // An entry of unknown format stays in the timetable, because a worker of a newer version can read it.

@@ -9,19 +9,19 @@ import Redis
 /// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims the due
 /// activities in Redis' timetables of lifetimes, and produces a command for each. (R35)
 ///
-/// Each worker has one keeper. A claim lasts for a limited time. Until the claim ends, no other worker claims the
-/// activity, unless Redis loses the claim. A claimed activity stays in its timetable. So if this worker dies,
-/// another worker claims the activity again. The command's result removes the activity from the timetable. An activity
-/// also leaves the timetable when it is too old, or when no worker can make a command for it.
+/// Each worker has one keeper. Until an activity's claim ends, no other worker claims the activity, unless Redis loses
+/// the claim. A claimed activity stays in its timetable, so that another worker claims it again if this worker dies.
+/// The command's result removes the activity from the timetable. An activity also leaves the timetable when it is too
+/// old, or when no worker can make a command for it.
 actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
     /// long as the one before, up to 32 times this length. Each claim writes another command, and a command may wait
-    /// for APNs for hours. The growing claims limit the number of these commands.
+    /// for APNs for hours: the growing claims limit the number of these commands.
     static let firstClaimMilliseconds: Int64 = 20_000
-    /// For this long after the known beginning of an activity's life, workers claim the activity, even if Kafka or APNs
-    /// is down for hours. After this time the activity is forgotten, because iOS has ended it and removed it from the
-    /// Lock Screen. A new start that could not be sent within this time is forgotten too.
+    /// The age of a life at which workers give up. Before, they claim the activity, even if Kafka or APNs is down for
+    /// hours. After this time they forget the activity, because iOS has ended it and removed it from the Lock Screen. A
+    /// new start that could not be sent within this time is forgotten too.
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The maximum number of activities that one poll claims from one timetable.
     static let claimsMax = 128
@@ -66,7 +66,7 @@ actor LifetimeKeeper {
     /// Claims due activities and produces their commands, once every `pollInterval`, until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            // Poll by the clock. No event says that an activity is due, because another worker may have added it to the
+            // Poll by the clock: no event says that an activity is due, because another worker may have added it to the
             // timetable.
             try? await Task.sleep(for: Self.pollInterval)
             guard !Task.isCancelled, status.hasLifetimeLimits else { continue }
@@ -120,7 +120,7 @@ actor LifetimeKeeper {
             claimedEntries,
             commandsForRestartByName: try readCommandsForRestart(for: claimedEntries.claims, in: timetableNumber)
         )
-        for (claim, commandsForRestart) in batch.damagedUpdates {
+        for (claim, commandsForRestart) in batch.claimsWithDamagedUpdate {
             try replaceDamagedUpdate(of: claim, commandsForRestart, in: timetableNumber)
         }
         if !batch.commands.isEmpty {
@@ -152,8 +152,8 @@ actor LifetimeKeeper {
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        // A poll that reads from the front (``pollsPerTimetableFrontRead``) instead of from `nextRanks` does not change
-        // `nextRanks`. So the poll after it continues where the poll before it stopped.
+        // If this poll reads from the front (``pollsPerTimetableFrontRead``) and not from `nextRanks`, `nextRanks`
+        // stays. So the next poll continues where the previous one stopped.
         if rank == nextRanks[timetableNumber] { nextRanks[timetableNumber] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
         return (dueActivities.namesToClaim, dueEntries.timetableEntryCount)
@@ -181,10 +181,10 @@ actor LifetimeKeeper {
         log(kind, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
 
-    /// Overwrites the damaged newest update in Redis with the start that the timetable keeps. Otherwise the activity
-    /// could not start again: Redis accepts a new start only with the state of the newest update (`lifetime.lua`), and
-    /// this state cannot be read. So the new start has the state of the former start. If a newer update comes first,
-    /// Redis refuses the new start, and the next claim makes a start with that update.
+    /// Overwrites the damaged newest update in Redis with the start that the timetable keeps, so that the activity can
+    /// start again. Redis accepts a new start only with the state of the newest update (`lifetime.lua`), and this state
+    /// cannot be read. So the new start has the state of the former start. If a newer update comes first, Redis refuses
+    /// the new start, and the next claim makes a start with that update.
     private func replaceDamagedUpdate(
         of claim: SharedHashes.Claim,
         _ commandsForRestart: CommandsForRestart,
@@ -205,7 +205,7 @@ actor LifetimeKeeper {
     }
 
     /// Returns the kept start and newest update of each claimed activity that waits for a new start. The dictionary's
-    /// keys are the names in the timetable (``LifetimeKey``), which identify the activities.
+    /// keys are the activities' names in the timetable (``LifetimeKey``).
     private func readCommandsForRestart(
         for claims: [SharedHashes.Claim],
         in timetableNumber: Int

@@ -3,14 +3,14 @@ import Delivery
 import Kafka
 import Observability
 
-/// Divides the worker's memory into parts, computed at the start. The fixed parts are estimates. Each other part is a
-/// limit that its owner enforces. (R4)
+/// Divides the worker's memory into parts, once at the start. The fixed parts are estimates. Each other part is a limit
+/// that its owner enforces. (R4)
 ///
-/// A backlog of any size fits. A lane that has used up its bytes takes no more records, so its inbox fills and the
+/// A backlog of any size fits. A lane that has used up its bytes takes no more records. Its inbox then fills, and the
 /// Kafka thread pauses its partitions.
 struct MemoryBudget: Equatable {
-    /// A process without a limit is assumed to have at least this memory: enough for four lanes with about 60,000
-    /// commands each.
+    /// The least memory that is assumed for a process without a limit: enough for four lanes with about 60,000 commands
+    /// each.
     static let defaultTotalBytes: Int64 = 1 << 30
     /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the group counts
     /// and the budget does not: socket buffers, the kernel's tables, and unused memory between an allocator's blocks.
@@ -104,9 +104,9 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// The size of a page from which `pagesMax` is calculated. The pages of most audiences are longer, so a lane
-    /// usually reaches `pageBytesMax` before `pagesMax`. The size is small, because `pagesMax` must not be too low:
-    /// with 64 pages, small audiences got their states late.
+    /// The size of a page from which `pagesMax` is calculated. It is small, because `pagesMax` must not be too low:
+    /// with 64 pages, small audiences got their states late. The pages of most audiences are longer, so a lane usually
+    /// reaches `pageBytesMax` before `pagesMax`.
     private static let assumedBytesPerPage: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
@@ -188,7 +188,7 @@ extension MemoryBudget {
 }
 
 extension MemoryBudget: CustomStringConvertible {
-    /// A summary for the log: all memory, and the records' memory of each lane.
+    /// A summary for the log: all memory, and the memory for the records of each lane.
     var description: String { "\(totalBytes >> 20) MiB, \(deliveryBytesPerLane >> 20) for each lane" }
 }
 
@@ -199,7 +199,9 @@ struct MemoryBudgetError: Error, CustomStringConvertible {
     let connectionsMax: Int
 
     var description: String {
-        "worker.memoryMebibytes: \(totalBytes >> 20) MiB (if not set: 85 % of the control group's limit) is too little for "
-            + "\(laneCount) lanes and \(connectionsMax) connections. Set fewer lanes (worker.lanes), or give more memory"
+        """
+        worker.memoryMebibytes: \(totalBytes >> 20) MiB (if not set: 85 % of the control group's limit) is too little \
+        for \(laneCount) lanes and \(connectionsMax) connections. Set fewer lanes (worker.lanes), or give more memory
+        """
     }
 }

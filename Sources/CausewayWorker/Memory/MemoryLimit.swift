@@ -2,7 +2,8 @@
 struct MemoryLimit {
     var groups = ControlGroups()
 
-    /// In cgroup version 1, this number or a larger one means no limit. The kernel shows 9,223,372,036,854,771,712.
+    /// In cgroup version 1, this number or a larger one means that there is no limit. The kernel shows
+    /// 9,223,372,036,854,771,712.
     private static let noLimitBytesMin: Int64 = 1 << 60
 
     /// The smallest limit of the process's group and its enclosing groups; nil if no limit can be read.

@@ -20,14 +20,14 @@ struct KeyFileWatcher {
         var appIndices: Set<Int>
         /// The key's id when the key was last offered to `source`, or found unusable; nil if no id could be read.
         var lastTriedIdentifier: String?
-        /// The key's id at the last poll; nil if no id could be read.
+        /// The key's id that the last poll read; nil if no id could be read.
         var identifierAtLastPoll: String?
         /// Whether the key file or its `.id` file is missing or cannot be used. Even then, `source` may still be trying
         /// a key that was read before (`isOnTrial`).
         var areFilesUnusable = false
         /// Whether `source` is trying the last offered key: APNs has neither accepted nor refused this key yet.
         var isOnTrial = false
-        /// Whether the newest key of the file cannot be used, so that the previous key stays in use.
+        /// Whether the newest key in the file cannot be used, so that the previous key stays in use.
         var isRejected = false
     }
 
@@ -96,8 +96,8 @@ struct KeyFileWatcher {
         do {
             let identifier = try watchedKey.key.readIdentifier()
             watchedKey.lastTriedIdentifier = identifier
-            // The file contains the key that is already in use. For example, the file is back after it was missing, or
-            // after it had another key, which APNs refused.
+            // The file contains the key that is already in use: for example, the file was missing for some time, or it
+            // had another key that APNs refused.
             guard !watchedKey.source.holdsOnly(key, keyIdentifier: identifier) else {
                 watchedKey.areFilesUnusable = false
                 watchedKey.isOnTrial = false
@@ -122,7 +122,7 @@ struct KeyFileWatcher {
         do {
             offer(try SigningKey(path: watchedKey.key.file), to: &watchedKey)
         } catch {
-            // `lastTriedIdentifier` stays, so the next poll tries again. The fault may have been reported already.
+            // `lastTriedIdentifier` stays, so the next poll tries again. Report the fault only once.
             if !watchedKey.areFilesUnusable { reportUnusableFiles(&watchedKey, "\(error)") }
         }
     }
@@ -141,7 +141,7 @@ struct KeyFileWatcher {
 
     private func reportLoadedKey(_ watchedKey: inout WatchedKey) {
         // APNs accepts the key, but its files may have become unusable since the key was read. A restarted worker could
-        // not read the key from them, so the apps stay in `appIndicesWithRejectedKey`.
+        // not read the key from them. So the apps still count as apps with a rejected key.
         watchedKey.isRejected = watchedKey.areFilesUnusable
         log(.keyLoaded, ["file": "\(watchedKey.key.file)", "keyId": "\(watchedKey.source.keyStatus.keyIdentifier)"])
     }

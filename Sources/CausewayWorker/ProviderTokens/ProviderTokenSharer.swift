@@ -5,8 +5,8 @@ import Observability
 import Redis
 
 /// Shares the provider tokens of the fleet through Redis, so that all workers use the same token of a key: Apple limits
-/// how often a team may create tokens. Takes each key's token from Redis, and signs a new one when this process has the
-/// lease for it. ``ProviderTokenRenewal`` decides; this actor calls Redis.
+/// how often a team may create tokens. Takes each key's token from Redis. Signs a new token only when this process has
+/// the lease for this. ``ProviderTokenRenewal`` decides; this actor calls Redis.
 ///
 /// While Redis is down, the current token stays in use until it expires. Then each worker signs a token of its own.
 actor ProviderTokenSharer {
@@ -16,8 +16,9 @@ actor ProviderTokenSharer {
     /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token. If that
     /// worker dies, another worker signs after this time.
     static let leaseMilliseconds: Int64 = 10_000
-    /// The maximum number of polls before the first push, while another worker is signing. If there is no shared token
-    /// after them, this worker signs a token of its own. So a worker's start waits only about 3 s for another worker.
+    /// The maximum number of polls before the first push, while another worker is signing. If these polls find no
+    /// shared token, this worker signs a token of its own. So the start of a worker waits only about 3 s for another
+    /// worker.
     static let pollsBeforeFirstPushMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")

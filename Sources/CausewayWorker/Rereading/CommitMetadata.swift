@@ -1,17 +1,19 @@
 import Delivery
 import Kafka
 
-/// The metadata of a commit: which records above the committed offset are settled (`SettledOffsetsText`), and whether
-/// the partition has perhaps no marks yet (``PartitionMark``).
+/// The metadata of a commit. It says which records above the committed offset are settled (`SettledOffsetsText`). A
+/// note at its beginning says that the partition has perhaps no marks yet (``PartitionMark``).
 ///
 /// A worker may commit before it has reached Redis for the first time: for example, an invalid record needs no Redis.
-/// Without the note, the partition's next owner would take marks that were never written for lost ones. It would then
+/// Without the note, the partition's next owner would take marks that were never written for lost ones, and would
 /// report that Redis has lost all its data. (R24)
 enum CommitMetadata {
-    /// The first byte if the partition has perhaps no marks yet. No text of `SettledOffsetsText` begins with this byte.
+    /// The note: the first byte if the partition has perhaps no marks yet. No text of `SettledOffsetsText` begins with
+    /// this byte.
     private static let unmarkedNote = UInt8(ascii: "-")
 
-    /// Leaves the note out if there is no room for it.
+    /// Returns the metadata of a commit. If there is no room for the note that the partition is unmarked, leaves it
+    /// out.
     static func compose(settledOffsetsText: [UInt8], isUnmarked: Bool) -> [UInt8] {
         isUnmarked && settledOffsetsText.count < SettledOffsetsText.bytesMax
             ? [unmarkedNote] + settledOffsetsText : settledOffsetsText
@@ -19,8 +21,8 @@ enum CommitMetadata {
 
     static func isUnmarked(_ metadata: [UInt8]) -> Bool { metadata.first == unmarkedNote }
 
-    /// Returns whether a partition may lack marks at its assignment: it is new to the group, the last commit says so, or
-    /// the group coordinator has not said what was committed.
+    /// Whether a partition may lack marks at its assignment, for one of three reasons: it is new to the group, the last
+    /// commit says so, or the group coordinator has not said what was committed.
     ///
     /// - Parameters:
     ///   - startPosition: where reading begins; nil if it is unknown, or with `auto.offset.reset: latest`.

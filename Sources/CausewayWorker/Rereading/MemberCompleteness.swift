@@ -8,7 +8,7 @@ import Audiences
 /// Rereading does not restore two things: how far an audience's timestamp was raised (R11), and the member counts of
 /// the ended ranges of an unfinished command.
 struct MemberCompleteness {
-    /// The longest time that audiences wait for their members. Without this limit they could wait very long, because a
+    /// The longest time that audiences wait for their members. Without this limit the wait could be very long: a
     /// partition of the registrations topic may have no owner for a while, or its rereading may be slow.
     static let waitMillisecondsMax = Audiences.membersWaitMillisecondsMax
 
@@ -20,7 +20,7 @@ struct MemberCompleteness {
         case complete
         case missing
         /// Members have been missing for ``waitMillisecondsMax``, so audiences continue without them. `isFirstReport`:
-        /// this poll is the first that has found the wait over.
+        /// this poll is the first that finds the wait over.
         case waitIsOver(isFirstReport: Bool)
     }
 

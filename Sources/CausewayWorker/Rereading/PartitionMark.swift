@@ -1,9 +1,9 @@
-/// A mark on each Redis primary for one partition. It says that the primary still has everything that the partition's
-/// records below an offset wrote.
+/// A partition's mark on one Redis primary. It says that the primary still has everything that the partition's records
+/// below an offset wrote.
 ///
-/// The partition's worker writes the mark. If the primary loses data, the mark is lost too, or has an older offset
-/// again. A mark is written only after Redis has replied to the records' calls. So a replica, a snapshot or an
-/// append-only file that has the mark also has what those records wrote.
+/// The partition's worker writes the mark, but only after Redis has replied to the records' calls. So a replica, a
+/// snapshot or an append-only file that has the mark also has what those records wrote. If the primary loses data, the
+/// mark is lost too, or has an older offset again.
 ///
 /// The text form is the run id, the offset and the rereading's identifier, with `-` for a missing one.
 struct PartitionMark: Equatable {
@@ -35,9 +35,9 @@ struct PartitionMark: Equatable {
         }
     }
 
-    /// Whether the mark was written while the primary had this run id. A Redis server has a new run id after each
-    /// start. True also if one of the two run ids is unknown: the worker then still notices a lost mark, but not that a
-    /// server was restarted or replaced.
+    /// Whether the mark was written during the primary's present run: a Redis server has a new run id after each start.
+    /// True also if one of the two run ids is unknown. The worker then still notices a lost mark, but not that a server
+    /// was restarted or replaced.
     func isFromRun(_ presentRunIdentifier: String) -> Bool {
         runIdentifier.isEmpty || presentRunIdentifier.isEmpty || runIdentifier == presentRunIdentifier
     }
@@ -61,10 +61,9 @@ struct PartitionRereadingStatus: Equatable, Sendable {
     /// All records below this offset are settled. A rereading does not lower this offset: the records that it reads
     /// again were settled before.
     var settledEndOffset: Int64
-    /// The last rereading that began, and whether it is complete.
+    /// The last rereading that has begun, and whether it is complete.
     var rereading: (identifier: UInt64, isComplete: Bool)?
-    /// Whether the partition has perhaps no marks yet: it is new to the group, or the last commit says so
-    /// (``CommitMetadata``).
+    /// Whether the partition has perhaps no marks yet (``CommitMetadata``).
     var isUnmarked = false
 
     static func == (left: PartitionRereadingStatus, right: PartitionRereadingStatus) -> Bool {
@@ -88,8 +87,8 @@ enum MarkAction: Equatable {
     /// consumer group has probably settled no record of the partition before.
     case writeFirstMarks([Int])
     /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
-    /// primaries lack what the partition's records wrote. `isPrimaryEmptied`: at least one of the primaries has lost
-    /// its mark.
+    /// primaries lack what the partition's records wrote. `isPrimaryEmptied`: at least one of these primaries has lost
+    /// its mark, and so probably all its data.
     case reread([Int], from: Int64?, isPrimaryEmptied: Bool)
     /// Write complete marks to these primaries, because they have everything again.
     case complete([Int])
@@ -105,25 +104,25 @@ enum MarkAction: Equatable {
         isFirstCheck: Bool
     ) -> MarkAction {
         let ownRereadingIdentifier = status.rereading?.identifier
-        let lackingPrimaries = primaries.indices.filter { lacksRecords(primaries[$0], ownRereadingIdentifier) }
-        if !lackingPrimaries.isEmpty {
+        let primariesLackingRecords = primaries.indices.filter { lacksRecords(primaries[$0], ownRereadingIdentifier) }
+        if !primariesLackingRecords.isEmpty {
             // A new consumer group begins at a partition's first record, so there is nothing to read again. If
             // Redis loses data in the group's first tenths of a second, before these first marks, no worker
             // notices the loss.
             if isFirstCheck, status.rereading == nil, status.startOffset == 0,
-                lackingPrimaries.allSatisfy({ primaries[$0].mark == nil })
+                primariesLackingRecords.allSatisfy({ primaries[$0].mark == nil })
             {
-                return .writeFirstMarks(lackingPrimaries)
+                return .writeFirstMarks(primariesLackingRecords)
             }
-            let offsets = lackingPrimaries.map { primaries[$0].mark?.storedEndOffset }
+            let offsets = primariesLackingRecords.map { primaries[$0].mark?.storedEndOffset }
             let firstMissingOffset = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
-            // The last owner stopped before it wrote the first marks, so the missing marks do not show that Redis lost
-            // anything. But nobody knows whether it did, so read the records again.
+            // The last owner stopped before the first marks were written. So the missing marks do not show that Redis
+            // lost data. But Redis may have lost data, so read the records again.
             let hadNoMarks = isFirstCheck && status.isUnmarked && primaries.allSatisfy { $0.mark == nil }
             return .reread(
-                lackingPrimaries,
+                primariesLackingRecords,
                 from: firstMissingOffset,
-                isPrimaryEmptied: !hadNoMarks && lackingPrimaries.contains { primaries[$0].mark == nil }
+                isPrimaryEmptied: !hadNoMarks && primariesLackingRecords.contains { primaries[$0].mark == nil }
             )
         }
         let primariesWithIncompleteMark = primaries.indices.filter { primaries[$0].mark?.rereadingIdentifier != nil }
@@ -136,8 +135,8 @@ enum MarkAction: Equatable {
         return outdatedPrimaries.isEmpty ? .keep : .advance(outdatedPrimaries)
     }
 
-    /// Whether the primary may lack what the partition's records wrote: it has no mark, a mark of another run of its
-    /// process, or an incomplete mark of another rereading.
+    /// Whether the primary may lack what the partition's records wrote: it has no mark, or a mark of another run of the
+    /// server, or an incomplete mark of another rereading.
     private static func lacksRecords(
         _ primary: (runIdentifier: String, mark: PartitionMark?),
         _ ownRereadingIdentifier: UInt64?

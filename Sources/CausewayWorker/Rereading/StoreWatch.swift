@@ -8,8 +8,8 @@ import Redis
 /// Notices that a Redis primary was emptied, or was replaced by a server that may lack the newest writes. Then requests
 /// that this worker's partitions are read again. ``MarkAction`` decides, and the Kafka thread reads. (R24)
 ///
-/// Every worker is responsible for its own partitions. An incomplete mark says that a rereading of the partition is not
-/// complete. So if a worker ends before that, the partition's next owner finds the incomplete mark, and begins the
+/// Every worker watches the marks of its own partitions. An incomplete mark says that a rereading of the partition is
+/// not complete. If a worker ends before that, the partition's next owner finds the incomplete mark, and begins the
 /// rereading again.
 actor StoreWatch {
     /// The time between two polls of Redis.
@@ -17,7 +17,7 @@ actor StoreWatch {
     /// The time between two checks of the worker's assignments. It is short, so that a new partition gets its
     /// marks at once.
     static let assignmentCheckInterval = Duration.milliseconds(100)
-    /// A usual poll renews only one copy of a mark on each primary. One in this many polls renews all copies.
+    /// Most polls renew only one copy of a mark on each primary. One in this many polls renews all copies.
     ///
     /// In a cluster, a mark has many copies, each in another hash slot. If a hash slot moves to another primary, its
     /// copy moves too, so that the other primary does not count as emptied.
@@ -33,9 +33,9 @@ actor StoreWatch {
     /// Wakes the Kafka thread, so that the thread takes new requests from `mailbox` at once.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
-    /// Called after each poll to which Redis replied, once the number of partitions of the registrations topic is
-    /// known. The argument is nil if audiences must wait for their members (``MemberCompleteness``). Otherwise the
-    /// argument is the time at which the poll began, monotonic milliseconds.
+    /// Receives the result of each poll to which Redis replied, once the number of partitions of the registrations
+    /// topic is known. Nil: audiences must wait for their members (``MemberCompleteness``). Otherwise: the time at
+    /// which the poll began, monotonic milliseconds.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
     /// The assignments whose marks were checked at least once.
@@ -88,11 +88,11 @@ actor StoreWatch {
         }
     }
 
-    /// Reads all marks once, writes the marks that must change, and requests a rereading of the partitions whose writes
+    /// Reads all marks once, writes the marks that must change, and requests rereadings of the partitions whose writes
     /// are missing. Blocks for several round trips.
     ///
-    /// - Returns: whether any primary replied. If none did, this call has done nothing, and the lanes report that Redis
-    ///   is down.
+    /// - Returns: whether any primary replied. If none did, this call has done nothing; the lanes report that Redis is
+    ///   down.
     func poll() -> Bool {
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = mailbox.statuses
@@ -132,7 +132,7 @@ actor StoreWatch {
         }
         let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
         beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
-        // If Redis did not take a mark of a new rereading, forget the request: the next poll decides again.
+        // If Redis did not take the mark of a new rereading, forget the request: the next poll decides again.
         for number in failedAssignmentNumbers { requestedRereadingIdentifiers[number] = nil }
         // If Redis did not take a first mark, the assignment counts as not checked. Otherwise the next poll would find
         // no mark, and would take the mark for lost.

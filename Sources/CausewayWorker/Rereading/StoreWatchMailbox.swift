@@ -1,7 +1,7 @@
 import Synchronization
 
-/// What the Kafka thread and `StoreWatch` share. The Kafka thread, which reads the partitions, publishes their states
-/// here. `StoreWatch`, which reads Redis' marks, requests here that partitions are read again.
+/// What the Kafka thread and `StoreWatch` share. The Kafka thread publishes the states of the partitions that it reads.
+/// `StoreWatch` reads Redis' marks, and requests here that partitions are read again.
 final class StoreWatchMailbox: Sendable {
     private struct State {
         var statuses: [PartitionRereadingStatus] = []
@@ -11,7 +11,8 @@ final class StoreWatchMailbox: Sendable {
     }
 
     private let state = Mutex(State())
-    /// The Kafka thread looks for requests in every iteration, and takes the lock only if there are some.
+    /// Whether there are requests. The Kafka thread checks this in every iteration, and takes the lock only if there
+    /// are some.
     private let hasRequests = Atomic<Bool>(false)
 
     var statuses: [PartitionRereadingStatus] { state.withLock(\.statuses) }
@@ -52,8 +53,8 @@ struct RereadingRequest: Sendable {
     var topic: Int32
     var partition: Int32
     var assignmentNumber: UInt32
-    /// Redis may lack what the records from this offset on wrote. Nil: Redis may lack what any of the partition's
-    /// records wrote.
+    /// The first offset whose record may have written something that Redis lacks. Nil: this may be any record of the
+    /// partition.
     var firstMissingOffset: Int64?
     /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
     /// data again during the rereading, the marks lack this number, so `StoreWatch` notices the second loss.

@@ -7,9 +7,9 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let appIndex: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
-    /// How many attempts in a row failed for a reason that only delays a push (R18). Each failure lengthens the next
-    /// wait, up to a maximum. A newer state of the activity does not reset this number, because the older state did not
-    /// cause the failures.
+    /// The number of attempts in a row that failed for a reason that only delays a push (R18). Each failure lengthens
+    /// the next wait, up to a maximum. A newer state of the activity does not reset the number, because the older state
+    /// did not cause the failures.
     private(set) var serviceFaultCount: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierByteCount: Int
@@ -17,11 +17,11 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var commandAwaitingCarrier = CommandAwaitingCarrier()
-    /// The last command of the activity that became a rider; `.null`: none has become one. Its slot is prefetched
-    /// before a command of the activity is merged, because merging reads the rider. The slot may have been freed or
-    /// used again; a prefetch of such a slot does no harm.
+    /// The last command of the activity that became a rider; `.null`: none has become one. Merging a command reads this
+    /// rider, so the rider's slot is prefetched first. The slot may have been freed or used again, which does a
+    /// prefetch no harm.
     var riderToPrefetch = RecordIndex.null
-    /// The pool of the activity's pushes. `unknownEnvironment` until an admission or a command's token has named the
+    /// The pool of the activity's pushes. It is `unknownEnvironment` until an admission or a command's token names the
     /// environment.
     var poolKind = PoolKey.Kind.unknownEnvironment
     /// The pool from which the current command took its credit. While the activity's environment is not known, this is
@@ -29,9 +29,9 @@ struct ActivitySlot: BitwiseCopyable {
     var poolKindOfCredit = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
     var deferredStartWait = DeferredStartWait()
-    /// The lane begins the activity's next command at this monotonic time or later; 0: no command was delayed yet.
-    /// Usually this is the end of the spacing after the last push. Redis then has the final decision about the spacing.
-    /// A failed push, an unavailable Redis server and an empty budget of starts delay the next command too.
+    /// The lane begins the activity's next command not before this monotonic time; 0: no command was delayed yet.
+    /// Usually this is the end of the spacing after the last push, about which Redis then has the final decision. A
+    /// failed push, an unavailable Redis server and an empty budget of starts delay the next command too.
     private(set) var earliestBeginAtMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
@@ -40,7 +40,8 @@ struct ActivitySlot: BitwiseCopyable {
 
     mutating func countServiceFault() { if serviceFaultCount < .max { serviceFaultCount += 1 } }
 
-    /// Raises `serviceFaultCount` to the number that a deferred command brings from its earlier reading.
+    /// Raises `serviceFaultCount` to the number that a deferred command brings from its earlier reading, if that is
+    /// higher.
     mutating func raiseServiceFaultCount(to serviceFaultCount: UInt8) {
         self.serviceFaultCount = max(self.serviceFaultCount, serviceFaultCount)
     }
@@ -54,7 +55,7 @@ struct ActivitySlot: BitwiseCopyable {
     }
 
     /// Undoes the delay that `takeNextPush` set, because no stream took the push.
-    /// - Parameter monotonicMilliseconds: the value of `earliestBeginAtMilliseconds` before `takeNextPush`.
+    /// - Parameter monotonicMilliseconds: `earliestBeginAtMilliseconds` as it was before `takeNextPush`.
     mutating func restoreNextCommandDelay(until monotonicMilliseconds: Int64) {
         earliestBeginAtMilliseconds = monotonicMilliseconds
     }
@@ -62,15 +63,15 @@ struct ActivitySlot: BitwiseCopyable {
 
 /// The activities of a lane: their slots, the table that finds the slot of an activity's id, and their phases. (R12)
 ///
-/// `enter` changes an activity's phase, timer and queue together. So a timer is always cleared when the activity leaves
-/// the phase that set it.
+/// `enter` changes an activity's phase, timer and queue together. So an activity that leaves a phase never keeps the
+/// timer of that phase.
 struct Activities: ~Copyable {
     private var slots: Slab<ActivitySlot>
     private var table = ActivityTable()
     private var identifiers = Arena()
     private let seed: UInt64
     private var timers: TimerWheel
-    /// Activities whose timers fired and whose next step has not run yet.
+    /// Activities whose timer fired, and for which `advance` has not yet done the next step.
     private var dueActivities: IndexQueue<ActivityIndex>
     private var activitiesQueuedToBegin: IndexQueue<ActivityIndex>
     private var activitiesAwaitingReadAhead: IndexQueue<ActivityIndex>
@@ -149,7 +150,7 @@ struct Activities: ~Copyable {
     }
 
     /// Makes a command the current one of an idle activity, and enters the first phase of the work on it. The caller
-    /// has already taken a credit for the command, so the phase must be one with a credit (`ActivityPhase.hasCredit`).
+    /// has already taken a credit for the command, so `phase` must be one with a credit (`ActivityPhase.hasCredit`).
     @inline(__always)
     mutating func beginCommand(_ record: RecordIndex, of activity: ActivityIndex, in phase: ActivityPhase) {
         precondition(slots[activity].phase == .idle && phase.hasCredit)
@@ -193,7 +194,7 @@ struct Activities: ~Copyable {
     mutating func popDueActivity() -> ActivityIndex? { dueActivities.popFirst() }
 
     /// When the next timer may fire, a monotonic time; nil if no timer is set. Each iteration of a lane asks for this
-    /// time, so only the next 128 ms are searched: 16 ticks of the `TimerWheel`, 8 ms each. If no timer is due in them,
-    /// the lane wakes after 128 ms and asks again.
+    /// time, so only the next 128 ms are searched (16 ticks of 8 ms). If no timer is due in them, the lane wakes after
+    /// 128 ms and asks again.
     var nextTimerDueMilliseconds: Int64? { timers.nextFireAtMilliseconds(ticksSearchedMax: 16) }
 }

@@ -5,13 +5,13 @@
 ///
 ///     idle ─► admitting ─► ready ─► inFlight ─► idle
 ///
-/// In the comments of the cases, *Next* names the next phases, except one: every phase with a current command except
-/// `retiringToken` also leads to `idle`, when the command is finished, put back, deferred or dropped, or when its alert
-/// begins to wait for a carrier.
+/// The comment of each case lists the next phases after *Next*. What it does not repeat: a phase with a current command
+/// also leads to `idle`, when the command is finished, put back, deferred or dropped, or when its alert begins to wait
+/// for a carrier. Only `retiringToken` does not.
 enum ActivityPhase: UInt8 {
-    /// Nothing is under way. Usually an activity is idle only within one call: `beginNextCommand` then decides its next
-    /// phase, or frees an activity that has no command and no wait. There is one exception: while Redis is asked about
-    /// the life of a deferred lifetime command, its activity may be idle for longer. Next:
+    /// The activity has no current command. Usually it is idle only within one call: `beginNextCommand` then decides
+    /// its next phase, or frees an activity that has no command and no wait. Exception: it may be idle for longer while
+    /// Redis is asked about the life of a deferred lifetime command. Next:
     /// - `queuedToBegin` when a command joins the waiting list.
     /// - `takingStartToken` or `admitting` when the first waiting command begins.
     /// - `awaitingReadAhead` if the lane reads ahead.
@@ -20,64 +20,62 @@ enum ActivityPhase: UInt8 {
     case idle
     /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
     case queuedToBegin
-    /// The timer is set, and the activity waits for one of these events:
+    /// The activity waits, with a timer, until the first of these times (`pauseOrFree` divides a long wait):
     /// - The delay of its next command ends (`earliestBeginAtMilliseconds`).
-    /// - A deferred command comes back from the deferred topic (`deferredStartWait`, `deferralWait`).
+    /// - A deferred command should have come back from the deferred topic (`deferredStartWait`, `deferralWait`).
     /// - The pause of a command that has come back from there ends (`deferralWait`).
-    /// - The lane reads a newer command, which carries the alert of a command that waits for it
-    ///   (`commandAwaitingCarrier`).
+    /// - A command has waited long enough for a newer one that carries its alert (`commandAwaitingCarrier`).
     ///
     /// Next: `idle` when the timer fires; `queuedToBegin` when a command arrives that may begin.
     case paused
-    /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
+    /// The next command may begin, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead
-    /// A command may be sent, but its pool has no free credit. Next:
+    /// The next command may begin, but its pool has no free credit. Next:
     /// - `idle` when the pool has a free credit, when no command waits any more, or when the activity moves to another
     ///   pool.
-    /// - `admitting` when the pool has a free credit and the activity already has a current command: a start that was
-    ///   in `awaitingService` before.
+    /// - `admitting` when the pool has a free credit and the activity has a current command: a start that was in
+    ///   `awaitingService` before.
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `requestingHold` when there is
     /// no token.
     case takingStartToken
-    /// Redis is deciding about the current command. If Redis first names audiences that the activity left, the core
+    /// Redis decides about the current command. If Redis first names audiences that the activity left, the core
     /// notifies these audiences, and then asks Redis again. Next:
     /// - `ready` when Redis allows the push.
-    /// - `requestingHold` when the command has no token.
-    /// - `registeringToken` when the current command brought a token, and Redis has a newer command that must carry the
-    ///   current command's alert.
+    /// - `requestingHold` when there is no token.
+    /// - `registeringToken` when the command brought a token, and its alert must wait for a newer command that Redis
+    ///   has.
     case admitting
-    /// Redis has a newer command that is not settled, and that must carry the current command's alert. Perhaps Redis
-    /// holds the newer command until a token registers. So Redis first registers the token that the current command
-    /// brought. Next: `idle`.
+    /// Redis registers the token that the current command brought, because it perhaps holds a newer command for this
+    /// token. That newer command must carry the current command's alert. Next: `idle`.
     case registeringToken
     /// The current command has no token. Redis is asked to hold the command until a token registers. Next:
     /// `takingStartToken` or `admitting` if a token has registered meanwhile.
     case requestingHold
-    /// Admitted with a timestamp and a token, waiting for a free stream. Next: `inFlight`; `awaitingService` for a
-    /// retry that the pool does not permit.
+    /// Redis has allowed the push, which waits for a free stream. Next: `inFlight`; `awaitingService` for a retry that
+    /// the pool does not permit.
     case ready
     /// `takeNextPush` has returned the push, and its result is not known yet. Next: `ready` when no stream took the
     /// push. The result leads to `retiringToken`, `recordingThrottle`, `backingOff` or `awaitingService`.
     case inFlight
-    /// APNs responded that the token is dead or unknown. Redis retires the token, and the invalidation is being
-    /// produced. Next: `requestingHold` when both are acknowledged.
+    /// APNs responded that the token is dead or unknown. Redis retires the token, and Kafka gets the invalidation.
+    /// Next: `requestingHold` when both are acknowledged.
     case retiringToken
-    /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
+    /// APNs limits the pushes to the token (429), and Redis makes the activity's spacing longer. Next:
+    /// `awaitingService`.
     case recordingThrottle
-    /// The push's result was `retrySoon`, and the push is retried after a short back-off. The timer is set. Next:
-    /// `ready`; `admitting` for a start; `queuedToBegin` or `paused` when another command replaces the current one.
+    /// The push's result was `retrySoon`: it is retried when the timer fires, after a short time. Next: `ready`;
+    /// `admitting` for a start; `queuedToBegin` or `paused` when another command replaces the current one.
     case backingOff
-    /// The push of the current command failed for a reason that only delays it (R18), or the pool's retry budget is
-    /// empty. The command waits for the timer and has no credit. Attempts have no limit: the command may enter this
-    /// phase again after each failed attempt. Next:
+    /// The current command waits for the timer, without a credit: its push failed for a reason that only delays it
+    /// (R18), or the pool's retry budget is empty. The command may enter this phase any number of times. Next:
     /// - `idle`, so that Redis admits the command again when its turn comes.
     /// - For a start instead: `admitting`, or `awaitingCredit` when the pool has no free credit.
     /// - `queuedToBegin` or `paused` when another command replaces the current one.
     case awaitingService
 
-    // Each of these properties tests only one bit and is inlined, because they run often: to send a command, its
-    // activity enters eight phases, and each change reads the properties.
+    // The next properties run often: to send a command, its activity enters eight phases, and each change reads them.
+    // So they are inlined and only test bits.
 
     /// Whether the activity's timer is set.
     @inline(__always) var hasTimer: Bool { self == .paused || isAwaitingRetry }

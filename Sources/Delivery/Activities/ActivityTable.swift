@@ -1,7 +1,5 @@
-/// Finds an activity's slot by the hash of its id. The table has only hashes and indices. The caller owns the ids and
-/// compares them.
-///
-/// It is a hash table with open addressing and linear probing, at most half full.
+/// Finds an activity's slot by the hash of its id: a hash table with open addressing and linear probing, at most half
+/// full. It stores only hashes and indices. The caller owns the ids and compares them.
 struct ActivityTable: ~Copyable {
     /// One place of the hash table; an empty place has the index `.null`.
     private struct Entry: BitwiseCopyable {
@@ -36,8 +34,8 @@ struct ActivityTable: ~Copyable {
         count += 1
     }
 
-    /// Empties the activity's entry. Later entries of the same probe sequence move back to fill the gap, so that the
-    /// table needs no placeholders for removed activities.
+    /// Removes the activity. Later entries of the same probe sequence move back to fill the gap, so that the table
+    /// needs no placeholders for removed activities.
     mutating func remove(_ hash: UInt64, index: ActivityIndex) {
         var gapPosition = Int(truncatingIfNeeded: hash) & (capacity - 1)
         while entries[gapPosition].index != index {
@@ -81,8 +79,8 @@ struct ActivityTable: ~Copyable {
     private static var emptyEntry: Entry { Entry(hash: 0, index: .null) }
 }
 
-/// Returns the hash of an activity's id and its app's index. The quality of the hash affects only speed, because ids
-/// with equal hashes are compared. The seed keeps producers from choosing ids with equal hashes.
+/// Returns the hash of an activity's id and its app's index. The seed keeps producers from choosing ids with equal
+/// hashes. A poor hash would cost only time, because ids with equal hashes are compared.
 func activityHash(seed: UInt64, appIndex: UInt16, identifier: UnsafeRawBufferPointer) -> UInt64 {
     var hash = seed ^ (UInt64(appIndex) &* 0x9E37_79B9_7F4A_7C15)
     var position = 0

@@ -9,8 +9,8 @@ import LiveActivity
 ///     goes to the deferred topic                      deferCurrentCommand (`Delivery+Deferring.swift`)
 ///     is left to the next owner of its partition      dropCurrentCommand
 ///
-/// Each row ends with the beginning of the activity's next command. If the activity has none and no wait, its slot is
-/// freed. So the caller must not use `activity` afterwards: a use of a freed slot traps.
+/// In each case the activity then begins its next command, or is freed if it has no command and no wait. So the caller
+/// must not use `activity` afterwards: a use of a freed slot traps.
 extension Delivery {
     /// Returns the activity of a current command. Traps if the activity is not in the phase that the caller expects.
     @inline(__always)
@@ -26,11 +26,10 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - settlement: how Redis must settle the command's version; nil: the record keeps its settlement, if it has
-    ///     one. The record needs a settlement after the verdict `send`, and for a start that was attempted. Otherwise
-    ///     Redis would keep the version as one that is being sent, and other records of the command would not be
-    ///     duplicates. Exception: Redis has refused the command's next call (`handleRefusedCall`). In all other cases
-    ///     Redis has not admitted the command, or has decided its outcome itself, and needs no settlement.
-    ///   - reason: nil: the record keeps its reason, if it has one.
+    ///     one. A settlement is needed after the verdict `send`, and for a start that was attempted. Without it, Redis
+    ///     would keep the version as one that is being sent, and other records of the command would not be duplicates.
+    ///     Exception: Redis has refused the command's next call (`handleRefusedCall`).
+    ///   - reason: the reason in the result; nil: the record keeps its reason, if it has one.
     mutating func finishCurrentCommand(
         _ record: RecordIndex,
         _ outcome: Outcome,
@@ -57,8 +56,8 @@ extension Delivery {
         endTurn(of: activity, now: now)
     }
 
-    /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns. The slot of the
-    /// current command may then be free, so the caller must change the activity's phase at once.
+    /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns. This may free the slot
+    /// of the current command, so the caller must change the activity's phase at once.
     mutating func supersedeCurrentCommand(of activity: ActivityIndex, settlement: Settlement?, now: Moment) {
         guard let replacement = commandReplacingCurrent(of: activity) else {
             preconditionFailure("no waiting command replaces the current one")
@@ -72,11 +71,11 @@ extension Delivery {
         }
     }
 
-    /// Puts the current command back into the waiting list, unless a waiting command replaces it. The caller then calls
-    /// `endTurn`.
+    /// Puts the current command back into the waiting list. But if a waiting command replaces it, supersedes it
+    /// instead. The caller then calls `endTurn`.
     ///
-    /// The command comes before newer ones in the list. It replaces older commands that the lane has read since the
-    /// command began (`insertReplacingOlder`). The end of a lifetime comes after all others.
+    /// In the list the command comes before newer ones, and replaces older commands that the lane has read meanwhile
+    /// (`insertReplacingOlder`). Only the end of a lifetime comes after all others.
     mutating func putBackCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let current = activities[activity].currentCommand
         if isCurrentCommandReplaced(of: activity) {
@@ -93,9 +92,9 @@ extension Delivery {
         if records[current].event == .end { moveOlderAlert(to: current, of: activity, now: now) }
     }
 
-    /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has
-    /// finished the command, replaced it, put it back, or made it wait for a carrier. Afterwards the caller must not
-    /// use `activity`: an activity without a command and without a wait is freed.
+    /// Ends the turn of the current command: returns its credit and begins the activity's next command. The caller has
+    /// already finished the command, replaced it, put it back, or made it wait for a carrier. Afterwards the caller
+    /// must not use `activity`, which may be freed.
     mutating func endTurn(of activity: ActivityIndex, now: Moment) {
         let hadCredit = activities[activity].phase.hasCredit
         activities.enter(.idle, activity)
@@ -103,13 +102,13 @@ extension Delivery {
         beginNextCommand(of: activity, now: now)
     }
 
-    /// Drops a current command that must wait or needs another attempt. Its partition was revoked, so the next owner
-    /// reads the command again. As after `endTurn`, the caller must not use `activity` afterwards.
+    /// Drops a current command that must wait or needs another attempt: its partition was revoked, so the next owner
+    /// reads it again. Afterwards the caller must not use `activity`, which may be freed.
     mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
-        // First make the activity idle, because this clears its current command. Then `drop` puts the record's rider
-        // back into the waiting list. There the rider's alert is compared with the alert of the current command
-        // (`isOlderThanAlertUnderWay`), and the dropped command must not count any more.
+        // The activity becomes idle first, so that it has no current command. Then `drop` puts the record's rider back
+        // into the waiting list, which compares the rider's alert with the current command's
+        // (`isOlderThanAlertUnderWay`). The dropped command must not count there any more.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if hadCredit { returnCredit(of: activity, now: now) }

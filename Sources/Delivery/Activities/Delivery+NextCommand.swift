@@ -9,10 +9,10 @@ extension Delivery {
         finishCommandAwaitingCarrierIfWaitIsOver(of: activity, now: now)
         removeUnsendableCommands(of: activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
-        // `mayHaveWait` is a quick test; the exact ones follow.
         if activities[activity].mayHaveWait(now: now) {
-            // First defer the commands that would wait too long in the lane. Then wait, or free the activity, in three
-            // cases: no command is left, the delay is not over, or a deferral must end first.
+            // First defer the commands that would wait too long in the lane. Then the activity waits or is freed in
+            // three cases: no command is left, the delay is not over, or the next command must wait because of a
+            // deferral.
             deferOverdueCommands(of: activity, now: now)
             let mustWait =
                 activities[activity].waitingList.isEmpty || activities[activity].isNextCommandDelayed(now: now)
@@ -37,7 +37,7 @@ extension Delivery {
         }
     }
 
-    /// Sets the activity's pool if its next command brings a token. The token's environment names the pool.
+    /// Sets the activity's pool if its next command brings a token: the token's environment says which pool.
     @inline(__always)
     private mutating func setPoolKindFromToken(of activity: ActivityIndex) {
         let head = activities[activity].waitingList.headOrNull
@@ -56,8 +56,8 @@ extension Delivery {
         }
     }
 
-    /// Finishes a waiting command as expired. If it has a rider, the rider goes back to the waiting list, for a turn of
-    /// its own.
+    /// Finishes a waiting command as expired. Its rider, if it has one, goes back to the waiting list for a turn of its
+    /// own.
     private mutating func expire(_ record: RecordIndex, now: Moment) {
         if case .awaitingBudget = records[record].start.draw { records[record].setReason("startBudget") }
         requeueRider(of: record, now: now)
@@ -65,9 +65,8 @@ extension Delivery {
     }
 
     /// Makes the activity pause until the first of its waits ends, or frees an activity that has no wait. A long wait
-    /// is divided into several pauses, because overdue commands are deferred only when a pause ends
-    /// (`deferOverdueCommands`). So a command is deferred soon after it has become overdue, and not only when the wait
-    /// ends.
+    /// is divided into several pauses: overdue commands are deferred only when a pause ends (`deferOverdueCommands`),
+    /// and that must not be long after they became overdue.
     private mutating func pauseOrFree(_ activity: ActivityIndex, now: Moment) {
         guard let endMilliseconds = pausedPhaseEndMilliseconds(of: activity, now: now) else {
             return activities.free(activity)

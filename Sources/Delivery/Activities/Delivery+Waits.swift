@@ -1,25 +1,25 @@
 import LiveActivity
 
-/// Says whether the next command of an activity must wait, and until when. `beginNextCommand` asks this before it
-/// begins a command; other rules ask single questions.
+/// Says whether the next command of an activity must wait, and until when:
 ///
-///     question                                            function                       answer   compares `now`
-///     Is there perhaps a wait of the next command?        mayHaveWait                    quick    yes
-///     Is there perhaps a wait because of a deferral?      mayHaveDeferralWait            quick    no
-///     Is the next command delayed?                        isNextCommandDelayed           exact    yes
-///     Must it wait because of a deferral?                 mustWaitForDeferral            exact    yes
-///     Does a deferred start come before this command?     isStartExpected                exact    yes
-///     Is a wait longer than the delay of deferrals?       exceedsDeferredDelay           exact    no
-///     Is the activity's present wait longer than that?    isWaitLong                     exact    yes
-///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact    yes
-///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact    yes
+///     question                                            function                       answer
+///     Is there perhaps a wait of the next command?        mayHaveWait                    quick
+///     Is there perhaps a wait because of a deferral?      mayHaveDeferralWait            quick
+///     Is the next command delayed?                        isNextCommandDelayed           exact
+///     Must it wait because of a deferral?                 mustWaitForDeferral            exact
+///     Does a deferred start come before this command?     isStartExpected                exact
+///     Is a wait longer than the delay of deferrals?       exceedsDeferredDelay           exact
+///     Is the activity's present wait longer than that?    isWaitLong                     exact
+///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact
+///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact
 ///
-/// If a quick test is false, there is no wait of its kind. If it is true, there may be one, and an exact function must
-/// be asked. A rider's wait for a carrier delays no command, so only the last two functions count it.
+/// If a quick function returns false, there is no wait of its kind. If it returns true, there may be one, and the
+/// caller must ask an exact function. A command that waits for a carrier of its alert delays no other command, so only
+/// the last two functions count its wait.
 extension Delivery {
-    /// Whether the next command must wait because of a deferral: a deferred command must come back from the deferred
-    /// topic first, or the next command has come back from there and still pauses. Does not test the delay of the next
-    /// command (`isNextCommandDelayed`).
+    /// Whether the next command must wait because of a deferral. Either a deferred command must come back from the
+    /// deferred topic first, or the next command has come back from there and still pauses. The delay of the next
+    /// command is another question (`isNextCommandDelayed`).
     func mustWaitForDeferral(of activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
@@ -31,10 +31,10 @@ extension Delivery {
         if slot.pointee.deferralWait.isPause { return records[head].deferral.remainingPauseMilliseconds(now: now) > 0 }
         guard !isStart else { return false }
         // While the pool is blocked, a newer state waits until the deferred one is back. Then it replaces the deferred
-        // one and carries its alert. If the newer state did not wait, it would be deferred too. In an outage, the
-        // deferred topic would then have a copy of each state.
+        // one and carries its alert. Without this wait, the newer state would be deferred too: in an outage, the
+        // deferred topic would get a copy of each state.
         if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
-        // While the pool works, a state waits only if a deferred command has an alert, and the state itself has no
+        // While the pool works, a state waits only for the alert of a deferred command, and only if the state has no
         // alert or an older one. Without this wait, the phone would show the state without ringing.
         guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
@@ -46,8 +46,8 @@ extension Delivery {
             .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
     }
 
-    /// Whether a wait is longer than `deferredDelayMilliseconds`. As soon as a command is overdue (`isOverdue`), it
-    /// spends so long a wait in the deferred topic.
+    /// Whether a wait is longer than `deferredDelayMilliseconds`. An overdue command (`isOverdue`) spends so long a
+    /// wait in the deferred topic.
     @inline(__always)
     func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool {
         milliseconds > configuration.reloadable.deferredDelayMilliseconds
@@ -90,20 +90,20 @@ extension ActivitySlot {
     @inline(__always)
     func isNextCommandDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
 
-    /// A quick test, which is nearly always false: whether the next command may have to wait, because of its delay or
-    /// of a deferral. If true, the exact tests must run (`isNextCommandDelayed`, `mustWaitForDeferral`).
+    /// A quick test: whether the next command may have to wait because of its delay or of a deferral. Nearly always
+    /// false. If true, the exact tests must run (`isNextCommandDelayed`, `mustWaitForDeferral`).
     @inline(__always)
     func mayHaveWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveDeferralWait }
 
-    /// A quick test: whether `deferralWait` or `deferredStartWait` is set. Its end may have passed already.
+    /// A quick test: whether the activity has a wait because of a deferral, although its end may have passed already.
     @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || deferredStartWait.isSet }
 
-    /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
+    /// Returns when the first of the activity's waits ends, a monotonic time; nil: the activity has no wait. The waits
     /// are:
     /// - the delay of its next command (`earliestBeginAtMilliseconds`)
     /// - the wait of an older command for a newer one that carries its alert (`commandAwaitingCarrier`)
     /// - the wait until a deferred command comes back from the deferred topic (`deferralWait`, `deferredStartWait`)
-    /// - the pause of a command that has come back from there (`deferralWait`).
+    /// - the pause of a command that has come back from there (`deferralWait`)
     @inline(__always)
     func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
         var end = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max

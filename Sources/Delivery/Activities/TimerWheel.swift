@@ -1,7 +1,6 @@
-/// The timers of activities. The wheel has a linked list of activities for each tick of 8 ms: 4,096 lists for the next
-/// 33 s. No timer fires early; each may fire up to one tick late.
-///
-/// A timer that is due in more than 33 s waits in the last list, and is set again when that list fires.
+/// The timers of activities. The wheel has a list of activities for each tick of 8 ms: 4,096 lists for the next 33 s.
+/// No timer fires early; each may fire up to one tick late. A timer that is due in more than 33 s waits in the last
+/// list, and is set again when that list fires.
 struct TimerWheel: ~Copyable {
     static var listCount: Int { 4096 }
     static var tickMilliseconds: Int64 { 8 }
@@ -80,7 +79,7 @@ struct TimerWheel: ~Copyable {
             lastFiredTick = nowTick
             return
         }
-        // If more time passed than the wheel spans, one pass over all lists is enough.
+        // If more time has passed than the 33 s of the wheel, one pass over all lists is enough.
         let lastTick = min(nowTick, lastFiredTick + Int64(Self.listCount))
         var tick = lastFiredTick + 1
         lastFiredTick = nowTick
@@ -90,8 +89,8 @@ struct TimerWheel: ~Copyable {
         }
     }
 
-    /// Returns when `fire` must be called next, a monotonic time; nil: no timer is set. The time may be too early,
-    /// because only some ticks are searched, but it is never too late.
+    /// Returns when `fire` must be called next, a monotonic time; nil: no timer is set. The time is never too late. It
+    /// may be too early, because only some ticks are searched.
     /// - Parameter ticksSearchedMax: how many ticks are searched for a timer. If none of them has one, the time of the
     ///   last searched tick is returned.
     func nextFireAtMilliseconds(ticksSearchedMax: Int) -> Int64? {

@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// Hands each command that addresses an audience or a channel over to the core of audiences, which decides about it.
-/// This core reads the records of these commands, and writes their results, except for commands that were fanned out.
-/// In the comments, a command to an audience may also be one to a channel.
+/// Hands commands to audiences and channels over to the core of audiences, which decides about them. This core only
+/// reads their records, and writes their results unless they were fanned out. In the comments, a command to an audience
+/// may also be one to a channel.
 ///
 /// What must hold: each record that the core of audiences took is passed to `endHandover` exactly once. Until then its
 /// slot, body and texts stay in memory, and its offset is not settled.
@@ -15,9 +15,9 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // `fillSlot` copies the ids of an activity and of a device, and a command to an audience has neither. So let it
-        // copy two other texts in their places: the id of the audience or channel as the activity's id, and a start's
-        // `ActivityIdentifierTemplate` as the device's id. Below, the template moves to `audienceCommand`.
+        // `fillSlot` copies the ids of an activity and of a device, which a command to an audience does not have. So it
+        // gets two other texts in their places: the id of the audience or channel as the activity's id, and a start's
+        // `ActivityIdentifierTemplate` as the device's id. The template moves to `audienceCommand` below.
         var commandForFilling = command
         let addressesChannel = !command.channel.isAbsent
         (commandForFilling.activity, commandForFilling.device) = (
@@ -42,11 +42,8 @@ extension Delivery {
     /// The next command for the core of audiences; nil if there is none now. The command stays first until
     /// `removeNextHandover`.
     ///
-    /// While the lane reads ahead, all commands wait. When reading ahead ends, the core of audiences gets all of them
-    /// together, so that an audience's newest command replaces the older ones. (R21)
-    ///
-    /// A reread command (`isReread`) waits while `areAudienceMembersComplete` is false. Newer commands do not wait
-    /// behind it.
+    /// While the lane reads ahead, all commands wait, so that an audience's newest command can replace the older ones
+    /// (R21). Reread commands (`isReread`) also wait while `areAudienceMembersComplete` is false.
     public var nextHandover: RecordIndex? {
         guard !isReadingAhead else { return nil }
         return handovers.first ?? (areAudienceMembersComplete ? rereadHandovers.first : nil)
@@ -58,12 +55,12 @@ extension Delivery {
         precondition(record != nil, "no command waits")
     }
 
-    /// Ends or drops a command that the core of audiences had taken.
+    /// Called when the core of audiences is done with a command: finishes the command, or drops it.
     ///
     /// - Parameters:
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
-    ///   - admittedAtWallMilliseconds: when the store last replied to the command's admission, UNIX milliseconds; nil:
-    ///     it has not replied.
+    ///   - admittedAtWallMilliseconds: when Redis last replied to the command's admission, UNIX milliseconds; nil:
+    ///     there was no reply.
     public mutating func endHandover(
         _ record: RecordIndex,
         _ result: HandoverResult,
@@ -89,7 +86,7 @@ extension Delivery {
         }
     }
 
-    /// Drops the commands of revoked partitions that the core of audiences has not taken. The next owner reads them
+    /// Drops the commands of revoked partitions that the core of audiences has not taken yet. The next owner reads them
     /// again.
     mutating func dropUntakenHandovers(now: Moment) {
         for _ in 0..<handovers.count {

@@ -1,23 +1,23 @@
 import LiveActivity
 
-/// Notifies audiences of the activities and devices that join or leave them: an entry about the member is written into
-/// a page of each audience. (R27)
+/// Notifies audiences of the members that join or leave them: writes an entry about the member into a page of each
+/// audience. (R27)
 ///
-/// A member's value in Redis has two lists: the audiences that the member is in, and those that it left and that are
-/// perhaps not notified yet. A change has three steps:
-/// 1. A registration, a tombstone, an accepted end or a token that APNs refused changes the member's value in Redis.
-/// 2. The core of audiences notifies the audiences. An audience counts as notified even if Redis has permanently
-///    refused the entry.
+/// A member's value in Redis lists the audiences that the member is in, and those that it left and that are perhaps not
+/// notified yet. A change has three steps:
+/// 1. Redis changes the member's value, because of a registration, a tombstone, an accepted end or a token that APNs
+///    refused.
+/// 2. The core of audiences notifies the audiences. If Redis permanently refuses an entry, the audience counts as
+///    notified too.
 /// 3. If the member left audiences, Redis records in the member's value that they are notified.
 ///
-/// If a worker dies between two steps, nothing is lost. Either the next owner reads the Kafka record again, or the next
-/// reply about the member names the audiences again. An admission waits until these audiences are notified
-/// (`StoreVerdict.departures`).
+/// If a worker dies between two steps, nothing is lost: the next owner reads the Kafka record again, or the next reply
+/// about the member names the audiences again. An admission waits until they are notified (`StoreVerdict.departures`).
 ///
 /// What must hold:
-/// - A Kafka record is settled only after the audiences that its replies named are notified, and Redis has recorded
-///   this or has permanently refused the call.
-/// - Each change counts as one outstanding acknowledgement of its Kafka record, until its audiences are notified
+/// - A Kafka record is settled only after step 2 and, if the member left audiences, after step 3. If Redis permanently
+///   refuses the call of step 3, the step counts as done.
+/// - Until its audiences are notified, a change counts as one outstanding acknowledgement of its Kafka record
 ///   (`RecordEnding`).
 extension Delivery {
     /// The next change for the core of audiences; nil if there is none. The change stays first until
@@ -42,7 +42,7 @@ extension Delivery {
     public mutating func removeNextMembershipChange() { membershipChanges.removeFirstUntaken() }
 
     /// Called when the core of audiences has notified all audiences of a change. If the member left audiences, asks
-    /// Redis to record that they are notified. Otherwise ends the change and continues with its Kafka record
+    /// Redis to record that these are notified. Otherwise ends the change, and continues with its Kafka record
     /// (`PendingMembershipChanges.NextStep`).
     public mutating func audiencesNotified(_ member: ChangingMember, now: Moment) {
         let record = member.record
@@ -57,14 +57,14 @@ extension Delivery {
         continueAfterMembershipChange(record, change.nextStep, now: now)
     }
 
-    /// Begins a change if a reply names audiences that the member left and that are perhaps not notified yet.
+    /// Begins a change if Redis' reply names audiences that the member left and that are perhaps not notified yet.
     mutating func beginDepartureChange(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // Two calls of a record may be about the same member. Each reply names the audiences that the member left,
-        // until Redis knows that they are notified. So only the first reply begins a change.
+        // Only the first reply begins a change: two calls of a record may be about the same member, and each reply
+        // names the audiences until Redis knows that they are notified.
         //
-        // The reply to `throttle` begins no change: the command is admitted again, and that reply names the audiences
-        // too.
+        // The reply to `throttle` begins none, because the command is admitted again, and that reply names the
+        // audiences too.
         guard ticket.purpose != .throttle, !membershipChanges.contains(member), AudienceDepartures(departures) != nil
         else {
             return
@@ -81,17 +81,17 @@ extension Delivery {
         )
     }
 
-    /// Begins the change of audiences that the reply to a registration requires. Redis is asked for the command that is
-    /// held for the token only after the audiences are notified. So they are notified even if the held command fails,
-    /// or if another worker reads the registration again after a crash.
+    /// Begins the change of audiences that the reply to a registration requires. Only when the audiences are notified,
+    /// Redis is asked for the command that is held for the token. So they are notified even if the held command fails,
+    /// or if a crash comes first.
     ///
     /// - Returns: whether the registration must wait: for the end of the change or, after the reply `full`, for the
     ///   next attempt of the call.
     mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
-            // The lane repeats the call later, for one of two reasons: the member has left too many audiences that are
-            // not notified yet, or Redis' reply had no room for the held command.
+            // The lane repeats the call later. The member has left too many audiences that are not notified yet, or
+            // Redis' reply had no room for the held command.
             records[record].ending.expectAcknowledgement()
             awaitingStoreRecordCount += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
@@ -102,8 +102,8 @@ extension Delivery {
             && slot.pointee.registration.audienceDigests.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.texts.device.count > 0 ? .device : .activity)
-        // A reply that names audiences which the member left brings no held command, even if Redis has one. So after
-        // the change the lane repeats the call `registerToken`, to get that command.
+        // Redis returns no held command in a reply that names audiences which the member left. So after the change the
+        // lane repeats the call `registerToken`, to get a held command.
         let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .register : .settle
         if !membershipChanges.contains(member) {
@@ -127,7 +127,7 @@ extension Delivery {
         return true
     }
 
-    /// Ends a change, after Redis has recorded that the audiences are notified, or has permanently refused the call.
+    /// Ends a change when Redis has recorded that the audiences are notified, or has permanently refused the call.
     mutating func endMembershipChange(_ ticket: StoreTicket, now: Moment) {
         let change = membershipChanges.end(ChangingMember(ticket))
         records.free(change.departuresBlock)

@@ -1,25 +1,26 @@
 import LiveActivity
 
 /// The changes of members' audiences that have begun. A change stays here until its audiences are notified and, if the
-/// member left some, Redis has recorded this. (R27)
+/// member left any, Redis has recorded that they are. (R27)
 struct PendingMembershipChanges: ~Copyable {
-    /// What the record does next when the change of its member's audiences ends.
+    /// What the Kafka record does next when the change of its member's audiences ends.
     enum NextStep: UInt8 {
-        /// The record waits until all its acknowledgements have come. The end of this change counts as one of them.
+        /// Nothing: the record continues when all its acknowledgements have come. The end of this change is one of
+        /// them.
         case awaitAcknowledgements
-        /// The record is a tombstone. It settles if it has no other call or change outstanding.
+        /// The record is a tombstone. It settles when its other calls and changes are acknowledged too.
         case settleUnregistration
-        /// The record is a registration that is stale, or for whose token no command is held. It settles.
+        /// The record is a registration and settles. It is stale, or no command is held for its token.
         case settle
-        /// The record is a registration, and a command may be held for its token. The lane makes the call
+        /// The record is a registration, and Redis may hold a command for its token. The lane makes the call
         /// `registerToken` again to get that command.
         case register
-        /// The record is its activity's current command: the lane asks Redis again to admit it.
+        /// The record is its activity's current command. The lane asks Redis again to admit it.
         case admit
     }
 
     struct Change: BitwiseCopyable {
-        /// The audiences that the member left, as the store named them; none if the member only joins.
+        /// The audiences that the member left, as Redis named them; none if the member only joins audiences.
         var departuresBlock = Arena.Block.none
         var departuresByteCount = 0
         /// Whether the member joins the audiences that its registration names.
@@ -29,7 +30,7 @@ struct PendingMembershipChanges: ~Copyable {
         var nextStep: NextStep
     }
 
-    /// Bytes of memory for one change, at most: an element of the queue, and two elements of the dictionary, because
+    /// The most bytes of memory that one change takes: one element of the queue, and two of the dictionary, because
     /// half of the dictionary may be unused.
     static var bytesPerChange: Int { 2 * (MemoryLayout<Change>.stride + MemoryLayout<ChangingMember>.stride) + 16 }
 
@@ -85,7 +86,8 @@ extension ChangingMember {
         self.init(record: ticket.record, appIndex: ticket.appIndex, kind: kind)
     }
 
-    /// The activity or device that a store call is about. `slot` has the record that the call's `ticket` names.
+    /// The activity or device that a store call is about.
+    /// - Parameter slot: the slot of the record that `ticket` names.
     init(_ ticket: StoreTicket, _ slot: RecordSlot) {
         let kind: StoreSubjectKind =
             switch ticket.purpose {

@@ -1,9 +1,10 @@
 import LiveActivity
 
-/// Finds commands that no phone of their app could decode. APNs would accept them, and the phones would show nothing.
+/// Finds commands that no phone of their app could decode, according to the app's contract. APNs would accept them, and
+/// the phones would show nothing.
 extension Delivery {
-    /// How many states were compared completely with their shapes since the contracts were loaded, because the lane
-    /// remembered no result for them.
+    /// How many states were compared completely with the shapes of their contract since the contracts were loaded. A
+    /// state is compared only if the lane remembers no result for it.
     public var comparedStateCount: UInt64 { contracts.comparedStateCount }
 
     /// Rejects a command that no phone could decode, unless its app is configured to get only a warning.
@@ -27,8 +28,8 @@ extension Delivery {
         return rejectOrWarn(mismatch, of: command, appIndex, from: record, value, index)
     }
 
-    /// Counts a command that does not fit its app's contract, and rejects it. If the app is configured to get only a
-    /// warning, keeps a warning instead. A warning that is already kept stays.
+    /// Counts a command that does not fit its app's contract, and rejects it. But if the app is configured to get only
+    /// warnings, keeps a warning instead, unless another one is already kept.
     /// - Returns: whether the command was rejected.
     @inline(never)
     mutating func rejectOrWarn(
@@ -41,8 +42,8 @@ extension Delivery {
     ) -> Bool {
         countUndecodableCommand(appIndex)
         let rejectsMismatches = contracts.rejectsMismatches(appIndex)
-        // The message of a dead letter may quote the value, because the dead letter has the whole record anyway. A
-        // warning goes to the log, which must not have personal data.
+        // The message in a dead letter may quote the value, because the dead letter has the whole record anyway. A
+        // warning may not: it goes to the log, which must not have personal data.
         if rejectsMismatches || contractWarning == nil {
             let message = contracts.message(
                 mismatch,
@@ -64,8 +65,8 @@ extension Delivery {
         return false
     }
 
-    /// Removes and returns the kept warning; nil if there is none. The core keeps one warning. Until the shell takes
-    /// it, further commands are only counted.
+    /// Removes and returns the kept warning; nil if there is none. The core keeps one warning at a time: until the
+    /// shell takes it, further commands are only counted.
     public mutating func takeContractWarning() -> ContractWarning? {
         guard let warning = contractWarning else { return nil }
         contractWarning = nil
@@ -73,7 +74,7 @@ extension Delivery {
     }
 }
 
-/// A warning about a command that no phone could decode. The command itself is processed, because its app gets only
+/// A warning about a command that no phone could decode, and that is sent nevertheless because its app gets only
 /// warnings.
 public struct ContractWarning: Equatable, Sendable {
     public var appIndex: Int

@@ -1,9 +1,9 @@
 import LiveActivity
 
-/// The contracts of one lane's apps, and recent states that are known to fit them or not. A state fits its app's
-/// contract if the app's phones can decode the state.
+/// The contracts of one lane's apps, and recent states with the result of their check. A state fits its app's contract
+/// if the app's phones can decode the state.
 struct LaneContracts: ~Copyable {
-    /// The number of states that fit their app's contract and are remembered: 32 KiB of digests. A power of two,
+    /// The maximum number of remembered states that fit their app's contract: 32 KiB of digests. A power of two,
     /// because some bits of a digest are its index.
     static let fittingDigestsMax = 4_096
 
@@ -11,12 +11,12 @@ struct LaneContracts: ~Copyable {
         /// Nil: the app has no contract.
         var contract: UnmanagedContract?
         var rejectsMismatches: Bool
-        /// A random number that is mixed into the digests of the app's states. Equal states of two apps then have
-        /// different digests, as they must: a state may fit the contract of only one app.
+        /// A random number that is mixed into the digests of the app's states. So equal states of two apps have
+        /// different digests: the state may fit the contract of only one app.
         var salt: UInt64
     }
 
-    /// The number of states that do not fit their app's contract and are remembered. A power of two, because the lowest
+    /// The maximum number of remembered states that do not fit their app's contract. A power of two, because the lowest
     /// bits of a digest are its index.
     static let recentMismatchesMax = 64
 
@@ -29,17 +29,17 @@ struct LaneContracts: ~Copyable {
     private let appContracts: [AppContract]
     /// Whether any app has a contract.
     let hasAnyContract: Bool
-    /// The digests of states that fit their app's contract; 0: no digest. The buffer has no elements if no app has a
+    /// The digests of remembered states that fit their app's contract; 0: no digest. Has no elements if no app has a
     /// contract.
     ///
     /// Some bits of a digest are the index of a pair of neighbouring elements. A new digest becomes the first of its
     /// pair, and the former first becomes the second. So the last two digests with the same bits are remembered.
     private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
     /// Recent states that do not fit their app's contract. Producers repeat such states, and a remembered one is not
-    /// compared again. The lowest bits of a state's digest are its index. Has no elements if no app has a contract.
+    /// compared again. The index of a state is the lowest bits of its digest. Has no elements if no app has a contract.
     private let recentMismatches: UnsafeMutableBufferPointer<RecentMismatch>
-    /// The last states that were found to fit their app's contract, with the positions of their values. If a new state
-    /// differs from one of them only in values, the decoder checks only the values that differ.
+    /// The last states that fit their app's contract, with the positions of their values. If a new state differs from
+    /// one of them only in values, only the values that differ are checked.
     var templates: RecentStateTemplates
     private(set) var comparedStateCount: UInt64 = 0
     /// The last `aps` dictionary that fits its app's contract: the number that `ApsCache` gave to it (0: none), and the
@@ -71,16 +71,15 @@ struct LaneContracts: ~Copyable {
         recentMismatches.deallocate()
     }
 
-    /// Returns why no phone of the app could decode the command; nil if a phone could, or if the app has no
-    /// contract.
+    /// Returns why no phone of the app could decode the command; nil if a phone could, or if the app has no contract.
     ///
     /// A state is not compared with the contract in three cases:
     /// - Its `aps` dictionary has the same bytes as the last one that fits.
     /// - Its digest is remembered.
-    /// - It differs from a remembered state only in values, and the decoder has checked these values.
+    /// - It differs from a remembered state only in values, and these have been checked.
     ///
-    /// - Parameter apsDictionaryNumber: the number of the `aps` dictionary; the same number means the same bytes.
-    ///   (``ApsCache``)
+    /// - Parameter apsDictionaryNumber: the number of the `aps` dictionary in ``ApsCache``. Equal dictionaries have the
+    ///   same number.
     mutating func findMismatch(
         of command: Command,
         _ appIndex: UInt16,
@@ -120,9 +119,9 @@ struct LaneContracts: ~Copyable {
     /// Returns why a state does not fit its app's contract, if `recentMismatches` has the state; nil: the state must be
     /// compared with the contract.
     ///
-    /// A remembered position counts from the start of the content state. The mismatch of a start may be in the
-    /// attributes, whose distance from the content state differs from record to record. So the position would be wrong
-    /// for another record, and a start's mismatch is not used again.
+    /// A remembered position counts from the start of the content state. But the mismatch of a start may be in the
+    /// attributes, and their distance from the content state differs from record to record. So a start's mismatch is
+    /// not used again.
     private func rememberedMismatch(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
         guard command.event != .start, recentMismatches[index].digest == digest,

@@ -1,22 +1,21 @@
 import LiveActivity
 import Numbers
 
-/// Receives deferred commands again. Restores what their deferred records say, such as attempts, counts, the end of a
-/// pause, and a start's claim (`Deferral`).
+/// Receives commands that come back from the deferred topic, and restores what their deferred records say (`Deferral`):
+/// attempts, counts, the end of a pause, a start's claim and more.
 extension Delivery {
-    /// The longest pause that the configuration allows. If a header says more, the pause is cut to this time: a clock
-    /// was wrong, or no worker wrote the header.
+    /// The longest pause that the configuration allows. A longer pause in a deferred record is cut to this time: a
+    /// clock was wrong, or no worker wrote the record.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
-    /// Returns whether a blocked pool has begun to send again since the last call. If so, the lane asks the Kafka
-    /// thread to read the deferred commands at once, although they are not due. It asks at most once in each
+    /// Returns whether a blocked pool has begun to send again since the last call. The lane then asks the Kafka thread
+    /// to read the deferred commands at once, before they are due. It asks at most once in each
     /// `deferredDelayMilliseconds`.
     public mutating func takePoolRecovery() -> Bool { pools.takePoolRecovery() }
 
     /// Receives a command from the deferred topic. Records of the other topics go to `receive(_:now:)`.
     ///
-    /// - Parameter droppedFields: the names of the fields that the command's first reader dropped, separated by
-    ///   commas.
+    /// - Parameter droppedFields: the names of the fields that the command's first reader dropped, separated by commas.
     public mutating func receive(
         _ record: IncomingRecord,
         deferred deferral: Deferral,
@@ -42,15 +41,15 @@ extension Delivery {
         receiveCommand(value, index: index, record: record, deferral: deferral, droppedFields: droppedFields, now: now)
     }
 
-    /// Restores what a command had when it was deferred, for example its pause, its counts, its claim and the version
-    /// of its alert. Also ends its activity's wait for this command.
+    /// Restores what a command had when it was deferred, such as its pause, its counts and its claim. Also ends the
+    /// activity's wait for this command.
     mutating func restore(_ deferral: Deferral, to record: RecordIndex, of activity: ActivityIndex?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferralWait.noteReturnedCommand(pauseMilliseconds: pauseMilliseconds, now: now)
-        // Newer commands wait no longer for this start, because the start joins the waiting list now. A restart after a
-        // lifetime is different: it joins the list only after Redis has checked the lifetime. So newer commands wait
-        // until the restart is admitted, but not longer than until `DeferredStartWait.untilMilliseconds`.
+        // Newer commands no longer wait for this start, because it joins the waiting list now. But a restart after a
+        // lifetime joins the list only after Redis has checked the lifetime. So newer commands still wait for it: until
+        // it is admitted, or until `DeferredStartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].deferredStartWait.end(records[record].version)
         }
@@ -73,9 +72,9 @@ extension RecordSlot {
         if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
-        // A registration released the held start. The deferred record brings the token of that registration; the start
-        // itself brought none. So the start's admission must not register the token. The record registers the token
-        // again when the start is finished.
+        // The start was held, and a registration released it. The deferred record has the token of that registration,
+        // which is already registered: the start's admission must not register it. It is registered again when the
+        // start is finished.
         if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

@@ -1,16 +1,14 @@
 import LiveActivity
 
-/// Defers commands that cannot be sent soon, so that the offsets of their partition can be committed (R19). The order
-/// of events:
+/// Defers commands that cannot be sent soon, so that the offsets of their partition can be committed (R19):
 /// 1. The lane writes the command to the deferred topic (`deferCommand`).
 /// 2. Kafka acknowledges the write. The command's offset is then settled without a result, and its rider is finished.
 /// 3. The command comes back from the deferred topic after `deferredDelayMilliseconds`, or earlier if a blocked pool
 ///    works again.
 /// 4. The command waits for its turn like any other command. It may be deferred again.
 ///
-/// A command is deferred if it is overdue, and will probably not be sent within `deferredDelayMilliseconds`. Overdue
-/// means: it has been in the lane for `deferAfterMilliseconds`, in some cases for `earlyDeferAfterMilliseconds`
-/// (`isOverdue`). The lane expects in three cases that the command will not be sent soon:
+/// A command is deferred if it is overdue (`isOverdue`), and will probably not be sent within
+/// `deferredDelayMilliseconds`, for one of three reasons:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity must not send within `deferredDelayMilliseconds`.
 /// - APNs did not accept its last push. Exception: a push that is retried soon, because APNs did not process it.
@@ -21,15 +19,13 @@ import LiveActivity
 extension Delivery {
     /// The time between two checks of the commands that wait for pools.
     private static var poolReviewIntervalMilliseconds: Int64 { 500 }
-    /// After this time at the latest, a command is overdue that was deferred before, or that is in a lane which is more
-    /// than half full.
+    /// The time after which a command is overdue at the latest if it was deferred before, or if its lane is more than
+    /// half full.
     private static var earlyDeferAfterMilliseconds: Int64 { 1_000 }
 
     /// Begins to write a command to the deferred topic. The caller has already removed the command: it is in no waiting
-    /// list, and is not its activity's current command any more.
-    ///
-    /// The deferred record has all that the next reading needs (`Deferral`), such as a start's claim, a token that the
-    /// command brought, and a carried alert.
+    /// list, and is not its activity's current command any more. The deferred record has all that the next reading
+    /// needs (`Deferral`).
     ///
     /// If a registration released the command, the registration is the source of the deferred record, and its offset is
     /// settled with this deferral. Redis already has the version of such a command, and admits the command again.
@@ -48,13 +44,12 @@ extension Delivery {
     }
 
     /// Notes that the activity expects a deferred command back, and until when. Newer states then wait for that command
-    /// if `mustWaitForDeferral` says so, but not beyond that time.
+    /// if `mustWaitForDeferral` says so. After that time they are sent, although the deferred alert has not rung:
+    /// perhaps another worker reads the deferred command, after a rebalance or because the deferred topic has fewer
+    /// partitions.
     ///
-    /// Perhaps another worker reads the deferred command, because of a rebalance or because the deferred topic has
-    /// fewer partitions. After the wait this lane may then send newer states, although the deferred alert has not rung.
-    ///
-    /// Does nothing if the lane has more activities than its limit of records, because a wait keeps an activity's slot
-    /// in use even without a record.
+    /// Does nothing if the lane has more activities than its limit of records: a wait keeps an activity's slot in use
+    /// even without a record.
     private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds =
@@ -89,8 +84,8 @@ extension Delivery {
     }
 
     /// Defers overdue commands at the front of the waiting list, after the activity's current command was deferred:
-    /// starts, and the commands behind a deferred start, which wait for that start (`DeferredStartWait`). Otherwise
-    /// these commands would stay in the lane for as long as the current command is deferred again and again.
+    /// starts, and the commands behind a deferred start, which wait for it (`DeferredStartWait`). Otherwise these would
+    /// stay in the lane for as long as the current command is deferred again and again.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         areBehindStart: Bool,
@@ -110,8 +105,8 @@ extension Delivery {
     }
 
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon. Usually
-    /// this takes `deferAfterMilliseconds`. It takes at most `earlyDeferAfterMilliseconds` if the command was deferred
-    /// before, or if the lane is more than half full, counted in records or in their bytes. A command whose partition
+    /// this is so after `deferAfterMilliseconds`. It is so after `earlyDeferAfterMilliseconds` at most if the command
+    /// was deferred before, or if more than half of the lane's records or bytes are in use. A command whose partition
     /// is revoked is never overdue.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
@@ -132,20 +127,20 @@ extension Delivery {
         return receivedAtMonotonicMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
 
-    /// Whether an admitted start must be deferred, so that the next owner of its partition sends it. The deferred
-    /// record has the start's claim (R16). True if the partition is revoked while the start's pool is blocked: this
-    /// lane may lose the partition before the pool works again.
+    /// Whether an admitted start must be deferred, so that the next owner of its partition gets it together with its
+    /// claim (R16). True if the partition is revoked while the start's pool is blocked: this lane may lose the
+    /// partition before the pool works again.
     func mustBeDeferredToNextOwner(_ record: RecordIndex) -> Bool {
         records[record].isStart && isPartitionRevoked(record)
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Called when Kafka did not accept a command's deferred record. Puts the command back into its activity's waiting
-    /// list if it can be sent now: its pool is not blocked, and its pause is over. Otherwise a missing deferred topic
-    /// would stop the command for good.
+    /// Called when Kafka did not accept a command's deferred record, for example because the deferred topic is missing.
+    /// Puts the command back into its activity's waiting list if it can be sent now: its pool is not blocked, and its
+    /// pause is over.
     ///
-    /// A start is never put back. Its draw on the device's budget is already refunded, and only the next reading of its
-    /// deferred record draws again.
+    /// A start is never put back: its draw on the device's budget is already refunded, and only the next reading draws
+    /// again.
     /// - Returns: whether the command was put back. If not, the deferred record must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
         guard !records[record].isStart, !isPartitionRevoked(record),
@@ -169,10 +164,10 @@ extension Delivery {
 
     // MARK: - Activities that must not send yet
 
-    /// Defers overdue commands of an activity that must wait longer than `deferredDelayMilliseconds`:
-    /// - If the activity's delay is that long (`earliestBeginAtMilliseconds`), defers all overdue commands.
-    /// - Otherwise defers those overdue commands at the front of the waiting list whose own pause is that long. If one
-    ///   of them is a start, also defers all overdue commands behind it.
+    /// Defers overdue commands of an activity that must wait longer than `deferredDelayMilliseconds`.
+    /// - If the activity's delay is that long (`earliestBeginAtMilliseconds`), all overdue commands are deferred.
+    /// - Otherwise only those at the front of the waiting list are deferred whose own pause is that long. If one of
+    ///   them is a start, all overdue commands behind it are deferred too.
     mutating func deferOverdueCommands(of activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds
@@ -203,9 +198,8 @@ extension Delivery {
     /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces. If
     /// the pool is blocked, also drops those whose partition is revoked, and defers those that will not be sent soon.
     ///
-    /// A command that waits for Redis is never deferred, because only Redis can decide about it. While Redis is silent,
-    /// the commands that wait for a credit are not deferred either: perhaps the commands that wait for Redis have all
-    /// credits, and the pool itself works.
+    /// A command that waits for Redis is never deferred. While Redis is silent, the commands that wait for a credit are
+    /// not deferred either: perhaps commands that wait for Redis have all credits, and the pool itself works.
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedEntryCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
         earliestPoolReviewAtMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
@@ -231,10 +225,10 @@ extension Delivery {
                 // If commands were just deferred, the pool is too slow and stays blocked, even if nothing waits now.
                 if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
-            // Usually a waiting activity begins when another one returns its credit. But perhaps no activity has a
-            // credit of this kind, so that none is returned: when the production pool becomes blocked, the waiting
-            // activities of unknown environment change to credits of their own kind (`PoolTable.poolKey`). So begin
-            // waiting activities here too.
+            // Usually a waiting activity begins when another one returns its credit. But when the production pool
+            // becomes blocked, the waiting activities of unknown environment change to credits of their own kind
+            // (`PoolTable.poolKey`). Perhaps no activity has such a credit to return. So begin waiting activities here
+            // too.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -253,17 +247,16 @@ extension Delivery {
                 supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrentCommand(of: activity, now: now)
-            } else if isBlocked, records[record].deferral.wasOfferedToPool,
+            } else if isBlocked, records[record].deferral.wasQueuedAtLastReview,
                 isOverdue(record, now: now) || mustBeDeferredToNextOwner(record)
             {
                 deferCurrentCommand(of: activity, .pool, now: now)
                 hasDeferred = true
             } else {
-                // A push is deferred only if it was in its pool's queue for the whole time from one check to the next.
-                // Otherwise every push of a blocked pool would be deferred at once, and no response could show that the
-                // pool works again. Time in which the lane reads ahead does not count, because no push leaves the queue
-                // then.
-                records[record].deferral.wasOfferedToPool = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
+                // A push is deferred only if it was in its pool's queue from one check to the next. Otherwise every
+                // push of a blocked pool would be deferred at once, and no response could show that the pool works
+                // again. While the lane reads ahead, no push leaves the queue, so this time does not count.
+                records[record].deferral.wasQueuedAtLastReview = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }
         }
@@ -287,8 +280,8 @@ extension Delivery {
                 continue
             }
             removeUnsendableCommands(of: activity, now: now)
-            // While an activity's environment is not known, `PoolTable.poolKey` chooses the pool that gives the credit.
-            // If it now chooses another pool, begin the next command, which asks that pool.
+            // For an activity of unknown environment, `PoolTable.poolKey` chooses the pool that gives the credit. If it
+            // now chooses another pool, begin the next command, which asks that pool.
             if activities[activity].poolKind == .unknownEnvironment,
                 pools.poolKey(of: poolKey.appIndex, .unknownEnvironment) != poolKey
             {
@@ -313,8 +306,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Marks the draw of a start as refunded, because the start is deferred: it draws again when it has come back from
-    /// the deferred topic. Unlike `refundUnsentDraw`, this also refunds the draw of a start whose push was tried.
+    /// Marks the draw of a start as refunded, because the start is deferred: it draws again when it has come back.
+    /// Unlike `refundUnsentDraw`, this also refunds the draw of a start whose push was tried.
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
         guard case .drawn(let identifier) = start.draw else { return false }

@@ -5,18 +5,18 @@ struct RecordDeferral: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the pool could have taken the push in all the time since the last check (`reviewPoolQueues`): at that
-    /// check the push was in the pool's queue, and the lane did not read ahead. (While a lane reads ahead, no push
-    /// leaves the queue.) Only such a push may be deferred because of its pool.
-    var wasOfferedToPool = false
-    /// The activity's `serviceFaultCount` at the time when the command was deferred.
+    /// Whether the push was in its pool's queue at the last check (`reviewPoolQueues`) and has not left it since. Only
+    /// such a push may be deferred because of its pool. False if the lane read ahead at that check, because no push
+    /// leaves the queue then.
+    var wasQueuedAtLastReview = false
+    /// The activity's `serviceFaultCount` when the command was deferred.
     var serviceFaultCount: UInt8 = 0
-    /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once. The pause grows with the
-    /// number of faults that the activity had in a row, up to minutes.
+    /// The push is not tried before this time, UNIX milliseconds; 0: there is no pause. The pause grows with the number
+    /// of faults that the activity had in a row, up to minutes.
     ///
     /// Every deferred command comes back from the deferred topic after the same delay, so that none waits behind one
     /// with a longer pause. If the rest of the pause is then longer than this delay, the command is deferred again.
-    /// Otherwise the command waits in the lane until the pause ends.
+    /// Otherwise it waits in the lane until the pause ends.
     var pauseEndWallMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }
@@ -29,19 +29,18 @@ struct RecordDeferral: BitwiseCopyable {
     }
 }
 
-/// What an activity waits for: a command that this lane expects back from the deferred topic, or the end of the pause
+/// An activity's wait because of a deferral: for a command that is in the deferred topic, or for the end of the pause
 /// of a command that has come back from there.
 struct DeferralWait: BitwiseCopyable {
-    /// How much longer than `deferredDelayMilliseconds` the activity waits for a deferred command.
+    /// How much longer than `deferredDelayMilliseconds` the activity waits for a deferred command to come back.
     static let returnLatenessMillisecondsMax: Int64 = 5_000
 
     /// The end of the wait, a monotonic time; `.min`: there is no wait.
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the newest alert among the deferred commands that the activity expects.
     private(set) var alertVersion: Version?
-    /// Whether the activity waits for the end of a pause: a command has come back from the deferred topic before the
-    /// end of its pause (`RecordDeferral.pauseEndWallMilliseconds`). If false, the activity waits for a command that is
-    /// still in the deferred topic.
+    /// True: the activity waits for the end of a pause (`RecordDeferral.pauseEndWallMilliseconds`) of a command that
+    /// has come back from the deferred topic. False: it waits for a command that is still in the deferred topic.
     ///
     /// A newer command that replaces the pausing one waits only for its own pause, and usually has none.
     private(set) var isPause = false
@@ -56,16 +55,17 @@ struct DeferralWait: BitwiseCopyable {
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
     /// Ends the wait for a deferred command, because it has come back from the deferred topic. If the command must
-    /// still pause, the activity now waits for the end of the pause. Of several pauses, the one that ends last counts.
+    /// still pause, a wait for the end of the pause begins. Of several pauses, the one that ends last counts.
     ///
-    /// - Parameter pauseMilliseconds: for how long the command must still pause; 0 or less: no pause.
+    /// - Parameter pauseMilliseconds: how long the command must still pause; 0 or less: no pause.
     mutating func noteReturnedCommand(pauseMilliseconds: Int64, now: Moment) {
         if !isPause { self = DeferralWait() }
         guard pauseMilliseconds > 0 else { return }
         (untilMilliseconds, isPause) = (max(untilMilliseconds, now.monotonicMilliseconds + pauseMilliseconds), true)
     }
 
-    /// Notes that a command was deferred. The activity waits for it until this monotonic time at most.
+    /// Notes that a command was deferred. The activity waits at most until this monotonic time for the command to come
+    /// back.
     /// - Parameter newest: the version of the command's alert; nil: it has none.
     mutating func expect(until monotonicMilliseconds: Int64, alertVersion newest: Version?, now: Moment) {
         if isPause || !isOngoing(now: now) { self = DeferralWait() }
@@ -74,15 +74,14 @@ struct DeferralWait: BitwiseCopyable {
     }
 }
 
-/// A start that this lane expects back from the deferred topic. Newer updates and ends of the activity wait for this
-/// start. Otherwise they could be lost:
+/// A start that this lane expects back from the deferred topic. Newer updates and ends of the activity wait for it.
+/// Otherwise they could be lost:
 /// - If the activity's earlier life has ended, Redis would reply `ended`.
-/// - If the earlier life has not ended yet, Redis could hold the update or end. When that life ends later, its end
-///   would remove the held command.
+/// - If the earlier life goes on, Redis could hold them, and the end of that life would remove them.
 struct DeferredStartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min
-    /// The version of the expected start. It has a meaning only while a start is expected.
+    /// The version of the expected start; no meaning if no start is expected.
     private var version = Version.zero
 
     /// Whether `untilMilliseconds` is set. That time may have passed: unlike `isOngoing`, this test does not compare it
@@ -102,7 +101,8 @@ struct DeferredStartWait: BitwiseCopyable {
     /// expected start is not newer.
     mutating func end(_ start: Version) { if version <= start { self = DeferredStartWait() } }
 
-    /// Whether the expected start comes before an update or end. An end comes after a start of the same version.
+    /// Whether the expected start comes before an update or end: its version is lower. Before an end, it may also be
+    /// the same.
     func isExpected(before command: Version, isEnd: Bool, now: Moment) -> Bool {
         isOngoing(now: now) && (version < command || isEnd && version == command)
     }

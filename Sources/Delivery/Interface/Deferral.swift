@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// What the deferred topic stores beside a command, so that its next reading continues where this reading
-/// stopped. (R19)
+/// What the deferred topic stores beside a command, so that the next reading of the command continues where this
+/// reading stopped. (R19)
 public struct Deferral: Sendable, Equatable, BitwiseCopyable {
-    /// The source record: the topic, partition and offset from which the command was first read. The command's results
-    /// name it. For a command that Redis held, this is the record whose token released the command.
+    /// The topic, partition and offset of the source record, from which the command was first read. The command's
+    /// results name this record. For a command that Redis held, it is the record whose token released the command.
     public var topic: RecordTopic
     public var partition: Int32
     public var offset: Int64
@@ -16,33 +16,32 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var receivedAtWallMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attemptCount: UInt8
-    /// How many results the source record had before the deferred command gets one. A record that brings a token may
-    /// have several (``RecordView/earlierResultCount``).
+    /// How many results the source record had before it was deferred. A record that brings a token may have several
+    /// (``RecordView/earlierResultCount``).
     public var earlierResultCount: UInt8
     /// The number of superseded commands that this command's result must count, because they have no results of their
     /// own.
     public var supersededCount: UInt32
-    /// When the token in the deferred record was registered, UNIX milliseconds. Not used if the record has no token.
+    /// When the token in the deferred record was registered, UNIX milliseconds; no meaning if the record has no token.
     public var registeredAtWallMilliseconds: Int64
     /// For a start: the claim with which Redis may have admitted it. The next reading makes a new claim and also names
-    /// this older one. Redis then passes the permission on to the new claim. Without the older claim, Redis would reply
+    /// this one, and Redis then passes the permission on to the new claim. Without this claim, Redis would reply
     /// `unknown` for a start that it had admitted, and the start would be lost. (R16)
     public var claim: UInt64
-    /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.
+    /// Whether Redis held the start. If so, Redis keeps it until the lane settles it.
     public var isHeldStart: Bool
     /// Whether the command is reread: it had been settled before, and Redis lost what it wrote.
     public var isReread: Bool
-    /// The version of the older command whose alert this command carries; nil: the alert is the command's own, or there
-    /// is none.
+    /// The version of the older command whose alert this command carries; nil: it carries none.
     public var carriedAlertVersion: Version?
-    /// The priority with which the state is sent if its alert is removed; 0: not known.
+    /// The priority with which the command's state is sent if its alert is removed; 0: not known.
     public var priorityWithoutAlert: UInt8
     /// Whether the lane removed an alert because it was too old. The result says so.
     public var isAlertExpired: Bool
-    /// How many attempts in a row to push to the activity failed for a reason that only delays a push (R18). Each
-    /// failure makes the next pause longer, up to a maximum.
+    /// The number of attempts in a row to push to the activity that failed for a reason that only delays a push (R18).
+    /// Each failure makes the next pause longer, up to a maximum.
     public var serviceFaultCount: UInt8
-    /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
+    /// The push is not tried before this time, UNIX milliseconds; 0: there is no pause.
     public var pauseEndWallMilliseconds: Int64
 
     public init(
@@ -139,8 +138,8 @@ extension RecordView {
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
-        // A deferred command is read like a producer's command, which must not name another command's alert. So
-        // `Deferral.carriedAlertVersion` has this version instead.
+        // A deferred command is read like a command of a producer, which must not name another command's alert. So the
+        // version of a carried alert is in `Deferral.carriedAlertVersion` instead.
         record.carriedAlertVersion = nil
         return record
     }

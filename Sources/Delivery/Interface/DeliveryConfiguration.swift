@@ -24,42 +24,42 @@ public struct DeliveryConfiguration: Sendable {
     public var apps: [App]
     /// The settings that ``Delivery/apply(_:)`` replaces while the lane runs.
     public var reloadable: ReloadableSettings
-    // The names of the topics that the core reads. The default id of a command begins with the name of the topic from
-    // which the command was first read.
+    // The names of the topics that the core reads. A command without an id gets a default id, which begins with the
+    // name of the topic from which the command was first read.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
     public var deferredTopic: [UInt8] = Array("causeway.deferred".utf8)
-    /// The maximum number of records in the lane, each from its receipt until it is settled or dropped: 64 to
+    /// The maximum number of records in the lane, from their receipt until they are settled or dropped: 64 to
     /// 4,194,304. `worker.commandsPerLane` and the worker's memory budget set this number.
     public var recordsMax = 131_072
     /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At least 1.
     public var usedBlockBytesMax = Int.max
-    /// The number of credits of one pool. A command without a credit is not admitted yet, so a newer state can still
-    /// replace it.
+    /// The number of credits of one pool. A command is not admitted before it has a credit, so a newer state can
+    /// replace it until then.
     public var creditsPerPoolMax = 2_000
-    /// Sets how long a push pauses after a failure that only delays it (R18). The pause is this time, doubled once for
+    /// The base of the pauses after failures that only delay a push (R18). The pause is this time, doubled once for
     /// each such failure of the activity in a row. With 200 ms, the pauses are 400, 800, 1,600 ms and so on, up to
-    /// ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503. But after the first and
-    /// the second failure, a push with the result `retrySoon` pauses only for this time, without doubling. From the
-    /// third to the tenth one, its pause stays that of the third, if the pool permits retries.
+    /// ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503.
+    ///
+    /// After the result `retrySoon`, the pauses are shorter. After the first and second failure they are this time,
+    /// without doubling. From the third to the tenth failure they stay that of the third, if the pool permits retries.
     ///
     /// A random part of up to a half is removed from each pause (jitter), so that retries do not come together (R21).
     public var retryBaseMilliseconds: Int64 = 200
-    /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half is
-    /// removed (jitter). If the pause after the activity's failures (`retryBaseMilliseconds`) is longer, it
-    /// counts instead.
+    /// How long a push waits if the pool's retry budget does not permit its retry, or longer if its pause after
+    /// failures is longer (`retryBaseMilliseconds`). A random part of up to a half is removed (jitter).
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long a command with an alert waits for a carrier: a newer state that Redis already knows and that this lane
-    /// has not read yet. Usually another worker admitted that state. It may come late because it was deferred, so
+    /// has not read yet. Usually another worker admitted that state. It may have been deferred, so
     /// ``lengthenCarrierWait()`` makes this time longer than the delay of deferred commands.
     public var carrierWaitMilliseconds: Int64 = 10_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
     /// How many offsets above its committable offset a partition may be read. The ledger of each partition has one bit
-    /// for each of them, 128 KiB in all. A power of two, so that the lowest bits of an offset are the index of its bit.
+    /// for each of them, 128 KiB in all. A power of two, because the lowest bits of an offset are the index of its bit.
     public var ledgerWindowOffsetCount = 1 << 20
-    /// The seed of the lane's random numbers, such as the jitter, the claims and the `apns-id`s. Different in each lane
-    /// of each process, so that two lanes do not make the same claims and `apns-id`s.
+    /// The seed of the lane's random numbers. Different in each lane of each process, so that two lanes do not make the
+    /// same claims and `apns-id`s.
     public var seed: UInt64
 
     public init(apps: [App], seed: UInt64) {
@@ -88,9 +88,9 @@ public struct DeliveryConfiguration: Sendable {
         lengthenCarrierWait()
     }
 
-    /// Makes `carrierWaitMilliseconds` longer than the delay of deferred commands, because the carrier for which a
-    /// command waits may be deferred. If a reload makes the delay shorter, `carrierWaitMilliseconds` stays: commands
-    /// that were deferred before come back after the old delay.
+    /// Makes `carrierWaitMilliseconds` longer than the delay of deferred commands, because the expected carrier may be
+    /// deferred. If a reload makes that delay shorter, `carrierWaitMilliseconds` stays: commands that were deferred
+    /// before still come back after the old delay.
     package mutating func lengthenCarrierWait() {
         carrierWaitMilliseconds = max(
             carrierWaitMilliseconds,
@@ -112,15 +112,14 @@ public struct DeliveryConfiguration: Sendable {
     }
 }
 
-/// Whether a command gets a result of its own if a newer command supersedes it before Redis sees it. Some commands
-/// get a result in every mode, for example a start, a command that was held, and a rider whose carrier gets an
-/// outcome.
+/// Whether a command gets a result of its own if a newer command supersedes it before Redis sees it. Some commands get
+/// one in every mode, for example a start, a command that was held, and a rider whose carrier gets an outcome.
 public enum SupersededResultMode: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each
-    /// In a backlog as with `counted`, at other times as with `each`. A backlog begins when the lane is known to be
-    /// behind by more than ``ReloadableSettings/readAheadLagRecords``. It ends when the lane has stopped reading ahead
-    /// and is no longer so far behind.
+    /// As with `counted` in a backlog, otherwise as with `each`. A backlog begins when the lane is known to be behind
+    /// by more than ``ReloadableSettings/readAheadLagRecords``. It ends when the lane has stopped reading ahead and is
+    /// no longer so far behind.
     case countedWhenBehind
     /// The command gets no result of its own. It is counted in the result of the command that superseded it.
     case counted

@@ -2,14 +2,13 @@ import LiveActivity
 
 /// How the core of audiences ended its work on a command to an audience or channel.
 public enum HandoverResult: Sendable, Equatable, BitwiseCopyable {
-    /// The command has an outcome. It gets a result, except if it is reread and its first result stays valid
-    /// (`OutcomeEffects.noResultIfReread`). The outcome is never `invalid`, because a faulty record is rejected when it
-    /// is read.
+    /// The command has an outcome, never `invalid`: a faulty record is rejected when it is read. The command gets a
+    /// result, except if it is reread and its first result stays valid (`OutcomeEffects.noResultIfReread`).
     case outcome(Outcome)
     /// The fan-out topic has a record for each range and each broadcast of the command. The core of audiences writes
     /// the command's result when the last of them is done.
     case fannedOut
-    /// The core of audiences decided nothing, because the command's partition is being revoked or was lost. The next
-    /// owner reads the command again.
+    /// The core of audiences decided nothing, because the command's partition is revoked. The next owner reads the
+    /// command again.
     case dropped
 }

@@ -1,7 +1,6 @@
 /// A record from Kafka. Its pointers are valid only during the call that takes the record.
 public struct IncomingRecord {
-    /// The index of the record's partition in the core's table of partitions, which `assign` returned. It is not the
-    /// partition's number in Kafka.
+    /// The partition's index in the core's table, as `assign` returned it: not the partition's number in Kafka.
     public var partitionIndex: UInt32
     public var offset: Int64
     /// Kafka's timestamp of the record, UNIX milliseconds; -1: none.
@@ -9,8 +8,8 @@ public struct IncomingRecord {
     public var key: UnsafeRawBufferPointer?
     /// Nil if the record has no value. On the registrations topic, such a record is a tombstone.
     public var value: UnsafeRawBufferPointer?
-    /// The trace header of the record; empty if there is none. The core does not decode it, and keeps it for
-    /// `RecordView.trace`.
+    /// The trace header of the record; empty if there is none. The core keeps it for `RecordView.trace`, without
+    /// decoding it.
     public var trace: UnsafeRawBufferPointer
 
     public init(

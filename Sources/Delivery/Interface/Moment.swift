@@ -1,5 +1,5 @@
-/// One reading of the monotonic clock and of the wall clock. The shell passes it to the cores with events, because a
-/// core reads no clock.
+/// The time of an event, on the monotonic clock and on the wall clock. A core reads no clock, so the shell passes a
+/// moment with each event.
 public struct Moment: Sendable, Equatable {
     /// Milliseconds of a clock that is never set forward or back, for waits and pacing.
     public var monotonicMilliseconds: Int64

@@ -1,12 +1,13 @@
-/// A record that the shell must produce. When the shell has Kafka's delivery report, it calls `deliveryReportReceived`.
-/// For `Kind.endWithoutResult` there is nothing to produce, and the shell makes this call at once.
+/// A record that the shell must produce to Kafka. When the shell has the delivery report, it calls
+/// `deliveryReportReceived`. For `Kind.endWithoutResult` there is nothing to produce, and the shell makes this call at
+/// once.
 public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
         /// A command for the deferred topic.
         case deferral
-        /// The source record ends without a result, so the shell writes no record. The shell may note the end in the
-        /// source record's trace, and then acknowledges the outgoing record.
+        /// The shell writes no record: the source record ends without a result. The shell may note this in the source
+        /// record's trace, and then acknowledges the outgoing record.
         case endWithoutResult
     }
 
@@ -30,8 +31,8 @@ extension OutgoingRecord {
     /// What became of an outgoing record of one of the cores.
     public enum KafkaReport: Sendable {
         case acknowledged
-        /// Kafka did not take the record, so the core produces it again. For a `deferral`, the core may instead return
-        /// the command to its activity, if the activity's pool sends again.
+        /// Kafka did not take the record, so the core produces it again. A command that could not be deferred may
+        /// instead return to its activity, if its pool sends again.
         case failed
         /// The broker or the Kafka client refuses the record because of its size.
         case tooLarge

@@ -1,38 +1,37 @@
 /// How one attempt to send a push ended.
 public struct PushResult {
-    /// What APNs' response means for the push. Different reasons of APNs may have the same meaning. These are the cases
-    /// of `APNs.ResponseDisposition` that the core needs, repeated here because the core imports no shell.
+    /// What APNs' response means for the push. These are the cases of `APNs.ResponseDisposition` that the core needs,
+    /// repeated here because the core imports no shell. Several reasons of APNs may have the same meaning.
     public enum Disposition: UInt8, Sendable {
         case accepted
-        /// APNs did not process the push, or asks for another connection or provider token. The push may be sent again
-        /// soon: after a short back-off (`DeliveryConfiguration.retryBaseMilliseconds`), or without a pause if it is a
-        /// member's push in a round. Three kinds of pushes wait as long as after `retryLater` instead:
-        /// - a broadcast
-        /// - a push to a joiner
-        /// - a push after the third failure in a row of the member's push in a round. A push to an activity waits at
-        ///   most 1.6 s after the third to tenth failure in a row, if the pool permits retries
+        /// APNs did not process the push, or asks for another connection or provider token. The push is sent again
+        /// soon: after a short pause (`DeliveryConfiguration.retryBaseMilliseconds`), or at once if it is a member's
+        /// push in a round.
+        ///
+        /// Some pushes wait as long as after `retryLater` instead: a broadcast, a push to a joiner, and a member's push
+        /// in a round after its third failure in a row.
         case retrySoon
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
-        /// APNs limits this token or channel. Retry later, and push to it less often.
+        /// APNs limits this token or channel. The push is sent again later, and further pushes are sent less often.
         case throttled
         /// APNs says that the token is dead.
         case tokenDead
         /// APNs does not know the token, or Causeway uses the wrong environment. The token is retired only if
-        /// `isTokenRefusalTrusted`, because then the environment is right.
+        /// `isTokenRefusalTrusted`: then the environment is right.
         case tokenSuspect
         /// The token belongs to another topic (bundle id), or Causeway uses the wrong topic. The token is kept.
         case topicSuspect
         /// A broadcast's channel does not exist in this environment.
         case channelGone
-        /// APNs refused this push permanently, for a reason that does not concern its token. Or the pool did not send
-        /// the push, because it is malformed. The token is kept.
+        /// APNs refused this push permanently, for a reason that does not concern its token. Or the push is malformed,
+        /// and the pool did not send it. The token is kept.
         case rejected
         /// The push was sent and no response came, so a phone may have it.
         case ambiguous
 
-        /// Whether the response counts as a sign that APNs works, because it decides about this push or its token.
-        /// `topicSuspect` does not count, because the topic may be wrong for all pushes of the app.
+        /// Whether the response shows that APNs works, because it decides about this push or its token. Not
+        /// `topicSuspect`: the topic may be wrong for all pushes of the app.
         package var showsThatAPNsWorks: Bool {
             switch self {
             case .accepted, .throttled, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
@@ -44,11 +43,11 @@ public struct PushResult {
     public var disposition: Disposition
     /// HTTP status; 0 without a response.
     public var status: UInt16
-    /// APNs' reason, of which the core keeps at most 64 bytes. If it is empty, the record gets Causeway's own reason.
+    /// APNs' reason; the core keeps at most 64 bytes. If it is empty, the record gets a reason of Causeway.
     public var reason: UnsafeRawBufferPointer
     /// What an operator should do about the reason; empty: nothing.
     public var advice: StaticString
-    /// From when on APNs calls the token dead, UNIX milliseconds. Only a 410 has this time; nil: none.
+    /// From when on the token is dead, as APNs says in a 410, UNIX milliseconds; nil: APNs names no time.
     public var invalidAtWallMilliseconds: Int64?
     /// When the push was sent, UNIX milliseconds; nil if it was not sent completely.
     public var sentAtWallMilliseconds: Int64?
@@ -61,8 +60,8 @@ public struct PushResult {
     /// Whether a refusal means that the push's token is wrong. If false, the configuration of the app may be wrong
     /// instead. True if both conditions hold:
     /// - The pool's circuit breaker is closed.
-    /// - APNs has accepted a push of the pool to a device since the pool's last BadDeviceToken or
-    ///   DeviceTokenNotForTopic. The response that comes with this value does not count.
+    /// - APNs has accepted a push of the pool to a device since the pool's last earlier BadDeviceToken or
+    ///   DeviceTokenNotForTopic.
     public var isTokenRefusalTrusted: Bool
 
     public init(

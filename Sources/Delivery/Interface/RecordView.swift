@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The parts of a record that the shells may read. Valid until the next call that changes the core.
+/// The parts of a record that the shells may read. A view is valid until the next call that changes the core.
 public struct RecordView {
     private let pointer: UnsafePointer<RecordSlot>
     private var slot: RecordSlot { unsafeAddress { pointer } }
@@ -10,24 +10,25 @@ public struct RecordView {
     public var event: Event { slot.event }
     /// The environment of the token, or of the channel that the command is for.
     public var environment: APNsEnvironment { slot.audienceCommand.channelEnvironment ?? slot.token.environment }
-    /// The index of the record's app in the configuration; an index beyond the last app if `configuredAppIndex` is nil.
+    /// The index of the record's app in the configuration. If `configuredAppIndex` is nil, this is an index beyond the
+    /// last app.
     public var appIndex: Int { Int(slot.appIndex) }
     /// The index of the record's app in the configuration; nil if the record names no configured app, or was rejected
     /// before its app was known.
     public var configuredAppIndex: Int? { slot.configuredAppIndex.map(Int.init) }
-    /// 5 or 10 for a command. Before the admission this is the priority that the command asks for; afterwards, the
-    /// priority that the budget allowed.
+    /// The priority of a command, 5 or 10: until the admission the one that the command asks for, then the one that the
+    /// budget allowed.
     public var priority: UInt8 { slot.push.priorityDecision?.priority ?? slot.priority }
     /// The index of the record's policy.
     public var policyIndex: Int { Int(slot.policyIndex) }
-    /// The policy that the command names; empty if it names none and its app's policy applies.
+    /// The name of the policy that the command names; empty: it names none, and its app's policy applies.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.texts.policyName) }
     public var isDemoted: Bool { slot.push.priorityDecision?.isDemoted ?? false }
-    /// Pushes of priority 10 that the activity's budget allows after this one; nil: the budget was not used.
+    /// How many pushes of priority 10 the activity's budget allows after this one; nil: the budget was not used.
     public var budgetLeft: Int? { slot.push.priorityDecision?.budgetLeft.map(Int.init) }
     public var attemptCount: UInt8 { slot.push.attemptCount }
-    /// Whether the push that `takeNextPush` has just returned was attempted before, by this lane or in an earlier
-    /// reading.
+    /// Whether the push that `takeNextPush` has just returned is a retry: an earlier attempt was made by this lane, or
+    /// before the command was deferred.
     public var isRetry: Bool { slot.push.attemptCount > 1 }
     public var version: Version { slot.version }
     /// The `apns-expiration` that is sent to APNs, UNIX seconds; no meaning before this lane sends the push.
@@ -54,8 +55,8 @@ public struct RecordView {
     public var registeredAtWallMilliseconds: Int64 { slot.token.registeredAtWallMilliseconds }
     /// From when on the token is dead, UNIX milliseconds. Only for an invalidation.
     public var invalidAtWallMilliseconds: Int64 { slot.push.tokenRetirementRule.invalidAtWallMilliseconds }
-    // The times of the record, UNIX milliseconds. Kafka's timestamp and the time of the receipt are -1 if they are not
-    // known. The other times are nil until the step has happened.
+    // The times of the record, UNIX milliseconds. The first two are -1 if they are not known. The others are nil until
+    // the step has happened.
     public var recordTimestampMilliseconds: Int64 { slot.times.recordTimestampMilliseconds }
     public var receivedAtWallMilliseconds: Int64 { slot.times.receivedAtWallMilliseconds }
     public var admittedAtWallMilliseconds: Int64? { slot.times.admittedAtWallMilliseconds }
@@ -65,8 +66,8 @@ public struct RecordView {
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.
     public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
-    /// The number of results that this record has had already, without the present one. A record that brings a token
-    /// has one for its own command, if it is a command, and one for each held command that the token releases.
+    /// The number of results that this record has had before the present one. A record that brings a token has one for
+    /// its own command, if it is a command, and one for each held command that the token releases.
     public var earlierResultCount: Int { Int(slot.ending.earlierResultCount) }
 
     /// The activity's id. Empty if the record names none, and usually if the record is invalid. For a tombstone: the
@@ -74,15 +75,15 @@ public struct RecordView {
     public var activity: UnsafeRawBufferPointer {
         slot.bytes(isAudienceCommand ? BlockRange() : slot.texts.subject)
     }
-    /// The command's id. If the command brought none, this is empty until the core makes one: when the command is
-    /// held, deferred, handed over to the core of audiences or finished.
+    /// The command's id. If the command brought none, this is empty until the core makes one: when the command is held,
+    /// deferred, handed over to the core of audiences or finished.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.texts.commandIdentifier) }
     public var device: UnsafeRawBufferPointer { slot.bytes(slot.texts.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.texts.attributesType) }
     public var token: UnsafeRawBufferPointer { slot.token.bytes }
     /// A reason of APNs, of Redis or of Causeway, or the code of the record's fault; empty if there is none.
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.texts.reason) }
-    /// The fault of an invalid record, in words. Only for a dead letter.
+    /// For a dead letter: the fault of the record in words.
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.deadLetter.detail) }
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty if there
     /// are none.
@@ -97,8 +98,8 @@ public struct RecordView {
     /// The JSON fields beside `aps`, without braces; empty if there are none.
     public var payloadMembers: UnsafeRawBufferPointer { slot.bodyLayout.payloadMembers.bytes(in: body) }
 
-    /// Returns the command as a record of the commands topic. Redis stores this record if the command is held or if
-    /// the timetable keeps the command. The deferred record is also made from it.
+    /// Returns the command as a record of the commands topic. Redis stores this record for a held command, and for a
+    /// command that the timetable keeps. The deferred record is also made from it.
     ///
     /// - Parameter app: the app's bundle id.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
@@ -111,10 +112,10 @@ public struct RecordView {
         if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
-        // A command that brought no id has a default id: the place of its record, `topic/partition/offset`. If this is
-        // too long for an id, the record is written without one, and its next reader makes a default id. For a deferred
-        // command this is the same id again, because its record names its source (`Deferral`). For a held command it is
-        // the place of the registration that releases it.
+        // The default id of a command is the place of its record, `topic/partition/offset`. If this is too long for an
+        // id, the record is written without one, and its next reader makes a default id. For a deferred command this is
+        // the same id again, because its record names its source (`Deferral`). For a held command it is the place of
+        // the registration that releases it.
         if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
@@ -124,7 +125,7 @@ public struct RecordView {
         return record
     }
 
-    // Properties of commands to audiences, and of members that join or leave audiences.
+    // The next properties are for commands to audiences, and for members that join or leave audiences.
 
     /// Whether the command is for an audience or for a channel. The core of audiences decides about such a command.
     public var isAudienceCommand: Bool { slot.kind == .audienceCommand }
@@ -133,8 +134,7 @@ public struct RecordView {
     public var audience: UnsafeRawBufferPointer {
         slot.bytes(isAudienceCommand && !addressesChannel ? slot.texts.subject : BlockRange())
     }
-    /// The channel's id, in ``environment``, if the command is for a channel; empty if it is for an audience or
-    /// activity.
+    /// The channel's id; empty if the command is for an audience or activity. The channel is in ``environment``.
     public var channel: UnsafeRawBufferPointer {
         slot.bytes(addressesChannel ? slot.texts.subject : BlockRange())
     }
@@ -144,8 +144,8 @@ public struct RecordView {
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(slot.audienceCommand.activityTemplate) }
     /// The positions of the parts of ``body``.
     public var bodyLayout: Body.Layout { slot.bodyLayout }
-    /// The expiration that the command names, UNIX seconds; -1: it names none. For a start, the policy's `startSeconds`
-    /// limit the expiration, so it is never -1.
+    /// The expiration that the command names, UNIX seconds; -1: it names none. A start always has one, because the
+    /// policy's `startSeconds` limit it.
     public var ownExpirationSeconds: Int64 { slot.ownExpirationSeconds }
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     public var staleDateSeconds: Int64 { slot.staleDateSeconds }
@@ -164,8 +164,8 @@ public struct RecordView {
     }
 
     var recordDeferral: RecordDeferral { slot.deferral }
-    /// The claim with which Redis may have admitted the start: the claim of the earlier reading, until Redis has
-    /// admitted this reading's own claim.
+    /// The claim with which Redis may have admitted the start: that of the earlier reading, until Redis has admitted
+    /// this reading's own claim.
     var claim: UInt64 { slot.start.previousClaim ?? slot.start.claim }
     var sourceAlertVersion: Version? { slot.alert.sourceVersion }
     var isHeldStart: Bool { slot.start.isHeld }
@@ -174,7 +174,7 @@ public struct RecordView {
     /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
     public var priorityWithoutAlert: UInt8 { slot.priorityWithoutAlert }
     var isAlertExpired: Bool { slot.alert.isExpired }
-    /// Whether the record brings a token: its own, or the token that released a held start.
+    /// Whether the record has a token for the next reader: its own, or the token that released a held start.
     var bringsToken: Bool { (slot.token.mustBeRegistered || slot.start.isHeld) && slot.token.byteCount > 0 }
 
     /// The trace header that came with the record; empty if there was none.

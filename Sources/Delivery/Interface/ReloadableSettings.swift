@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The settings that a lane can take while it runs. The configuration of each core contains one value of this type, and
-/// a reload replaces the whole value. But ``Delivery`` may keep its contracts (``keepsContracts``).
+/// The settings that a lane can take while it runs. The configuration of each core contains one value of this type. A
+/// reload replaces the whole value, but ``Delivery`` may keep its contracts (``keepsContracts``).
 public struct ReloadableSettings: Sendable {
     /// The settings of one app.
     public struct App: Sendable {
@@ -15,16 +15,16 @@ public struct ReloadableSettings: Sendable {
         public var contract: ContractRule?
     }
 
-    /// The policies, 1 to ``DeliveryConfiguration/policiesMax``. A command may name one of them. If it names none, its
-    /// app's default policy applies. Each policy keeps its position, because records name a policy by its position: a
-    /// reload appends new policies, and a removed policy stays.
+    /// The policies, 1 to ``DeliveryConfiguration/policiesMax``. A command may name one of them; otherwise its app's
+    /// default policy applies. Records name a policy by its position. So a reload appends new policies, and a removed
+    /// policy stays.
     public var policies = [Policy(name: "default")]
     /// An element for each app, in the order of ``DeliveryConfiguration/apps``.
     public var apps: [App]
     /// Whether a lane that takes these settings keeps the contracts that it has, instead of those in ``apps``.
     public var keepsContracts = false
-    /// The limit of the waits that grow with an activity's failures (``DeliveryConfiguration/retryBaseMilliseconds``,
-    /// R18). A push that the retry budget does not permit may wait longer
+    /// The longest pause after failures that only delay a push (``DeliveryConfiguration/retryBaseMilliseconds``, R18).
+    /// A push that the retry budget does not permit may wait longer
     /// (``DeliveryConfiguration/retryBudgetPauseMilliseconds``).
     public var retryMillisecondsMax: Int64 = 300_000
     /// How long a command may be in the lane before it is deferred. The time is shorter
@@ -32,12 +32,12 @@ public struct ReloadableSettings: Sendable {
     /// full. A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`. With the
     /// default, a short outage of APNs defers no command.
     public var deferAfterMilliseconds: Int64 = 10_000
-    /// A deferred command comes back from the deferred topic after this time, or earlier if a blocked pool of the lane
+    /// After this time a deferred command comes back from the deferred topic; earlier if a blocked pool of the lane
     /// sends again. The defaults of `deferAfterMilliseconds` and of this delay are together less than a minute, so that
     /// offsets are settled within a minute.
     public var deferredDelayMilliseconds: Int64 = 30_000
-    /// If a lane is behind by more than this many records of the commands topic, it begins to read ahead. While it
-    /// reads ahead, it begins no command, so newer states replace most of the backlog before anything is sent.
+    /// A lane that is behind by more than this many records of the commands topic begins to read ahead. While it reads
+    /// ahead, it begins no command, so newer states replace most of the backlog before anything is sent.
     public var readAheadLagRecords: Int64 = 10_000
     /// The longest time that a lane reads ahead without a break, even if it is still far behind.
     public var readAheadMillisecondsMax: Int64 = 30_000

@@ -1,35 +1,36 @@
 import LiveActivity
 
-/// Ends activities at the lifetime that their policy sets. A timetable in Redis stores when each activity is due. The
-/// worker's `LifetimeKeeper` produces a command that ends a due activity, or starts it again. (R34, R35)
+/// Ends activities at the lifetime that their policy sets. A timetable in Redis stores when each activity is due, and
+/// the worker's `LifetimeKeeper` produces a command that ends a due activity, or starts it again. (R34, R35)
 ///
 /// What must hold:
 /// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
 ///   fact, or Redis has permanently refused the report. A reread record reports the fact again, because Redis may have
 ///   lost it.
 /// - The keeper may produce the command that ends an activity several times. The command names the life that it ends,
-///   and Redis permits the command (`checkLifetime`) only while the timetable has this life. So a late or repeated
-///   command ends no later life.
+///   and Redis permits it (`checkLifetime`) only while the timetable has this life. So it ends no later life.
 /// - The command that ends an activity has no state. So it replaces no waiting state, and is sent after all waiting
 ///   states.
-/// - If the policy starts the activity again, the timetable keeps the activity's start and newest state. Then:
-///   1. The keeper's end ends the life.
-///   2. The life's entry becomes an entry that waits for a new start, unless the activity was a member of an audience.
-///   3. Redis permits the new start only while the timetable has this entry. So the new start never follows an end of
-///      the producer.
+///
+/// If the policy starts the activity again, the timetable keeps the activity's start and newest state. Then:
+/// 1. The keeper's end ends the life.
+/// 2. The life's entry in the timetable becomes an entry that waits for a new start, unless the activity was a member
+///    of an audience.
+/// 3. Redis permits the new start only while the timetable has this entry. So the new start never follows an end of the
+///    producer.
 extension Delivery {
-    /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable. Usually the
-    /// report is made at once. For the end of a lifetime, and for a restart that the keeper must not make again, the
-    /// report waits until the result is acknowledged (`FollowUps.reportLifetimeEvent`).
+    /// Reports to the timetable if an outcome shows that the activity began, lives or has ended. Usually the report is
+    /// made at once. For the end of a lifetime, and for a restart that must not be made again, it is made after the
+    /// result is acknowledged (`FollowUps.reportLifetimeEvent`).
     mutating func reportLifetimeEvent(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && mayBeInTimetable(of: slot) else {
             return
         }
         if slot.pointee.lifetime.isEnd || mustNotRepeatRestart(slot) {
-            // The timetable gets the report only after the result is acknowledged, because it may then remove the life.
-            // If the worker dies earlier, the next owner reads the record again, and the record must still find the
-            // life.
+            // The timetable gets the report after the acknowledgement of the result, because it may then remove the
+            // life. If the worker dies before, the next owner reads the record again, and the record must still find
+            // the life.
             if mustReportAfterResult(slot) { records[record].ending.followUps.insert(.reportLifetimeEvent) }
             return
         }
@@ -39,13 +40,9 @@ extension Delivery {
         queueStoreCall(.reportLifetimeEvent, record)
     }
 
-    /// Whether the timetable may have the command's activity, so that the outcome must be reported to the timetable.
-    ///
-    /// - For an update: whether the command's policy or the app's default policy limits the lifetime. So updates cause
-    ///   no such call if neither policy does.
-    /// - For a start or an end: always true. An earlier command of the activity may have named a policy that limits the
-    ///   lifetime, even if this command's policy does not. The report of a start without a limit removes the activity
-    ///   from the timetable (`aliveEvent`).
+    /// Whether the timetable may have the command's activity, so that the outcome must be reported. A start or an end
+    /// is always reported: an earlier command of the activity may have named a policy that limits the lifetime. An
+    /// update is reported if its policy or the app's default policy limits the lifetime.
     private func mayBeInTimetable(of slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policyIndex) > 0
             || defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
@@ -74,8 +71,8 @@ extension Delivery {
         guard slot.pointee.event != .end else { return .endedOrUnlimited }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
-        // A reread start reports only `alive`. APNs may never have accepted this start, and `began` would then replace
-        // the life that the phone shows. `alive` replaces no life that a start began.
+        // A reread start reports `alive`, which replaces no life that a start began. `began` would replace the life
+        // that the phone shows, although APNs may never have accepted this start.
         guard case .alive(let aliveAtMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
@@ -85,17 +82,16 @@ extension Delivery {
         )
     }
 
-    /// How long Kafka may take to bring a command to a lane: through the commands topic and, if the command is
-    /// deferred, also through the deferred topic. The time for which the deferred topic keeps the command
-    /// (`deferredDelayMilliseconds`) is not included.
+    /// How long a command may be on its way through the commands topic and, if it is deferred, through the deferred
+    /// topic. The delay of deferred commands (`deferredDelayMilliseconds`) is not included.
     private static let topicTransitMillisecondsMax: Int64 = 20_000
 
-    /// Returns the call that asks Redis about a command of a lifetime, before the command enters its activity's waiting
-    /// list.
+    /// Returns the call that asks Redis whether a lifetime command is still permitted. It is made before the command
+    /// enters its activity's waiting list.
     func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeCommandIdentifier(of: slot)
         // For this time the keeper does not claim the activity again, so it makes no second command while this one is
-        // still worked on. If the command is deferred, it usually comes back within `deferAfterMilliseconds` plus
+        // still worked on. A command that is deferred usually comes back within `deferAfterMilliseconds` plus
         // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
         let claimDelayMilliseconds =
             2 * (configuration.reloadable.deferAfterMilliseconds + configuration.reloadable.deferredDelayMilliseconds)
@@ -103,15 +99,15 @@ extension Delivery {
         return .checkLifetime(
             beganAtMilliseconds: identifier?.beganAtMilliseconds ?? 0,
             // A restart names the state that it brings. If the timetable has a newer state, Redis refuses the restart,
-            // and the keeper makes another. But after an attempted push, the activity may have begun, and another
-            // restart could begin a second one. So the restart then names no state.
+            // and the keeper makes another one with that state. But a restart whose push was attempted names no state:
+            // the activity may have begun, and another restart could begin a second one.
             stateVersion: slot.pointee.push.attemptCount == 0 ? identifier?.stateVersion : nil,
             claimDelayMilliseconds: claimDelayMilliseconds
         )
     }
 
-    /// Returns an event which says that the activity was alive at the reported time, or now if that time is in the
-    /// future. If `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable instead.
+    /// Returns an event which says that the activity was alive at the reported time, or now if that is earlier. If
+    /// `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable instead.
     private func aliveEvent(atMilliseconds reportedAtMilliseconds: Int64, _ lifetimeMilliseconds: Int64, now: Moment)
         -> LifetimeEvent
     {
@@ -121,7 +117,7 @@ extension Delivery {
             : .endedOrUnlimited
     }
 
-    /// Continues a record after its lifetime event is in the timetable, or after Redis refused the lifetime event.
+    /// Continues a record when its lifetime event is in the timetable, or when Redis has refused the event.
     mutating func continueAfterLifetimeEvent(_ record: RecordIndex) {
         let stage = records[record].stage
         acknowledge(record)
@@ -145,11 +141,11 @@ extension Delivery {
             )
     }
 
-    /// Settles a reread start, and does not send it. Tells Redis the start's version (R25): the end of an earlier life
-    /// may be reread too, and must not end the newer life. If the start's policy limits the lifetime, also reports to
-    /// the timetable that the activity was alive, because Redis may have lost this fact.
+    /// Settles a reread start, which is not sent. Tells Redis the start's version (R25): the end of an earlier life may
+    /// be reread too, and must not end the newer life. If the start's policy limits the lifetime, also reports to the
+    /// timetable that the activity was alive, because Redis may have lost this fact.
     ///
-    /// The version of two kinds of starts is not recorded:
+    /// Redis does not get the version of two kinds of starts:
     /// - A start that is too old. Its activity is over, so Redis must call its updates `expired`.
     /// - A restart after a lifetime. Any end that the producer sent ends that life too (R13).
     mutating func settleRereadStart(
@@ -179,7 +175,7 @@ extension Delivery {
         if isLifetimeLimited { queueStoreCall(.reportLifetimeEvent, record) }
     }
 
-    /// Asks Redis whether the timetable still has what this command is about: the life that it ends, or the
+    /// Asks Redis whether a lifetime command is still permitted: the timetable must have the life that it ends, or the
     /// entry that waits for this start. The command enters its activity's waiting list only after the reply.
     mutating func beginLifetimeCommand(
         _ record: RecordIndex,
@@ -196,9 +192,10 @@ extension Delivery {
         queueStoreCall(.checkLifetime, record)
     }
 
-    /// Queues a lifetime command after the call `checkLifetime`, or finishes or drops it.
-    /// - Parameter isPermitted: false if Redis did not permit the command, for example because the life has ended. Also
-    ///   false if Redis refused the call.
+    /// Handles the reply to `checkLifetime`: adds the lifetime command to its activity's waiting list, finishes it or
+    /// drops it.
+    /// - Parameter isPermitted: false if Redis did not permit the command, for example because the life has ended, or
+    ///   refused the call.
     mutating func handleLifetimeCheck(_ record: RecordIndex, isPermitted: Bool, now: Moment) {
         let activity = findOrAddActivity(of: record)
         if isPartitionRevoked(record) {
@@ -206,8 +203,8 @@ extension Delivery {
         } else {
             records.enter(.received, record)
             if !isPermitted || hasProducerStartOrEnd(of: activity) {
-                // The producer's own start or end, which waits or is under way, may change the life. If the timetable
-                // still has the life, the keeper makes another command.
+                // A start or end of the producer waits or is under way, and may change the life. If the timetable still
+                // has the life, the keeper makes another command.
                 finish(record, .superseded)
             } else if records[record].lifetime.isRestart, !policies.restartsAfterLifetime(records[record].policyIndex) {
                 finish(record, .expired)
@@ -216,8 +213,8 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // `findOrAddActivity` may have added the activity for this command only. Then `beginNextCommand` frees it, or
-        // makes it pause if it has a wait.
+        // If the activity was added for this command only, `beginNextCommand` frees it, or makes it pause if it has a
+        // wait.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 
@@ -237,14 +234,14 @@ extension Delivery {
         return false
     }
 
-    /// Merges a command. The command, the last waiting one (`tail`), or both are ends of lifetimes. Returns what became
-    /// of the record's slot.
+    /// Merges a command into the waiting list if the command, the last waiting one (`tail`) or both are ends of
+    /// lifetimes. Such an end has no state, so it replaces no state, and is always the last in the list. Returns
+    /// whether the command's slot is still in use.
     ///
-    /// The end of a lifetime has no state, so it replaces no state, and it is always the last in the list.
-    /// - Any start, and any end that the producer sent, replaces the end of a lifetime.
-    /// - An update that is not newer than the end is put before the end, no matter which of them the lane reads first.
-    /// - A newer update stays before the end if the lane has read the update first.
-    /// - A newer update that the lane reads after the end gets the outcome `ended`.
+    /// - A start, or an end that the producer sent, replaces the end of a lifetime.
+    /// - An update that is not newer than the end is put before the end.
+    /// - A newer update stays before the end if the lane has read the update first. Otherwise it gets the outcome
+    ///   `ended`.
     /// - Of two ends of lifetimes, the older one stays.
     mutating func mergeInvolvingLifetimeEnd(
         _ record: RecordIndex,
@@ -256,8 +253,8 @@ extension Delivery {
     {
         guard records[tail].lifetime.isEnd else {
             // A start or an end that the producer sent replaces this end of a lifetime. `handleLifetimeCheck` has
-            // looked for such a command already. Look again: the command may have come while this end was being
-            // deferred, and Kafka did not accept the deferral.
+            // looked for such a command already. Another one may have come since, while Kafka was asked to take the
+            // deferral of this end, and refused it.
             if hasProducerStartOrEnd(of: activity) {
                 finish(record, .superseded)
             } else {
@@ -266,8 +263,8 @@ extension Delivery {
             return .inUse
         }
         if records[record].lifetime.isEnd {
-            // One end is enough. The older one stays, because Redis may have admitted it. The newer one gets
-            // the outcome `superseded`, which does not remove the life from the timetable.
+            // One end is enough. The older one stays, because Redis may have admitted it. The newer one is
+            // `superseded`, an outcome that does not remove the life from the timetable.
             if records.isNewer(tail, than: record) {
                 activities[activity].waitingList.replaceLast(by: record, in: &records)
                 finish(tail, .superseded)

@@ -1,20 +1,17 @@
-/// Holds the bytes of the core's records and activity ids. Allocates memory in chunks of 1 MiB, cuts each chunk into
-/// blocks of one size, and reuses freed blocks. So at a steady load no memory is allocated. (R3)
+/// Holds the bytes of the core's records and of the activities' ids. It allocates memory in chunks of 1 MiB, cuts each
+/// chunk into blocks of one size, and reuses freed blocks. So at a steady load no memory is allocated. (R3)
 ///
 /// The lists of free blocks are outside the blocks. Otherwise taking or freeing a block would read the block, which
 /// would often be a cache miss.
 ///
 /// A block above the largest size (128 KiB) is allocated separately. Only records far above every limit of the domain
 /// need one, and they go to the dead letters.
-///
-/// After a backlog most blocks are free. `deallocateFreeChunks` then deallocates each chunk in which every block is
-/// free.
 struct Arena: ~Copyable {
     struct Block {
         var base: UnsafeMutableRawPointer
         var sizeClass: UInt8
 
-        /// No block. Its address is never read, and freeing it does nothing.
+        /// The value for "no block". Its address is never read, and freeing it does nothing.
         static var none: Block {
             Block(base: UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped, sizeClass: Arena.absentSizeClass)
         }
@@ -27,9 +24,9 @@ struct Arena: ~Copyable {
     /// The logarithm to the base 2 of the smallest size: 2⁶ = 64 bytes.
     private static var smallestSizeShift: Int { 6 }
     private static var chunkBytes: Int { 1 << 20 }
-    /// The size class of a block above the largest size. `free` deallocates such a block.
+    /// The size class of a block above the largest size, which `free` deallocates.
     private static var outsizedSizeClass: UInt8 { 255 }
-    /// The size class of `Block.none`. `free` ignores it.
+    /// The size class of `Block.none`, which `free` ignores.
     private static var absentSizeClass: UInt8 { 254 }
 
     /// A stack of the free blocks of one size. It has room for every block of this size.
@@ -104,11 +101,12 @@ struct Arena: ~Copyable {
         allocation.deallocate()
     }
 
-    /// The header of a block above the largest size. It stores the block's size in 8 bytes, and has 16 bytes so that
-    /// the block behind it is aligned to 16 bytes too.
+    /// The size of the header in front of a block above the largest size. The header stores the block's size in 8
+    /// bytes. It has 16 bytes, so that the block behind it is aligned to 16 bytes too.
     private static var outsizedHeaderBytes: Int { 16 }
 
-    /// Deallocates the chunks in which every block is free. This visits every free block, so call it rarely.
+    /// Deallocates the chunks in which every block is free; after a backlog, these are most. Call this rarely, because
+    /// it visits every free block.
     mutating func deallocateFreeChunks() {
         var deallocatedChunks: Set<UnsafeMutableRawPointer> = []
         for sizeClass in 0..<Self.sizeClassCount {
@@ -135,8 +133,8 @@ struct Arena: ~Copyable {
         block - Int(bitPattern: block) % chunkBytes
     }
 
-    /// Cuts a new chunk into blocks of a size that has no free block. Blocks are used from the start of the
-    /// chunk on.
+    /// Cuts a new chunk into blocks of a size that has no free block. `allocate` returns the first blocks of the chunk
+    /// first.
     private mutating func addBlocks(_ sizeClass: Int) {
         let blockBytes = Self.blockBytes(sizeClass)
         // The chunk is aligned to its own size, so that a block's address gives its chunk.

@@ -1,16 +1,16 @@
 import CProcessor
 
-/// A table of elements of one trivial type. A ``SlabIndex`` names an element, and stays the same until the element is
-/// freed. The memory grows up to `limit` elements and never shrinks. (R3)
+/// A table of elements of one trivial type. A ``SlabIndex`` names an element, until the element is freed. The memory
+/// grows up to `limit` elements and never shrinks. (R3)
 ///
-/// The index of a freed element is used again for a new one. So an index must not be used after the free, except to
-/// prefetch. The core frees an element only when no call, push or outgoing record names it.
+/// The index of a freed element is used again for a new one. So after the free an index must not be used, except to
+/// prefetch.
 ///
 /// The methods that run for every push are public, because Swift specializes only public generic code in other modules.
 /// Otherwise the core of audiences would ask Swift's runtime for the element's size on each call, which took 11 % of a
 /// round's CPU.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
-    /// In front of each element is a header of four bytes: `inUseHeader`, or the index of the next free element. Each
+    /// The elements, each behind a header of four bytes: `inUseHeader`, or the index of the next free element. Each
     /// access checks the header, and traps if the element was freed.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
@@ -21,8 +21,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     private static var cacheLineBytes: Int { 64 }
     private static var elementOffsetBytes: Int { 8 }
-    /// Bytes from one element to the next, with the header. An element that needs several cache lines begins on a cache
-    /// line, header first.
+    /// Bytes from one element to the next, with the header. The header of an element that needs several cache lines is
+    /// at the start of a cache line.
     static var strideBytes: Int {
         let bytes = elementOffsetBytes + MemoryLayout<Element>.size
         let alignmentBytes = bytes > cacheLineBytes ? cacheLineBytes : 16
@@ -51,8 +51,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFreeIndex != .null {
             index = firstFreeIndex
             firstFreeIndex = SlabIndex(rawValue: header(of: index))
-            // Prefetch the element that the next call allocates. Its last use may be long ago, so it may have left the
-            // cache.
+            // Prefetch the element that the next call allocates: it may have left the cache, because its last use may
+            // be long ago.
             prefetch(firstFreeIndex)
         } else {
             if everUsedCount == capacity { grow() }
@@ -121,8 +121,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         return elementAddress(of: index)
     }
 
-    /// Calls `body` for each element, for example to free what the elements own. Not for hot loops: outside this module
-    /// it is not specialized.
+    /// Calls `body` for each element in use, for example to free what the elements own. Not for hot loops: outside this
+    /// module this method is not specialized.
     package func forEachInUse(_ body: (Element) -> Void) {
         for rawIndex in 0..<indexBound {
             let index = SlabIndex<Element>(rawValue: rawIndex)

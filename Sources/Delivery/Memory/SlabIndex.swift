@@ -1,5 +1,5 @@
-/// Names an element of a slab, or no element (`null`). The type says to which slab the index belongs, so the compiler
-/// refuses the index of another slab.
+/// Names an element of a slab, or no element (`null`). The index has the type of the slab's elements, so the compiler
+/// refuses the index of a slab with other elements.
 public struct SlabIndex<Element>: BitwiseCopyable, Hashable, Sendable {
     @usableFromInline package let rawValue: UInt32
 

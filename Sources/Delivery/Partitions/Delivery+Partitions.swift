@@ -6,7 +6,7 @@ extension Delivery {
     package static var partitionsMax: Int { PartitionTable<Partition>.partitionsMax }
 
     /// Adds a partition that was assigned to this lane.
-    /// - Returns: the partition's index in the lane, which its records name; nil if the lane already has
+    /// - Returns: the partition's index in the lane, by which its records name it; nil if the lane already has
     ///   `partitionsMax` partitions.
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
         let windowOffsetCount = configuration.ledgerWindowOffsetCount
@@ -16,8 +16,8 @@ extension Delivery {
     }
 
     /// Notes which records of a newly assigned partition are reread: they had been settled before, and Redis lost what
-    /// they wrote. The lane processes them, but they ring no alert and start no activity. They write a second
-    /// result only if it says something new (`OutcomeEffects.noResultIfReread`). (R25)
+    /// they wrote. The lane processes them (R25), but they write a second result only if it says something new
+    /// (`OutcomeEffects.noResultIfReread`).
     ///
     /// - Parameters:
     ///   - settledEndOffset: all records below this offset had been settled.
@@ -36,16 +36,16 @@ extension Delivery {
         )
     }
 
-    /// Notes the records above the committed offset that earlier owners of the partition settled, so that the lane
-    /// skips them. Call this before the partition's first record.
+    /// Notes which records above the committed offset earlier owners of the partition settled, so that the lane skips
+    /// them. Call this before the partition's first record.
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit, as `progress` made it. Malformed text, and text for another offset, is
-    ///     refused.
+    ///     refused: every record from `committedOffset` on is then processed.
     ///   - logEndOffset: the offset that the next record written to the partition gets. Settled offsets from there on
-    ///     are ignored, because they have no record yet.
-    /// - Returns: how many settled offsets below `logEndOffset` the metadata names. Nil if the metadata was refused or
-    ///   the partition is not assigned. After a refusal, every record from `committedOffset` on is processed.
+    ///     have no record yet, and are ignored.
+    /// - Returns: how many settled offsets below `logEndOffset` the metadata names; nil if the metadata was refused or
+    ///   the partition is not assigned.
     public mutating func restoreSettledOffsets(
         _ index: UInt32,
         at committedOffset: Int64,
@@ -56,8 +56,8 @@ extension Delivery {
             .restoreSettledOffsets(at: committedOffset, metadata: metadata, logEndOffset: logEndOffset)
     }
 
-    /// Returns the offset and the metadata to commit for a partition; nil before the lane receives the partition's
-    /// first record, and if the partition is not assigned.
+    /// Returns the offset and the metadata to commit for a partition; nil before the partition's first record, and if
+    /// the partition is not assigned.
     public func progress(_ index: UInt32) -> PartitionProgress? {
         guard let offset = committableOffset(index), let partition = partitions[index] else { return nil }
         let ranges = partition.pointee.ledger.settledRanges
@@ -68,12 +68,12 @@ extension Delivery {
     }
 
     /// Returns a number that grows with each record that is settled or skipped; 0 if the partition is not assigned.
-    /// While it is unchanged, the caller need not read the metadata of `progress` again.
+    /// While the number is unchanged, the caller need not read the metadata of `progress` again.
     public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
 
-    /// Begins to revoke a partition. The lane begins no further record of the partition. Waiting records are dropped
-    /// without an outcome, because the next owner reads them again. Records that are under way continue to their
-    /// results, or until they need another attempt.
+    /// Begins to revoke a partition. The lane begins no further record of the partition, and drops those that wait: the
+    /// next owner reads them again. Records that are under way continue to their results, or until they need another
+    /// attempt.
     public mutating func beginRevoking(_ index: UInt32, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -91,8 +91,8 @@ extension Delivery {
     }
 
     /// Drops a record of a revoked partition, unless a step of it is under way. A start that waits for a retry is not
-    /// dropped, because Redis has admitted it for this lane's claim only. If the start's pool is blocked, the start is
-    /// deferred together with this claim (`mustBeDeferredToNextOwner`).
+    /// dropped, because Redis has admitted it for this lane's claim only. If its pool is blocked, the start is deferred
+    /// with this claim (`mustBeDeferredToNextOwner`).
     private mutating func dropOrDeferUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -101,7 +101,7 @@ extension Delivery {
             activities[activity].waitingList.remove(record, in: &records)
             drop(record, now: now)
         case .riding:
-            // The carrier keeps the rider's alert. So first copy the alert from this record's body into the carrier's.
+            // The carrier keeps this rider's alert, so first write the alert into the carrier's body.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBodyWithRiderAlert(of: carrier)
             records.unlinkRider(of: carrier)
@@ -120,16 +120,16 @@ extension Delivery {
         }
     }
 
-    /// Whether this lane loses or has lost the record's partition: the partition is being revoked, or the assignment in
-    /// which the record was read has ended. The next owner reads unsettled records again.
+    /// Whether the record's partition is being revoked, or the assignment in which the record was read has ended. The
+    /// next owner reads unsettled records again.
     public func isPartitionRevoked(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
         guard let partition = partitions.partition(of: slot.pointee.place) else { return true }
         return partition.pointee.phase == .revoking
     }
 
-    /// Whether the record's partition is being revoked now. False before the revocation, and after the end of the
-    /// assignment in which the record was read.
+    /// Whether the record's partition is being revoked now. False before the revocation, and when the assignment in
+    /// which the record was read has ended.
     public func isRevocationUnderWay(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
         let partition = partitions.partition(of: slot.pointee.place)
@@ -140,11 +140,11 @@ extension Delivery {
     /// assigned.
     public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledRecordCount == 0 }
 
-    /// Returns the number of a partition's received records that are neither settled nor dropped; 0 if the partition
-    /// is not assigned.
+    /// Returns the number of a partition's received records that are neither settled nor dropped; 0 if the partition is
+    /// not assigned.
     public func unsettledRecordCount(_ index: UInt32) -> Int { partitions[index]?.pointee.unsettledRecordCount ?? 0 }
 
-    /// Returns the approximate monotonic time at which the oldest unsettled record was received; nil if all received
+    /// Returns when the oldest unsettled record was received, an approximate monotonic time; nil if all received
     /// records are settled or dropped, or if the partition is not assigned.
     public func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.unsettledRecordCount > 0 else { return nil }
@@ -154,18 +154,17 @@ extension Delivery {
     }
 
     /// Releases a partition, even if records are unsettled. Records that are under way continue to their results, or
-    /// until they need another attempt. They no longer change the partition's settled offsets.
+    /// until they need another attempt, but no longer change the partition's settled offsets.
     ///
-    /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, if this lane got the
-    /// partition back, it would read a waiting record a second time, and finish the second copy as a `duplicate` of the
-    /// first.
+    /// Waiting records are dropped, even if the partition is lost without a revocation. If this lane got the partition
+    /// back, it would read them a second time, and would finish each second copy as a `duplicate` of the first.
     public mutating func release(partition index: UInt32, now: Moment) {
         beginRevoking(index, now: now)
         partitions.release(index)
     }
 
-    /// Returns the offset that may be committed, because every record below it is settled; nil before the lane receives
-    /// the partition's first record, and if the partition is not assigned.
+    /// Returns the offset that may be committed, because every record below it is settled. Nil before the partition's
+    /// first record, and if the partition is not assigned.
     public func committableOffset(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
@@ -176,9 +175,9 @@ extension Delivery {
 public struct PartitionProgress: Sendable, Equatable {
     /// Every record below this offset is settled.
     public var committableOffset: Int64
-    /// The metadata of the commit: which records from `committableOffset` on are settled; empty if it names none. Two
-    /// kinds of settled records are left out: those that the next owner must read again
-    /// (`RecordEnding.isLeftOutOfMetadata`), and the highest ones if there is no room for all.
+    /// The metadata of the commit: which records from `committableOffset` on are settled; empty if it names none. It
+    /// does not name the records that the next owner must read again (`RecordEnding.isLeftOutOfMetadata`), and the
+    /// highest ones if there is no room for all.
     public var metadata: [UInt8]
 
     package init(committableOffset: Int64, metadata: [UInt8]) {

@@ -3,8 +3,8 @@ struct Partition: AssignedPartition, ~Copyable {
     enum Phase {
         /// The lane receives the partition's records and works on them.
         case assigned
-        /// The lane begins no record, and records under way continue. The partition is released when no record is left
-        /// or the drain time is over.
+        /// The lane begins no record, and records under way continue. The partition is released when no record is left,
+        /// or when the drain time is over.
         case revoking
     }
 
@@ -15,7 +15,7 @@ struct Partition: AssignedPartition, ~Copyable {
     let topic: RecordTopic
     let number: Int32
     var rereadOffsets = RereadOffsets()
-    /// The number of records of this assignment that are received, and neither settled nor dropped.
+    /// The number of records that were received in this assignment, and are neither settled nor dropped.
     var unsettledRecordCount = 0
     var lag = ReadAhead.Lag()
 

@@ -1,12 +1,11 @@
 /// Tracks which records of one assigned partition are settled, and so which offset may be committed. (R10)
 ///
 /// Every offset below the committable offset is settled. From there on, the ledger has one bit for each of the next
-/// `windowOffsetCount` offsets. Some offsets have no record, because of compaction or transaction markers. They count
-/// as settled as soon as the lane receives a later offset.
+/// `windowOffsetCount` offsets. An offset without a record (after compaction, or of a transaction marker) counts as
+/// settled as soon as the lane receives a later offset.
 ///
-/// Settled offsets above the committable one are written to the metadata of the commit, as far as there is room
-/// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`restoreSettledOffsets`). When
-/// the next owner reads one of these records, `receive` returns `settledByEarlierOwner`.
+/// The metadata of a commit names the settled offsets above the committable one, as far as there is room
+/// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`restoreSettledOffsets`).
 package struct PartitionLedger: ~Copyable {
     package enum ReceiveResult {
         case accepted
@@ -15,28 +14,26 @@ package struct PartitionLedger: ~Copyable {
         case settledByEarlierOwner
     }
 
-    /// The number of bits in the ring of bits. It is a power of two, so that the lowest bits of an offset are its index
-    /// in the ring. The lane takes no record that is this many offsets or more above an unsettled one
-    /// (`hasRoom(for:)`).
+    /// The number of bits in the ring of bits: a power of two, because the lowest bits of an offset are its index in
+    /// the ring. The lane takes no record that is this many offsets or more above an unsettled one (`hasRoom(for:)`).
     let windowOffsetCount: Int
     private let settledBits: UnsafeMutablePointer<UInt64>
-    /// The next offset to read after a restart. It never falls once the lane has received a record.
+    /// The offset at which a new owner must begin to read. It never falls once the lane has received a record.
     package private(set) var committableOffset: Int64
     /// One above the highest received offset; 0 before the first record.
     package private(set) var nextOffset: Int64
-    /// Grows with each record that is settled, or that an earlier owner settled and this lane skips. A gap without
+    /// Grows with each record that is settled, or that is skipped because an earlier owner settled it. A gap without
     /// records does not change the number, because no owner reads the gap.
     package private(set) var revision: UInt64 = 0
     private var hasReceivedRecord = false
-    /// One above the highest offset that an earlier owner settled, as the commit's metadata says; `.min`: none is
-    /// known. Below this offset, a bit may be set although the lane has not received the record yet.
+    /// One above the highest offset that an earlier owner settled, as the commit's metadata says; `.min`: it names
+    /// none. Below this offset, a bit may be set although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
-    /// One bit for each settled offset that the commit's metadata must not name (``RecordEnding/isLeftOutOfMetadata``).
-    /// What the record at this offset brought is now only in the memory of this worker. For example, a command brought
-    /// a token, and a newer command has replaced it: only the slot of the newer command has the token now. Nil until
-    /// there is such an offset.
+    /// One bit for each settled offset that the commit's metadata must not name (``RecordEnding/isLeftOutOfMetadata``);
+    /// nil until there is one. What its record brought is now only in this worker's memory: for example, the token of a
+    /// command that a newer command has replaced.
     ///
-    /// In a backlog with tokens, nearly all settled offsets are such offsets. Bits take the same memory for any number
+    /// In a backlog with tokens, nearly all settled offsets are of this kind. Bits take the same memory for any number
     /// of them.
     private var leftOutOfMetadataBits: UnsafeMutablePointer<UInt64>?
 
@@ -61,13 +58,13 @@ package struct PartitionLedger: ~Copyable {
     /// Whether the window of bits has room for `offset` now.
     package func hasRoom(for offset: Int64) -> Bool {
         guard hasReceivedRecord, offset > committableOffset else { return true }
-        // All received offsets are settled, so the window can move over a gap of any size.
+        // If all received offsets are settled, the window can move over a gap of any size.
         if committableOffset == nextOffset { return true }
         return offset - committableOffset < Int64(windowOffsetCount)
     }
 
-    /// Notes that the lane received the record at `offset`. Detects an offset that came before, and a record that an
-    /// earlier owner settled, so that no record is processed twice.
+    /// Notes that the lane received the record at `offset`. Says whether the lane must process the record: it was
+    /// perhaps received before, or settled by an earlier owner.
     package mutating func receive(_ offset: Int64) -> ReceiveResult {
         if !hasReceivedRecord { startLedger(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
@@ -89,13 +86,13 @@ package struct PartitionLedger: ~Copyable {
         return .settledByEarlierOwner
     }
 
-    /// Reads which records earlier owners of the partition settled above its committed offset. Call this before
-    /// the first record.
+    /// Reads which records earlier owners of the partition settled above its committed offset. Call this before the
+    /// first record.
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit. Malformed text, and text for another offset, is refused.
     ///   - logEndOffset: the offset that the next record written to the partition gets. Settled offsets from there on
-    ///     are ignored, because they have no record yet.
+    ///     have no record yet, and are ignored.
     /// - Returns: how many settled offsets below `logEndOffset` the metadata names; nil if the metadata was refused.
     package mutating func restoreSettledOffsets(
         at committedOffset: Int64,
@@ -126,7 +123,7 @@ package struct PartitionLedger: ~Copyable {
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, restoredEndOffset)
-        // The form with bits can name the offsets below this one, the form with runs the first `rangesMax` ranges.
+        // The form with bits names only offsets below this one, the form with runs only the first `rangesMax` ranges.
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
@@ -138,8 +135,8 @@ package struct PartitionLedger: ~Copyable {
         return ranges
     }
 
-    /// Returns the first offset, from `first` on and below `end`, that the metadata may name. If `isNamed` is false:
-    /// the first that it must not name. Returns `end` if there is none.
+    /// Returns the first offset from `first` on that the metadata may name or, if `isNamed` is false, that it must not
+    /// name. Returns `end` if there is none below `end`.
     private func findFirstOffset(namedInMetadata isNamed: Bool, from first: Int64, below end: Int64) -> Int64 {
         var offset = first
         while offset < end {
@@ -153,9 +150,8 @@ package struct PartitionLedger: ~Copyable {
         return end
     }
 
-    /// Clears the bits of restored offsets whose records the lane will not receive. The bits are a ring: an offset and
-    /// the offset that is `windowOffsetCount` higher share a bit. If the old bit stayed, the higher offset would seem
-    /// to be settled.
+    /// Clears the bits of restored offsets whose records the lane will not receive. Each bit is used again for the
+    /// offset that is `windowOffsetCount` higher, which would otherwise seem to be settled.
     private func clearRestoredBits(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, restoredEndOffset) {
@@ -164,9 +160,9 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// Starts at the first received offset. But if earlier owners settled records above the committed offset, starts at
-    /// the committed offset. If the first received offset is below the committed one, the topic's log was replaced: the
-    /// restored bits are wrong, and are cleared.
+    /// Starts the ledger at the first received offset or, if earlier owners settled records above the committed offset,
+    /// at the committed offset. If the first received offset is below the committed one, the topic's log was replaced:
+    /// the restored bits are wrong, and are cleared.
     private mutating func startLedger(at offset: Int64) {
         hasReceivedRecord = true
         if restoredEndOffset > .min, offset < committableOffset {

@@ -1,18 +1,17 @@
 /// A partition of one of a lane's two cores, as a ``PartitionTable`` stores it.
 public protocol AssignedPartition: ~Copyable {
-    /// The epoch: the number of the assignment. Each assignment in a table has a different number.
+    /// The number of the partition's assignment. Each assignment in a table has a different number.
     var assignmentEpoch: UInt32 { get }
 }
 
-/// The partitions of a lane's core. A record names its partition by the partition's index in this table. An index is
-/// used again after its release. Each assignment has another epoch, so work that finishes after a release does not
-/// change the next assignment of the index.
+/// The partitions of a lane's core. A record names its partition by the index in this table. A released index is used
+/// again, but each assignment has another epoch. So work that finishes after a release does not change the next
+/// assignment with the same index.
 ///
 /// Partitions are returned as pointers, which are valid until the partition is released. If partitions were objects,
 /// Swift would count references at each access, and every record accesses its partition.
 ///
-/// The methods that run for each record are public: Swift specializes only public generic code in other
-/// modules.
+/// The methods that run for each record are public: Swift specializes only public generic code in other modules.
 public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable {
     /// The maximum number of partitions of a core at a time. (R4)
     package static var partitionsMax: Int { 4_096 }
@@ -31,7 +30,7 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
         partition.deallocate()
     }
 
-    /// Adds a partition to the first free index.
+    /// Adds a partition at the first free index.
     /// - Parameter makePartition: makes the partition with the given epoch.
     /// - Returns: the partition's index; nil if the table is full.
     package mutating func assign(_ makePartition: (_ assignmentEpoch: UInt32) -> Assigned) -> UInt32? {

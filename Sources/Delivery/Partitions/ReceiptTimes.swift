@@ -1,8 +1,7 @@
-/// The approximate receipt times of one partition's records, to say how long the oldest unsettled record has
-/// been waiting. The receipt time counts, not the record's own time: a registration may be months old when it
-/// is read.
+/// The approximate times at which one partition's records were received, to say how long the oldest unsettled record
+/// has waited. (The record's own time would not say this: a registration may be months old when it is read.)
 ///
-/// Only some records have a sample: an offset with its receipt time. The sample counts for all records up to the next
+/// Only some records have a sample, an offset with its receipt time, which counts for all records up to the next
 /// sample. So a time is wrong by at most 250 ms, or by a few hundredths of the age if that is more.
 ///
 /// When there is no room for another sample, the samples of settled records are removed if they are at least half of
@@ -27,8 +26,8 @@ package struct ReceiptTimes: ~Copyable {
 
     /// Adds a sample for a received record, if the last sample is old enough.
     /// - Parameters:
-    ///   - committableOffset: when there is no room, samples below this offset may be removed.
-    ///   - areEarlierRecordsSettled: whether all earlier records are settled, so that earlier samples are not needed.
+    ///   - committableOffset: if there is no room, samples below this offset may be removed.
+    ///   - areEarlierRecordsSettled: whether all earlier records are settled, so that all earlier samples are removed.
     package mutating func noteReceipt(
         _ offset: Int64,
         atMilliseconds receivedAtMonotonicMilliseconds: Int64,
@@ -48,9 +47,8 @@ package struct ReceiptTimes: ~Copyable {
         nextSampleDueMilliseconds = receivedAtMonotonicMilliseconds + sampleIntervalMilliseconds
     }
 
-    /// Returns when the record at `offset` was received, a monotonic time; nil if no sample is at this offset or below.
-    /// Only for a received record that is not settled. The time may be too early, at most by the time between two
-    /// samples.
+    /// Returns when an unsettled record was received, a monotonic time; nil if no sample is at its offset or below. The
+    /// time may be too early, at most by the time between two samples.
     package func receivedAtMonotonicMilliseconds(of offset: Int64) -> Int64? {
         var low = 0
         var high = sampleCount

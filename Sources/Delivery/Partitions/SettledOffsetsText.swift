@@ -1,5 +1,5 @@
-/// The settled offsets of a partition above its committable offset, encoded as text. The text is the metadata of an
-/// offset commit. It tells the partition's next owner which records must not be processed again. (R10)
+/// The settled offsets of a partition above its committable offset, as text: the metadata of an offset commit. It tells
+/// the partition's next owner which records must not be processed again. (R10)
 ///
 /// | characters | meaning |
 /// | --- | --- |
@@ -9,23 +9,21 @@
 ///
 /// The payload begins with the committable offset as a varint, so that text which was copied to another offset is
 /// refused. Then follow:
-/// - In the form `r`: the lengths of runs as varints. An unsettled run comes first, then a settled one, and so on. For
-///   example, 2, 1, 3, 4 means 2 unsettled offsets, 1 settled, 3 unsettled, 4 settled. The first length may be 0.
+/// - In the form `r`: the lengths of runs as varints, unsettled and settled in turn. For example, 2, 1, 3, 4 means 2
+///   unsettled offsets, 1 settled, 3 unsettled, 4 settled. The first length may be 0.
 /// - In the form `b`: one bit for each offset from the committable offset on, lowest offset first.
 ///
-/// `encode` uses the form that has room for more offsets.
-///
-/// The text is empty if there is no settled offset to name.
+/// `encode` uses the form that has room for more offsets. If there is no settled offset to name, the text is empty.
 package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`. In this many bytes, the
     /// form `b` has a bit for each of about 24,000 offsets.
     package static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
-    /// A text of the form `r` names at most `rangesMax` ranges of settled offsets. A text of the form `b` names only
-    /// offsets less than `bitsMax` above the committable one. An offset beyond both limits cannot be named.
+    /// The limits of the two forms: `r` names at most `rangesMax` ranges of settled offsets, and `b` only offsets less
+    /// than `bitsMax` above the committable one. An offset beyond both limits cannot be named.
     static let rangesMax = payloadBytesMax / 2 + 1
     static let bitsMax = Int64(payloadBytesMax) * 8
-    /// The largest offset that is accepted in a text. No log reaches it, and sums of offsets do not overflow.
+    /// The largest offset that is accepted in a text. No log is so long, and sums of such offsets do not overflow.
     static let offsetMax: Int64 = 1 << 62
 
     /// The size of the head: a byte for the format version, and one for the form.
@@ -119,10 +117,10 @@ package enum SettledOffsetsText {
     // MARK: - Reading the text
 
     /// Decodes the text of a commit's metadata. The text may be wrong: a mirroring tool may copy it to another offset,
-    /// and a topic may have been deleted and created again.
+    /// or a topic may have been deleted and created again.
     ///
-    /// - Returns: ascending and disjoint ranges, none below `committedOffset`; nil if the text names another
-    ///   offset, has another version of the format, or is malformed.
+    /// - Returns: ascending and disjoint ranges, none below `committedOffset`; nil if the text names another offset,
+    ///   has another version of the format, or is malformed.
     package static func decode(_ text: UnsafeRawBufferPointer, committedOffset: Int64) -> [Range<Int64>]? {
         guard !text.isEmpty else { return [] }
         guard text.count > headBytes, text.count <= bytesMax, text[0] == formatVersion else { return nil }
@@ -137,8 +135,8 @@ package enum SettledOffsetsText {
         }
     }
 
-    /// Decodes the payload, which has six bits in each character; nil if a character is not one of the 64, or
-    /// the unused bits at the end are not 0.
+    /// Decodes the payload, which has six bits in each character; nil if a character is not one of the 64, or the
+    /// unused bits at the end are not 0.
     package static func decodePayload(of characters: UnsafeRawBufferPointer) -> [UInt8]? {
         var payload: [UInt8] = []
         payload.reserveCapacity(characters.count * 6 / 8)

@@ -1,17 +1,17 @@
-/// The maximum ages of commands, alerts and registrations. The cores apply these rules. `causeway replay` uses them
-/// too, to predict what the cores would decide. A command's age counts from `aps.timestamp`, a registration's age from
-/// its own time. All times are UNIX times. (R20)
+/// The maximum ages of commands, alerts and registrations. A command's age counts from `aps.timestamp`, a
+/// registration's age from its own time. All times are UNIX times. The cores apply these rules, and `causeway replay`
+/// predicts with them what the cores would decide. (R20)
 package enum AgeRules {
-    /// The system ends an activity after this time (Apple, "ActivityKit"), so an older update changes nothing. An
-    /// `apns-expiration` that comes from a stale date is limited by this time too. The age is checked at the admission:
-    /// an update whose push is retried may still arrive later.
+    /// The maximum age of an update: the system ends an activity after this time (Apple, "ActivityKit"), so an older
+    /// update changes nothing. The age is checked at the admission: an update whose push is retried may still arrive
+    /// later. The same time limits an `apns-expiration` that comes from a stale date.
     package static let updateAgeSecondsMax: Int64 = 8 * 3_600
-    /// The Lock Screen shows no activity for longer than this, whether the activity has ended or not (Apple,
-    /// "ActivityKit").
+    /// The maximum age of an end: the Lock Screen shows no activity for longer than this, whether the activity has
+    /// ended or not (Apple, "ActivityKit").
     package static let endAgeSecondsMax: Int64 = 12 * 3_600
 
-    /// Returns when a start expires: at the end of its policy's `startSeconds`, or at its own expiration if
-    /// that is earlier.
+    /// Returns when a start expires: `startSeconds` of its policy after `timestamp`, or at its own expiration if that
+    /// is earlier.
     /// - Parameter ownExpirationSeconds: the command's own expiration; -1: it has none.
     package static func startExpirationSeconds(timestamp: Int64, ownExpirationSeconds: Int64, startSeconds: Int64)
         -> Int64
@@ -33,8 +33,8 @@ package enum AgeRules {
         nowSeconds - timestamp > alertSeconds
     }
 
-    /// When a push-to-start token counts as expired: 90 days after its registration. Redis forgets a device after the
-    /// same time without a change of its hash (`StoreLimits.deviceExpiryMilliseconds`).
+    /// The age at which a push-to-start token counts as expired: 90 days after its registration. Redis forgets a device
+    /// whose hash has not changed for the same time (`StoreLimits.deviceExpiryMilliseconds`).
     private static let pushToStartTokenAgeMillisecondsMax: Int64 = 90 * 86_400_000
 
     /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token counts
@@ -49,9 +49,8 @@ package enum AgeRules {
         return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 
-    /// Whether an update or end is too old to change what a phone shows. The system has ended the activity of so old an
-    /// update, and the Lock Screen no longer shows the activity of so old an end. If Redis has no version of the
-    /// activity, the command is finished as `expired`.
+    /// Whether an update or end is too old to change what a phone shows: the system has ended the activity, or the Lock
+    /// Screen no longer shows it. If Redis has no version of the activity, the command is finished as `expired`.
     @inline(__always)
     package static func isStateTooOld(timestamp: Int64, isEnd: Bool, nowSeconds: Int64) -> Bool {
         nowSeconds - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)

@@ -6,7 +6,7 @@ package struct PolicyTable: Sendable {
     package struct CompactPolicy: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
-        /// How long a start waits at most before it asks Redis again whether its device's budget allows it.
+        /// The longest time until a start asks Redis again whether its device's budget allows it.
         package var startBudgetRecheckMillisecondsMax: Int64
         // For how long a start, an alert, an update and an end are valid (`expiration` of the policy).
         package var startSeconds: Int64
@@ -22,10 +22,10 @@ package struct PolicyTable: Sendable {
     /// How long an activity of each policy may live; 0: without limit.
     private let lifetimeMillisecondsByPolicy: [Int64]
     private let restartsActivitiesByPolicy: [Bool]
-    /// Whether any policy limits the lifetime of activities. If none does, the core reports nothing to a timetable,
-    /// except for lifetime commands.
+    /// Whether any policy limits the lifetime of activities. If not, the core reports only lifetime commands to a
+    /// timetable.
     package let limitsLifetimes: Bool
-    /// Whether any policy starts activities again after their lifetime. If so, an end also ends a life whose start is
+    /// Whether any policy starts activities again after their lifetime. Then an end also ends a life whose start is
     /// newer than the end, because Causeway may have made that start (`StateAdmission.endsNewerLife`, R13).
     package let restartsActivities: Bool
 

@@ -1,10 +1,8 @@
-/// Takes and returns credits, and begins the activities that wait for them.
-///
-/// A returned credit begins activities that wait for one (`beginActivitiesAwaitingCredit`). This is no endless
-/// recursion: an activity that waits for a credit has none to return.
+/// Takes and returns credits, and begins the activities that wait for them. Returning a credit may begin such
+/// activities (`beginActivitiesAwaitingCredit`), but there is no endless recursion: they have no credit to return.
 extension Delivery {
-    /// Takes a credit of the activity's pool, or makes the activity wait for a credit. Returns whether a credit was
-    /// taken. Frees no activity.
+    /// Takes a credit of the activity's pool, or makes the activity wait for one. Returns whether a credit was taken.
+    /// Frees no activity.
     mutating func takeCreditOrWait(for activity: ActivityIndex, now: Moment) -> Bool {
         let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
         guard pools.takeCredit(of: poolKey) else {
@@ -16,9 +14,9 @@ extension Delivery {
         return true
     }
 
-    /// Moves the activity's credit to `pool`, the pool of its current command. The activity may have taken a credit of
-    /// another pool, because its environment was not known. Begins activities that wait for a credit of that pool. The
-    /// caller may still use `activity`.
+    /// Moves the activity's credit to `pool`, the pool of its current command: the credit may be of another pool,
+    /// because the activity's environment was not known. Begins activities that wait for a credit of that other pool.
+    /// The caller may still use `activity`.
     /// - Returns: false if `pool` has no free credit.
     @inline(__always)
     mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {
@@ -37,7 +35,7 @@ extension Delivery {
     }
 
     /// Returns the activity's credit to its pool, and begins activities that wait for one. The caller may still use
-    /// `activity`, because it does not wait for a credit.
+    /// `activity`: only activities that wait for a credit may be freed.
     mutating func returnCredit(of activity: ActivityIndex, now: Moment) {
         let poolKey = PoolKey(
             appIndex: activities[activity].appIndex,
@@ -47,8 +45,8 @@ extension Delivery {
         beginActivitiesAwaitingCredit(of: poolKey, now: now)
     }
 
-    /// Begins activities that wait for a credit of this pool. Some of them may be freed, because their commands have
-    /// expired. No other activity is freed.
+    /// Begins activities that wait for a credit of this pool. One whose commands have all expired may be freed; no
+    /// other activity is freed.
     mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
         // An activity whose commands have expired takes no credit. So the loop continues until all free credits are
         // taken or no activity waits.

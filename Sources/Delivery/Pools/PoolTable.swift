@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// Names the credits from which a command takes one: those of its app's production pool, those of its sandbox pool, or
-/// those for an unknown environment. The environment of an activity is unknown until an admission or a command's token
-/// names it. Until then ``PoolTable/poolKey(of:_:)`` chooses the credits.
+/// Names one set of credits of an app: those of its production pool, those of its sandbox pool, or those for activities
+/// of unknown environment. An activity's environment is unknown until an admission or a command's token names it; until
+/// then ``PoolTable/poolKey(of:_:)`` chooses the credits.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable {
         case production, sandbox
-        /// The environment is not known yet. Credits of this kind are given only while the app's production pool is
-        /// blocked (``PoolTable/poolKey(of:_:)``).
+        /// The environment of the activity is not known yet. Credits of this kind are given only while the app's
+        /// production pool is blocked (``PoolTable/poolKey(of:_:)``).
         case unknownEnvironment
     }
 
@@ -27,25 +27,19 @@ extension PoolKey.Kind {
 
 /// Knows for each pool how many credits are taken, which activities wait for a credit, which pushes wait for a stream,
 /// and whether the pool is blocked. The pools are fixed at start. One core owns the table. (R22)
-///
-/// No pool takes another pool's credits. An activity of unknown environment uses the production pool's credits, or the
-/// sandbox pool's if the app has no other pool.
-///
-/// There is an exception: while the production pool of an app with both pools is blocked, such activities use credits
-/// of the kind `unknownEnvironment`. So a sandbox activity among them does not wait for the production pool.
 final class PoolTable {
-    /// A blocked pool gives a credit only while fewer than this many are in use. The responses to the pushes with these
-    /// credits show when the pool works again. All other commands wait without an admission, so they draw on no budget.
+    /// The maximum number of credits of a blocked pool that are in use. The responses to their pushes show when the
+    /// pool works again. All other commands wait without an admission, so they draw on no budget.
     static let creditsWhileBlockedMax = 64
 
     private struct PoolState: ~Copyable {
         var readyPushes: IndexQueue<RecordIndex>
         var activitiesAwaitingCredit: IndexQueue<ActivityIndex>
-        /// The number of credits in use. An activity takes a credit before its command is admitted, and returns the
-        /// credit when it enters a phase without one (`ActivityPhase.hasCredit`).
+        /// The number of credits in use. An activity takes a credit before its command is admitted, and returns it when
+        /// it enters a phase without one (`ActivityPhase.hasCredit`).
         var takenCreditCount = 0
         var throughput = PoolThroughput()
-        /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
+        /// Whether the app has this pool. For the kind `unknownEnvironment`: whether the app has both pools.
         let isConfigured: Bool
         /// The pool that is assumed while an activity's environment is not known (`poolKey(of:_:)`).
         let assumedKind: PoolKey.Kind
@@ -58,17 +52,16 @@ final class PoolTable {
     }
 
     /// The keys of all pools. Each app has a key of each `PoolKey.Kind`, even if it has no such pool
-    /// (`PoolState.isConfigured`). So the index of a pool follows from its key (`PoolKey.tableIndex`), without a
-    /// search.
+    /// (`PoolState.isConfigured`), so that a key gives the pool's index without a search (`PoolKey.tableIndex`).
     let poolKeys: [PoolKey]
     /// Not an array, because an array cannot store values that are not copyable.
     private let poolStates: UnsafeMutablePointer<PoolState>
     private let outageWatches: UnsafeMutablePointer<OutageWatch>
     private let creditsPerPoolMax: Int
-    /// The number of pushes and activities in the queues of all pools. While it is 0, the core skips its regular review
-    /// of all pools.
+    /// The number of pushes and activities in the queues of all pools. While it is 0, the core does not review the
+    /// pools.
     private(set) var queuedEntryCount = 0
-    /// Whether a pool has stopped being blocked (`isBlocked`) since the last `takePoolRecovery`.
+    /// Whether a pool has stopped being blocked since the last call of `takePoolRecovery`.
     private var hasPoolRecovered = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
@@ -110,9 +103,9 @@ final class PoolTable {
     /// Returns the key of the pool from which an activity takes its credit. For an unknown environment, this is usually
     /// the production pool, or the sandbox pool if the app has no other.
     ///
-    /// While the production pool is blocked and the app has both pools, the key has the kind `unknownEnvironment`,
+    /// But while the production pool of an app with both pools is blocked, the key has the kind `unknownEnvironment`,
     /// which has credits of its own. So the activity does not wait for the blocked pool: Redis may name a token of the
-    /// other environment.
+    /// sandbox.
     func poolKey(of appIndex: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(appIndex: appIndex, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
@@ -134,8 +127,8 @@ final class PoolTable {
         precondition(poolStates[poolKey.tableIndex].takenCreditCount >= 0, "a credit was returned that was not taken")
     }
 
-    /// Takes a credit of the new pool and returns the credit of the old one, so that a push uses only the credits of
-    /// its own pool (R22). Returns whether the new pool had a credit; if it had none, nothing changes.
+    /// Takes a credit of the new pool and returns the credit of the old one, so that a push uses only credits of its
+    /// own pool (R22). Returns whether the new pool had a credit; if not, nothing changes.
     func moveCredit(from oldPoolKey: PoolKey, to poolKey: PoolKey) -> Bool {
         guard takeCredit(of: poolKey) else { return false }
         returnCredit(of: oldPoolKey)
@@ -147,8 +140,8 @@ final class PoolTable {
         return poolStates[poolKey.tableIndex].takenCreditCount < creditsMax
     }
 
-    /// Removes and returns the next activity from the queue, if the pool has a credit for it. The caller takes the
-    /// credit, because an activity whose commands have all expired needs none.
+    /// Removes and returns the next activity that waits, if the pool has a credit for it. The caller takes the credit,
+    /// because an activity whose commands have all expired needs none.
     func popActivityForFreeCredit(of poolKey: PoolKey) -> ActivityIndex? {
         hasFreeCredit(of: poolKey) ? popActivityAwaitingCredit(of: poolKey) : nil
     }
@@ -196,8 +189,8 @@ final class PoolTable {
 
     // MARK: - Responses and outages
 
-    /// Notes a response that is about the push itself or its token, and so shows that APNs works. May end the block of
-    /// the pool (``isBlocked(_:)``).
+    /// Notes a response that decides about a push or its token, and so shows that APNs works. May end the block of the
+    /// pool (``isBlocked(_:)``).
     /// - Parameter isCountedInRate: whether the response counts in the pool's rate of responses. False if APNs refused
     ///   a token that may still be right: its push waits and is sent again.
     func noteResponse(
@@ -221,8 +214,8 @@ final class PoolTable {
         if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
     }
 
-    /// Whether a pool has stopped being blocked (`isBlocked`) since the last call of this function. The Kafka thread
-    /// then reads the deferred commands at once, although they are not due.
+    /// Returns whether a pool has stopped being blocked since the last call of this function. The Kafka thread then
+    /// reads the deferred commands at once, before they are due.
     func takePoolRecovery() -> Bool {
         defer { hasPoolRecovered = false }
         return hasPoolRecovered
@@ -241,9 +234,9 @@ final class PoolTable {
         sendingMillisecondsMax: Int64,
         now: Moment
     ) {
-        // For the kind `unknownEnvironment` there is no rate to measure: a response of APNs counts for the pool that
-        // sent the push. With a credit of this kind, an activity only asks Redis for its environment. Then the push
-        // needs a credit of that environment's pool (`moveCredit`).
+        // For the kind `unknownEnvironment` there is no rate to measure: a response counts for the pool that sent the
+        // push. With a credit of this kind, an activity only asks Redis for its environment, and then moves to that
+        // environment's pool (`moveCredit`).
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushCount = queuedEntryCount(of: poolKey)
         let wasBlocked = isBlocked(poolKey)
@@ -258,17 +251,16 @@ final class PoolTable {
     }
 
     /// Unblocks a pool for which nothing waits any longer, if responses came lately
-    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this, because it may just have finished the
-    /// last waiting pushes. Without the call the pool would stay blocked: a pool is reviewed only while something
-    /// waits.
+    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this, because the pool would otherwise stay
+    /// blocked: a pool is reviewed only while something waits.
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()
         if !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
-    /// Begins to measure the pool's rate of responses again, because Redis is unavailable. The commands with this
-    /// pool's credits wait for Redis, so the rate until now says nothing about the pool.
+    /// Begins to measure the pool's rate of responses again, because Redis is silent. The commands with this pool's
+    /// credits wait for Redis, so the rate until now says nothing about the pool.
     func restartMeasurement(_ poolKey: PoolKey, now: Moment) {
         poolStates[poolKey.tableIndex].throughput.restartMeasurement(now: now)
     }

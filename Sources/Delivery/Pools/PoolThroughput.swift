@@ -1,24 +1,25 @@
-/// Decides from a pool's recent rate of responses whether the pushes that wait for it can be sent soon.
-///
-/// Does no I/O; time is an argument. One measurement of the rate lasts at least `measuredMillisecondsMin`. It begins
-/// while pushes wait, because a pool without work gets no responses although it is not slow.
+/// Decides from the recent rate of a pool's responses whether the pool is blocked: too slow to send its waiting pushes
+/// soon. Does no I/O; time is an argument.
 ///
 /// A pool is blocked if it would need more than `sendingMillisecondsMax` at that rate to send the waiting pushes. For
 /// example, with 30 s and 3,000 waiting pushes, it is blocked below 100 responses a second. The block ends when
 /// responses come fast enough again. It also ends when no push waits any longer and responses came during this
 /// measurement or the previous one.
+///
+/// One measurement of the rate lasts at least `measuredMillisecondsMin`. It begins while pushes wait, because a pool
+/// without work gets no responses although it is not slow.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the present measurement of the rate began; `.max`: the rate is not being measured.
     private var measurementBeganAtMilliseconds: Int64 = .max
-    /// The number of responses during the present measurement. A response counts if `PoolTable.noteResponse` is called
-    /// with `isCountedInRate`.
+    /// The number of responses during the present measurement that count (`isCountedInRate` of
+    /// `PoolTable.noteResponse`).
     private var responseCount: Int64 = 0
     /// The number of responses during the previous measurement.
     private var previousResponseCount: Int64 = 0
 
-    /// Begins to measure the rate when a push or an activity begins to wait for the pool, unless the rate is already
-    /// being measured.
+    /// Begins to measure the rate, unless it is already being measured. Called when a push or an activity begins to
+    /// wait for the pool.
     mutating func beginMeasurementIfNeeded(now: Moment) {
         guard measurementBeganAtMilliseconds == .max else { return }
         beginMeasurement(now: now)
@@ -34,8 +35,8 @@ struct PoolThroughput: BitwiseCopyable {
         beginMeasurement(now: now)
     }
 
-    /// Decides whether the pool counts as blocked, because its waiting pushes would take too long. Does nothing until
-    /// the measurement has lasted `measuredMillisecondsMin`.
+    /// Decides whether the pool is blocked, because its waiting pushes would take too long. Does nothing until the
+    /// measurement has lasted `measuredMillisecondsMin`.
     mutating func evaluateThroughput(
         waitingPushCount: Int,
         measuredMillisecondsMin: Int64,
@@ -57,16 +58,16 @@ struct PoolThroughput: BitwiseCopyable {
     }
 
     /// Unblocks the pool and ends the measurement, if responses came during this measurement or the previous one.
-    /// Called when no push waits. The previous measurement counts too: the present one may have begun just before the
-    /// last push left, so that no response could come during it.
+    /// Called when no push waits. The previous measurement counts too, because the present one may have begun just
+    /// before the last push left.
     mutating func unblockIfResponsesCame() {
         guard responseCount > 0 || previousResponseCount > 0 else { return }
         isBlocked = false
         measurementBeganAtMilliseconds = .max
     }
 
-    /// Begins a new measurement and leaves `isBlocked` unchanged. Called while Redis is unavailable: the pushes wait
-    /// for Redis and not for the pool, so the present measurement says nothing about the pool.
+    /// Begins a new measurement and leaves `isBlocked` unchanged. Called while Redis is silent: the pushes then wait
+    /// for Redis, so the present measurement says nothing about the pool.
     mutating func restartMeasurement(now: Moment) {
         if measurementBeganAtMilliseconds != .max { beginMeasurement(now: now) }
     }

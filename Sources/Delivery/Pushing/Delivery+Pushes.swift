@@ -5,11 +5,10 @@ extension Delivery {
     /// Removes and returns the next push of a pool; nil if none may be sent now, for example because the lane reads
     /// ahead after an outage of APNs. The caller has a free stream and sends the push now. (R20)
     ///
-    /// Waiting pushes that must not be sent any more are finished or replaced here: a push that has expired, a state
-    /// that a newer state may replace at once, and a start that an end or a newer start replaces.
+    /// Finishes or replaces the waiting pushes that must not be sent any more: those that have expired, states that a
+    /// newer state may replace at once, and starts that an end or a newer start replaces.
     ///
-    /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned even if it is
-    ///   false.
+    /// - Parameter permitsRetry: whether the pool may retry pushes now; first attempts do not need this permission.
     public mutating func takeNextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> RecordIndex? {
         guard !holdBackPushesIfNeeded(of: pool, now: now) else { return nil }
         while let record = pools.popReadyPush(of: PoolKey(pool)) {
@@ -28,7 +27,8 @@ extension Delivery {
                     record: record,
                     previousEarliestBeginAtMilliseconds: activities[activity].earliestBeginAtMilliseconds
                 )
-                // The spacing counts from the sending. The push may have waited for its stream since its admission.
+                // The spacing counts from the sending, because the push may have waited for its stream since its
+                // admission.
                 let spacingMilliseconds = policies[records[record].policyIndex].pace.spacingMilliseconds
                 activities[activity].delayNextCommand(until: now.monotonicMilliseconds + spacingMilliseconds)
                 records[record].countAttempt()
@@ -53,8 +53,8 @@ extension Delivery {
         return admittedAtWallMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
     }
 
-    /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the activity's
-    /// earliest begin from before `takeNextPush`, so that a newer state can still replace the push.
+    /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also undoes the delay of the
+    /// activity's next command, so that a newer state can still replace the push.
     public mutating func pushNotSent(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
@@ -69,14 +69,14 @@ extension Delivery {
     /// Whether a push waits for a stream of this pool.
     public func hasReadyPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
-    /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a reason that
-    /// concerns its own push or token. Faults of the service, the key, the connection or the load only delay it. (R18)
+    /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a reason of
+    /// its own push or token. A fault of the service, the key, the connection or the load only delays it. (R18)
     public mutating func pushResponseReceived(_ record: RecordIndex, _ result: PushResult, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.showsThatAPNsWorks {
-            // If the configuration may be wrong instead of the refused token, the push waits and is sent again. Such a
-            // response does not count in the pool's rate of responses.
+            // A response to a suspect token does not count in the pool's rate of responses if the configuration may be
+            // wrong instead: the push then waits and is sent again.
             let isCountedInRate = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
             let sendingMillisecondsMax = configuration.reloadable.deferredDelayMilliseconds
             pools.noteResponse(
@@ -94,7 +94,7 @@ extension Delivery {
             finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
-        // A suspect token is retired, and a command with a suspect topic fails, only if the refusal is trusted.
+        // Only if the refusal is trusted, a suspect token is retired, and a command with a suspect topic fails.
         // Otherwise the pool's environment or topic may be wrong for all tokens, and the last case of this switch
         // retries the push.
         case .tokenSuspect where result.isTokenRefusalTrusted:
@@ -108,8 +108,8 @@ extension Delivery {
             // activity.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .throttled where !isStart:
-            // First Redis must know that APNs limits this token. Then the command is admitted again, and so it waits
-            // for the longer spacing.
+            // First Redis must know that APNs limits this token. The command is admitted again afterwards, and then
+            // waits for the longer spacing.
             activities.enter(.recordingThrottle, activity)
             countThrottledResponse()
             queueStoreCall(.throttle, record)
@@ -118,8 +118,8 @@ extension Delivery {
         }
     }
 
-    /// Retries a push that APNs refused with 429. Called when Redis has replied to the call `throttle`, or has refused
-    /// it. After a refusal, the activity's spacing does not become longer.
+    /// Retries a push that APNs refused with 429. Called when Redis has replied to the call `throttle`. Also called
+    /// when Redis has refused this call; the activity's spacing then does not become longer.
     mutating func retryAfterThrottling(_ record: RecordIndex, now: Moment) {
         // No permission is needed here: `takeNextPush` checks the pool's retry budget before it sends the push again.
         let activity = activityOfCurrentCommand(record, in: .recordingThrottle)
@@ -127,8 +127,8 @@ extension Delivery {
     }
 }
 
-/// The last push that `takeNextPush` returned, and what `pushNotSent` must restore if no stream takes the push. Only
-/// the last push is needed, because the shell puts a push back before it asks for the next one.
+/// The last push that `takeNextPush` returned, and what `pushNotSent` must restore if no stream takes it. The core
+/// remembers only one push, because the shell puts a push back before it asks for the next one.
 struct OfferedPush: BitwiseCopyable {
     /// The push's record; `.null`: none.
     var record = RecordIndex.null

@@ -4,10 +4,11 @@ import LiveActivity
 extension Delivery {
     /// Retires a token that APNs refused. But if the token was registered at or after the time from which APNs calls it
     /// dead, perhaps APNs does not know this registration yet. Then the token stays, and the push is retried later.
+    /// (R17)
     ///
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
     /// it once. The end of a lifetime is not held either: its activity has usually ended, and otherwise
-    /// `LifetimeKeeper` makes the end again. (R17, R35)
+    /// `LifetimeKeeper` makes the end again. (R35)
     mutating func handleRefusedToken(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -20,9 +21,9 @@ extension Delivery {
         activities[activity].resetServiceFaultCount()
         queueOutgoingRecord(.invalidation, record)
         if records[record].isStart || records[record].lifetime.isEnd {
-            // If an earlier attempt probably ended the activity, and its response was lost, settle the end as
-            // `accepted`. Suppose that the worker then dies, and the next owner reads the end again: Redis replies that
-            // the phone has shown it, and the life leaves the timetable. With `notShown`, the life would stay there.
+            // If an earlier attempt probably ended the activity, the end of the lifetime is settled as `accepted`. The
+            // next owner, if it reads the end again after a crash, then learns from Redis that the phone has shown it,
+            // and the life leaves the timetable. With `notShown`, the life would stay there.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -32,9 +33,9 @@ extension Delivery {
     }
 
     /// Holds the command until the activity's next token registers. Called only when the call `retireToken` has ended
-    /// and Kafka has acknowledged the invalidation: both read the dead token from the record's slot, and now the slot
-    /// may get another token. It gets one if a token has registered meanwhile: Redis then replies `retry` to the call
-    /// `hold`, and the command is admitted again.
+    /// and Kafka has acknowledged the invalidation: both read the dead token from the record's slot. From now on the
+    /// slot may get another token: if one has registered meanwhile, Redis replies `retry` to the call `hold`, and the
+    /// command is admitted again.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none

@@ -2,27 +2,27 @@ import LiveActivity
 import Numbers
 
 /// Retries pushes. A push that failed for a reason that only delays it (R18) is tried again until APNs accepts or
-/// refuses it, it expires, or a newer state replaces it. Attempts have no limit. The waits between them grow to minutes,
-/// unless APNs did not process the push but works otherwise.
+/// refuses it, it expires, or a newer state replaces it. Attempts have no limit. The waits between them grow to
+/// minutes, but stay short if APNs works and only did not process the push (`retrySoon`).
 extension Delivery {
-    /// A push with the result `retrySoon` is retried after a short back-off, if the activity had at most this many
-    /// faults in a row: APNs did not process the push, or asks only for another connection or provider token.
-    private static var quickRetryFaultsInRowMax: UInt8 { 2 }
+    /// A push with the result `retrySoon` is retried after a short back-off, until the activity has had this many
+    /// faults in a row. APNs did not process the push, or asks only for another connection or provider token.
+    private static var quickRetryFaultCountMax: UInt8 { 2 }
 
-    /// After a `retrySoon`, the wait grows only with the first faults in a row, up to this number: to at most 1.6 s by
-    /// default. The pool permits the retry, so APNs probably works, and only this push had no luck with its streams.
-    private static var retrySoonPauseFaultsInRowMax: UInt8 { 3 }
+    /// The wait after a `retrySoon` grows until the activity has had this many faults in a row: to at most 1.6 s by
+    /// default. If the pool permits the retry, APNs probably works, and only this push had no luck with its streams.
+    private static var growingPauseFaultCountMax: UInt8 { 3 }
 
-    /// After more faults in a row than this, a `retrySoon` is no bad luck. The push then waits as after a `retryLater`,
-    /// and may be deferred, so that it cannot keep its offset unsettled for hours.
-    private static var retrySoonFaultsInRowMax: UInt8 { 10 }
+    /// After more faults in a row than this, a push with the result `retrySoon` waits as after a `retryLater`, and may
+    /// be deferred. So it cannot keep its offset unsettled for hours.
+    private static var soonRetryFaultCountMax: UInt8 { 10 }
 
-    /// Plans the next attempt of a push that was only delayed (R18). There is none if a newer waiting state replaces
-    /// the push, or if the push is left to the partition's next owner.
+    /// Plans the next attempt of a push that was only delayed (R18), unless a newer waiting state replaces the push, or
+    /// the push is left to the partition's next owner.
     ///
     /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer.
-    ///   A quick retry does not need this permission, because `takeNextPush` asks for it after the back-off. By then,
-    ///   APNs has probably accepted other pushes that were sent together with this one: refusals come first.
+    ///   The first two retries after a `retrySoon` do not need this: `takeNextPush` asks for the permission after the
+    ///   back-off. By then, APNs has probably accepted other pushes that were sent together with this one.
     mutating func retry(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -37,26 +37,26 @@ extension Delivery {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         countRetry()
         let faultCount = activities[activity].serviceFaultCount
-        if disposition == .retrySoon, faultCount <= Self.quickRetryFaultsInRowMax {
+        if disposition == .retrySoon, faultCount <= Self.quickRetryFaultCountMax {
             let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(faultCount: 0)
             activities[activity].delayNextCommand(until: dueMilliseconds)
             return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
         }
         guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
-        let isSoon = disposition == .retrySoon && faultCount <= Self.retrySoonFaultsInRowMax
+        let isSoon = disposition == .retrySoon && faultCount <= Self.soonRetryFaultCountMax
         beginWaitForService(
             of: activity,
             milliseconds: randomRetryPauseMilliseconds(
-                faultCount: isSoon ? min(faultCount, Self.retrySoonPauseFaultsInRowMax) : faultCount
+                faultCount: isSoon ? min(faultCount, Self.growingPauseFaultCountMax) : faultCount
             ),
             defersIfOverdue: !isSoon,
             now: now
         )
     }
 
-    /// Makes a push wait because the pool's retry budget is empty. The push waits for the configured pause, or for the
-    /// pause after its activity's faults if that is longer. Then it asks the budget again. This wait does not count as
-    /// an attempt.
+    /// Makes a push wait because the pool's retry budget is empty: for the configured pause, or for the pause after its
+    /// activity's faults if that is longer. Then the push asks the budget again. This wait does not count as an
+    /// attempt.
     mutating func beginWaitForRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
@@ -64,9 +64,9 @@ extension Delivery {
         beginWaitForService(of: activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
     }
 
-    /// Makes the current command wait before APNs is tried again. The command returns its credit, so that other
-    /// commands of the pool can begin. A newer state that arrives replaces the command. The newer state does not wait
-    /// for this retry, but only for `earliestBeginAtMilliseconds`.
+    /// Makes the current command wait before its push is tried again. The command returns its credit, so that other
+    /// commands of the pool can begin. A newer state replaces the command at once, and then waits only for
+    /// `earliestBeginAtMilliseconds`.
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a start that
     /// must go to the partition's next owner.
@@ -89,7 +89,7 @@ extension Delivery {
     }
 
     private mutating func randomRetryPauseMilliseconds(faultCount: UInt8) -> Int64 {
-        // Without the limit of 24, many faults would shift all bits out of the number, and the pause would be 0.
+        // The shift is at most 24. Otherwise many faults would shift all bits out, and the pause would be 0.
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faultCount), 24)
         return randomness.jitteredMilliseconds(min(configuration.reloadable.retryMillisecondsMax, pauseMilliseconds))
     }
@@ -99,8 +99,8 @@ extension Delivery {
     ///   not process it, so it did not reach a phone.
     /// - After a longer wait (`awaitingService`), a push is admitted again: another worker may have admitted a newer
     ///   state or an end.
-    /// - A start is always admitted again, and Redis repeats its reply. The start's partition may have moved, and the
-    ///   next owner may have reported the start as `unknown`.
+    /// - A start is always admitted again. Its partition may have moved, and the next owner may have reported the start
+    ///   as `unknown`. Otherwise Redis repeats its reply.
     mutating func retryCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)
@@ -136,11 +136,9 @@ extension Delivery {
         if hadCredit { returnCredit(of: activity, now: now) }
     }
 
-    /// Whether a push that needs another attempt is left to its partition's next owner.
-    ///
-    /// Never true for a start: Redis admitted it for this lane's claim, so the next owner would report `unknown`
-    /// although the start was not sent. If the start's pool is blocked, the start is deferred with its claim instead
-    /// (`mustBeDeferredToNextOwner`).
+    /// Whether a push that needs another attempt is left to its partition's next owner. Never true for a start: Redis
+    /// admitted it for this lane's claim, so the next owner would report `unknown` although the start was not sent. If
+    /// the start's pool is blocked, the start is deferred with its claim instead (`mustBeDeferredToNextOwner`).
     func isLeftToNextOwner(_ record: RecordIndex) -> Bool {
         !records[record].isStart && isPartitionRevoked(record)
     }

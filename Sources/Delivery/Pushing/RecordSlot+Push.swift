@@ -5,8 +5,8 @@ extension RecordSlot {
     @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: token.environment) }
 
     /// Whether an admitted push expired while it waited for a stream or for a retry. If the command names no
-    /// expiration, this test computes one from the receipt of the command. The expiration for APNs counts from the
-    /// sending instead (`setSentExpiration`).
+    /// expiration, it expires some time after its receipt (`expirationSeconds`). The expiration that APNs gets counts
+    /// from the sending instead (`setSentExpiration`).
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
         guard !hasOwnExpiration else { return ownExpirationSeconds < now.wallSeconds }
@@ -20,7 +20,7 @@ extension RecordSlot {
         push.sentExpirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// Returns when a push expires, UNIX seconds; the first of these rules that applies:
+    /// Returns when a push expires, UNIX seconds, by the first of these rules that applies:
     /// - A push with an expiration of its own expires then.
     /// - An update with a stale date later than `seconds` expires at that date, but at most
     ///   ``AgeRules/updateAgeSecondsMax`` after `seconds`.
@@ -64,9 +64,9 @@ extension RecordSlot {
         }
     }
 
-    /// Notes under which condition Redis must retire a token that APNs calls dead or does not know. Notes nothing and
-    /// returns false if the token was registered at or after the time from which APNs calls it dead: perhaps APNs does
-    /// not know this registration yet. (R17)
+    /// Notes how Redis must retire a token that APNs calls dead or does not know. Returns false and notes nothing if
+    /// the token was registered at or after the time from which APNs calls it dead: perhaps APNs does not know this
+    /// registration yet. (R17)
     mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
         guard let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds else {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)

@@ -2,13 +2,12 @@
 ///
 /// A retry is sent if the pool's budget permits it. Only first attempts fill the budget, so the budget can stay empty
 /// after an outage. Retries are therefore also permitted in three cases:
-/// - If nothing was sent for ``idleMillisecondsMin``, one retry is sent, to test whether APNs works again.
+/// - If nothing was sent for ``idleMillisecondsMin``, one retry may test whether APNs works again.
 /// - If at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` responses were *accepted*, every retry may
-///   be sent. APNs then accepts at least half of the pushes, so all retries together at most double the load.
-/// - The same holds if at least half of the responses of the present and the former period were *accepted*. This
-///   longer look is necessary because APNs refuses a stream sooner than it accepts a push: after a burst of pushes, the
-///   first responses are the refusals. The last acceptance must be at most ``acceptanceAgeMillisecondsMax`` ago, so
-///   that a sudden outage ends these retries soon.
+///   be sent: APNs accepts at least half of the pushes, so all retries together at most double the load.
+/// - The same holds if at least half of the responses of the present and the former period were *accepted*, the last
+///   one at most ``acceptanceAgeMillisecondsMax`` ago. After a burst of pushes, the first responses are refusals,
+///   because APNs refuses a stream sooner than it accepts a push. So the last few responses are not enough.
 public struct RetryPermission: Sendable {
     public static let idleMillisecondsMin: Int64 = 1_000
     public static let recentResponsesMax = 20
@@ -16,13 +15,13 @@ public struct RetryPermission: Sendable {
     public static let periodMilliseconds: Int64 = 5_000
     public static let acceptanceAgeMillisecondsMax: Int64 = 2_000
 
-    /// The numbers of responses in a period, of those that count (``noteResponse(_:now:)``).
+    /// The numbers of responses in a period. Not all responses count (``noteResponse(_:now:)``).
     private struct ResponseCounts {
         var accepted: UInt32 = 0
         var delayed: UInt32 = 0
     }
 
-    /// One bit for each of the last responses that count, 1 for *accepted*; the newest is the lowest bit. The type must
+    /// The last responses that count, one bit for each: 1 for *accepted*; the newest is the lowest bit. The type must
     /// have at least ``recentResponsesMax`` bits.
     private var recentResponseBits: UInt32 = 0
     private var presentPeriod = ResponseCounts()
@@ -52,8 +51,8 @@ public struct RetryPermission: Sendable {
         switch disposition {
         case .accepted: addResponse(isAccepted: true, now: now)
         case .retrySoon, .retryLater, .ambiguous: addResponse(isAccepted: false, now: now)
-        // These responses concern the push, its token or the configuration, so they count neither for nor against
-        // retries.
+        // These responses say nothing about the service: they concern the push, its token or the configuration. So they
+        // count neither for nor against retries.
         case .throttled, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }

@@ -3,11 +3,11 @@ extension Delivery {
     /// Whether the lane reads ahead because of a backlog. While it does, it begins no command.
     public var isReadingAhead: Bool { readAhead.phase == .reading }
 
-    /// Notes how many records of a partition the lane has not received yet. Only partitions of the commands
+    /// Notes how many records of a partition the lane has not received yet (the lag). Only partitions of the commands
     /// topic count.
     ///
-    /// - Parameter isAssumed: whether the number is a guess, because the partition's lag is not known yet. A guess
-    ///   makes the lane read ahead, so that it does not begin to send before it knows the lag of all its partitions.
+    /// - Parameter isAssumed: whether the number is a guess, because the lag is not known yet. A guess makes the lane
+    ///   read ahead, so that it does not begin to send before it knows the lag of all its partitions.
     public mutating func noteLag(_ index: UInt32, recordCount: Int64, isAssumed: Bool = false, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
@@ -18,7 +18,7 @@ extension Delivery {
         )
     }
 
-    /// Holds back the store calls after an outage of the store, until the lane has read ahead. So Redis is asked only
+    /// Holds back the store calls after an outage of Redis until the lane has read ahead, so that Redis is asked only
     /// about the newest states.
     /// - Returns: whether no call may be made now.
     @inline(__always)
@@ -29,8 +29,8 @@ extension Delivery {
         return false
     }
 
-    /// Holds back the pushes of a pool after an outage of APNs, until the lane has read ahead. So no state is sent if
-    /// the backlog has a newer one.
+    /// Holds back the pushes of a pool after an outage of APNs until the lane has read ahead, so that no state is sent
+    /// if the backlog has a newer one.
     /// - Returns: whether no push of the pool may be sent now.
     @inline(__always)
     mutating func holdBackPushesIfNeeded(of pool: PoolIdentifier, now: Moment) -> Bool {
@@ -49,8 +49,8 @@ extension Delivery {
         return false
     }
 
-    /// How often the lane checks whether reading ahead after an outage is done. Reading ahead can end because a time
-    /// has passed, and only this check notices that.
+    /// How often the lane checks whether reading ahead after an outage is done. It may be done because a time has
+    /// passed, which only this check notices.
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
     mutating func removeLag(for partition: UnsafeMutablePointer<Partition>, now: Moment) {

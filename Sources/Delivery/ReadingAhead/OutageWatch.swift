@@ -1,12 +1,12 @@
-/// Detects that a service (Redis, or one pool of APNs) was unavailable while calls or pushes waited for it. The lane
-/// then holds them back until it has read ahead (`ReadAhead.isReadAheadDone`), so that newer states replace older ones.
+/// Detects that a service (Redis, or one pool of APNs) was unavailable while calls or pushes waited for it. They are
+/// then held back until the lane has read ahead (`ReadAhead.isReadAheadDone`), so that newer states replace older ones.
 /// Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
     /// The service counts as unavailable when calls or pushes have waited this long without a response
     /// (`noteResponse`).
     ///
-    /// While the lane reads ahead, it holds calls and pushes back itself. So the time before the end of the last
-    /// reading ahead does not count. Otherwise the wait would at once count as another outage.
+    /// The time before the end of the last reading ahead does not count: while the lane reads ahead, it holds calls and
+    /// pushes back itself. Otherwise this wait would at once count as another outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response (monotonic milliseconds); nil: nothing waits.
@@ -16,8 +16,8 @@ struct OutageWatch: BitwiseCopyable {
     private var readingAheadSinceMilliseconds: Int64?
     /// When the lane last finished reading ahead, a monotonic time; `.min`: never.
     private var readAheadEndMilliseconds = Int64.min
-    /// When the lane last finished reading ahead, UNIX milliseconds; `.min`: never. If a push was admitted earlier, the
-    /// lane may have read a newer state since (`Delivery.isReplacedAtOnce`).
+    /// When the lane last finished reading ahead, UNIX milliseconds; `.min`: never. The state of a push that was
+    /// admitted earlier may be much older than a waiting one (`Delivery.isReplacedAtOnce`).
     private(set) var readAheadEndWallMilliseconds = Int64.min
 
     /// Whether calls or pushes are held back. This begins when `holdBackIfUnavailable` finds an outage, and ends with
@@ -28,15 +28,16 @@ struct OutageWatch: BitwiseCopyable {
         if waitingSinceMilliseconds == nil { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
 
-    /// Notes a response which shows that the service works. If other calls or pushes still wait, their time without a
-    /// response counts from now. Do not call this for a response about a fault of the service: it would hide an outage.
-    /// - Parameter awaitsMore: whether other calls or pushes still wait.
+    /// Notes a response which shows that the service works. Do not call this for a response about a fault of the
+    /// service: it would hide an outage.
+    /// - Parameter awaitsMore: whether other calls or pushes still wait; their time without a response then counts from
+    ///   now.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : nil
     }
 
-    /// Begins to hold calls or pushes back if the service was unavailable. They are held back until `noteReadAheadEnd`.
-    /// If the service then still gives no response, they are held back again after `outageAfterMilliseconds`.
+    /// Begins to hold calls or pushes back if the service was unavailable, until `noteReadAheadEnd`. If there is still
+    /// no response after that, they are held back again after `outageAfterMilliseconds`.
     /// - Returns: since when calls or pushes are held back; nil if they are not.
     @inline(__always)
     mutating func holdBackIfUnavailable(now: Moment) -> Int64? {

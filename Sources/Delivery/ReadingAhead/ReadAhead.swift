@@ -1,4 +1,4 @@
-/// Decides when a lane reads ahead. A lane that is far behind begins no command and keeps only the newest state of each
+/// Decides when a lane reads ahead: if it is far behind, it begins no command and keeps only the newest state of each
 /// activity, as far as it has room. So a backlog of many commands needs only one push for each activity. (R21)
 ///
 /// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time. Until the end of
@@ -8,14 +8,14 @@ struct ReadAhead {
         /// Activities begin when their commands are read. Next: `reading` when the lane is behind by more than
         /// `readAheadLagRecords`.
         case off
-        /// No activity begins. Newer states replace those that wait. In both next phases the waiting activities begin.
-        /// Next:
+        /// No activity begins, and newer states replace those that wait. When this phase ends, the waiting activities
+        /// begin. Next:
         /// - `off` when the lane has caught up, or when its lag was small (less than half of `readAheadLagRecords`) for
         ///   `smallLagMilliseconds`.
         /// - `emptying` when the lane is more than three quarters full, or has read ahead for
         ///   `readAheadMillisecondsMax`.
         case reading
-        /// The waiting activities begin, which makes room in the lane. Next:
+        /// The lane is full, or has read ahead for long enough: the waiting activities begin, which makes room. Next:
         /// - `off` when the lane is behind by `readAheadLagRecords` at most.
         /// - `reading` when the lane is half full or less, and still behind by more.
         case emptying
@@ -30,8 +30,8 @@ struct ReadAhead {
         fileprivate var knownRecordCount: Int64 = 0
     }
 
-    /// How full a lane is. Its room for records, its room for bytes, and each partition's window of offsets are
-    /// limited; the fullest of them counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With
+    /// How full a lane is: its room for records, its room for bytes, or the fullest of its partitions' windows of
+    /// offsets; the fullest of these counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With
     /// only one bound, nearly each record would change the phase.
     enum Fullness {
         case upToHalf
@@ -46,8 +46,8 @@ struct ReadAhead {
     }
 
     /// How long a lane continues to read ahead when its lag has become small (less than half of `readAheadLagRecords`).
-    /// Each record that it still reads may save a push. The time is limited, because producers write all the time, and
-    /// the lane may never catch up completely.
+    /// Each record that it still reads may save a push. The time is limited: producers write all the time, so the lane
+    /// may never catch up completely.
     static let smallLagMilliseconds: Int64 = 2_000
     /// The largest lag that counts for one partition. A broker may report any number, and the sum over all partitions
     /// must not overflow.
@@ -55,8 +55,8 @@ struct ReadAhead {
 
     private(set) var phase = Phase.off
     /// Whether the lane is known to have a backlog: since the phase was last `off`, it was behind by more than
-    /// `readAheadLagRecords`. Guessed lags of new partitions do not count, because in the mode `countedWhenBehind`
-    /// superseded commands may lack results only in a real backlog.
+    /// `readAheadLagRecords`. Guessed lags do not count: in the mode `countedWhenBehind`, superseded commands may lack
+    /// results only in a real backlog.
     private(set) var isBacklogKnown = false
     private var readAheadLagRecords: Int64 = 0
     private var readAheadMillisecondsMax: Int64 = 0
@@ -65,7 +65,7 @@ struct ReadAhead {
     private var lagRecordCount: Int64 = 0
     /// The sum of `Lag.knownRecordCount` over the lane's partitions of the commands topic.
     private var knownLagRecordCount: Int64 = 0
-    /// Since when the lag is small (less than half of `readAheadLagRecords`), a monotonic time. `.max`: the lag is not
+    /// Since when the lag is small (less than half of `readAheadLagRecords`), a monotonic time; `.max`: it is not
     /// small, or was never reported.
     private var smallLagSinceMilliseconds: Int64 = .max
 
@@ -76,7 +76,8 @@ struct ReadAhead {
         readAheadMillisecondsMax = configuration.reloadable.readAheadMillisecondsMax
     }
 
-    /// When reading ahead ends if the lag does not change, a monotonic time; nil: the lane does not read ahead.
+    /// When reading ahead ends at the latest if the lag does not change, a monotonic time; nil: the lane does not read
+    /// ahead.
     var dueMilliseconds: Int64? {
         phase == .reading ? min(smallLagReadAheadEndMilliseconds, latestReadAheadEndMilliseconds) : nil
     }
@@ -84,8 +85,8 @@ struct ReadAhead {
     /// When the lane stops reading ahead at the latest, even if it is still behind: a monotonic time.
     private var latestReadAheadEndMilliseconds: Int64 { readingSinceMilliseconds + readAheadMillisecondsMax }
 
-    /// When the lane stops reading ahead because its lag has then been small for `smallLagMilliseconds`: a monotonic
-    /// time. `.max`: the lag is not small.
+    /// When the lane stops reading ahead because its lag was small for `smallLagMilliseconds`: a monotonic time;
+    /// `.max`: the lag is not small.
     private var smallLagReadAheadEndMilliseconds: Int64 {
         smallLagSinceMilliseconds == .max ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
     }
@@ -110,8 +111,8 @@ struct ReadAhead {
     }
 
     /// Removes the lag of a revoked partition. While other partitions are behind, reading ahead continues, because
-    /// their backlogs may have newer states than those that wait. The lane does not rely on Redis to supersede the
-    /// waiting states: after a loss of data, Redis perhaps does not know the newer ones.
+    /// their backlogs may have newer states than those that wait. Redis would supersede the waiting states, but it
+    /// perhaps does not know the newer ones after a loss of data.
     mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
         setLag(&lag, recordCount: 0, knownRecordCount: 0)
         noteWhetherLagIsSmall(now: now)
@@ -169,7 +170,8 @@ struct ReadAhead {
         smallLagSinceMilliseconds = .max
     }
 
-    /// Ends the phase `reading` or `emptying`. After `emptying`, no activity waits, so the decision has no effect.
+    /// Ends the phase `reading` or `emptying`. In the phase `emptying` no activity waits, so the decision then has no
+    /// effect.
     private mutating func endReading() -> Decision {
         phase = .off
         isBacklogKnown = false

@@ -46,8 +46,8 @@ extension Delivery {
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
-        // If a registration released this command, the slot still names the token of the registration. The caller frees
-        // that token.
+        // The slot may still have the token of the registration that released this command. The caller frees that
+        // token.
         slot.pointee.token.block = .none
         slot.pointee.token.byteCount = 0
         if let environment = command.environment, !command.token.isAbsent {
@@ -58,8 +58,8 @@ extension Delivery {
         }
     }
 
-    /// Writes the default id of a command without one: topic, partition and offset. Called only when the id is needed,
-    /// because most commands are replaced earlier.
+    /// Writes the default id of a command without one: `topic/partition/offset`. Called only when the id is needed,
+    /// because most commands are replaced before.
     mutating func writeDefaultIdentifierIfMissing(of record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.texts.commandIdentifier.count == 0 else { return }
@@ -127,8 +127,7 @@ extension Delivery {
         )
     }
 
-    /// Returns the priority that a command names. If it names none, returns the default: low for an update without an
-    /// alert, otherwise high.
+    /// Returns the priority that a command names, or the default: low for an update without an alert, otherwise high.
     /// - Parameter hasAlert: whether the command's alert counts.
     @inline(__always)
     static func priority(of command: Command, hasAlert: Bool) -> UInt8 {

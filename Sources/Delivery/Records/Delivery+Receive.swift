@@ -1,9 +1,8 @@
 import LiveActivity
 
 extension Delivery {
-    /// Receives one record. Decodes and queues it, or rejects it. A command begins at `endBatch` at the earliest.
-    ///
-    /// Call this only while `canReceive` and `hasRoom(for:)` are true. A record is ignored in three cases:
+    /// Receives one record: decodes and queues it, or rejects it. A command begins at `endBatch` at the earliest. Call
+    /// this only while `canReceive` and `hasRoom(for:)` are true. A record is ignored in three cases:
     /// - Its partition is being revoked or is not assigned, so the next owner reads it again.
     /// - Its offset was received before in this assignment.
     /// - An earlier owner of the partition settled it.
@@ -44,8 +43,8 @@ extension Delivery {
         return partition
     }
 
-    /// Whether the partition's ledger has room for `offset`. If not, the shell keeps the record until older
-    /// records are settled.
+    /// Whether the partition's ledger has room for `offset`. If not, the shell keeps the record until older records are
+    /// settled.
     public func hasRoom(for offset: Int64, partition partitionIndex: UInt32) -> Bool {
         partitions[partitionIndex]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
@@ -73,7 +72,9 @@ extension Delivery {
         )
     }
 
-    /// Decodes a command and passes it to `dispatch`, or rejects it.
+    /// Decodes a command and passes it to `dispatch`, or rejects it. The record's key is not checked. If commands of
+    /// one activity are in two partitions, Redis still orders them by version; those with the same version have no
+    /// order.
     /// - Parameters:
     ///   - deferral: what the deferred topic's record has beside the command; nil: it was not deferred.
     ///   - droppedFields: the names of the fields that the command's first reader dropped; empty: none.
@@ -90,7 +91,8 @@ extension Delivery {
             let command = try Command.decodeIgnoringBodyLimit(value, recalling: &apsCache, &contracts.templates)
             identifier = command.identifier
             // A deferred command's timestamp was accepted at its first receipt, perhaps by a worker whose clock is
-            // ahead of this worker's. So if that receipt is later than now, the timestamp is compared with the receipt.
+            // ahead of this worker's. If that receipt is later than this worker's time, the timestamp is compared with
+            // the receipt.
             let firstReceivedAtSeconds = (deferral?.receivedAtWallMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(nowSeconds: max(now.wallSeconds, firstReceivedAtSeconds))
             guard let appIndex = findAppIndex(named: command.app, in: value) else {
@@ -98,8 +100,8 @@ extension Delivery {
                 return reject(record, index, identifier, code: "unknownApp", detail: detail)
             }
             records[index].appIndex = appIndex
-            // The policy of a deferred command was configured when the command was first read. If the policy is missing
-            // now, the app's default policy replaces it. But a lifetime command is then `invalid`, because it only
+            // The policy of a deferred command was configured when the command was first read. If it is not configured
+            // any more, the app's default policy applies. But a lifetime command is then `invalid`, because it only
             // carries out its own policy.
             let mayReplacePolicy = deferral != nil && !command.isLifetimeCommand(in: value)
             let replacementPolicy = mayReplacePolicy ? defaultPolicyIndex(of: appIndex) : nil
@@ -125,7 +127,7 @@ extension Delivery {
         }
     }
 
-    /// Passes a command on; usually, into its activity's waiting list. The slot already has the command's app and
+    /// Passes a command on, usually into its activity's waiting list. The slot already has the command's app and
     /// policy. Four kinds of commands do not go into a waiting list here:
     /// - A reread start (`isReread`) is settled.
     /// - A lifetime command joins the list after Redis has replied about the life.
@@ -184,8 +186,8 @@ extension Delivery {
         }
     }
 
-    /// Handles a tombstone. Its key is the id of an activity or a device, and it names no app. So both an activity and
-    /// a device with this id are unregistered, in every configured app.
+    /// Handles a tombstone. Its key is the id of an activity or a device, and it names no app. So in every configured
+    /// app, an activity and a device with this id are unregistered.
     private mutating func receiveTombstone(index: RecordIndex, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytesMax).contains(key.count) else {
             let detail = "a tombstone's key must name an activity or device"
@@ -207,8 +209,7 @@ extension Delivery {
     }
 
     func findAppIndex(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
-        // Compares the bytes as they are in JSON. A bundle id needs no escapes, so an id with escapes counts as
-        // unknown.
+        // Compares the bytes as they are in JSON. An id with escapes counts as unknown, because a bundle id needs none.
         let name = text.range.bytes(in: record)
         for position in 0..<configuration.apps.count {
             let matches = configuration.apps[position].bundleIdentifier.withUnsafeBytes { isEqual($0, name) }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Handles invalid records. Each gets a result `invalid` and goes to the dead letters, unless it is reread
-/// (`isReread`). The dead letter has the record unchanged, or without its value if Kafka refuses the size.
+/// Handles invalid records. Each gets a result `invalid` and is copied to the dead letters, unless it is reread
+/// (`isReread`). The dead letter lacks the record's value if Kafka refuses the size.
 extension Delivery {
     /// Rejects a record because of a fault.
     /// - Parameter identifier: the command's own id, if it could be read. Otherwise the result has the default id.
@@ -44,9 +44,9 @@ extension Delivery {
     /// only during the call.
     ///
     /// - Parameters:
-    ///   - address: the command's activity and device. Needed only if a store call about them follows the result.
-    ///   - decodedInput: the bytes from which the command was decoded, if fields were dropped from the record's value
-    ///     first; nil: the record's value.
+    ///   - address: the command's activity and device, if a store call about them follows the result.
+    ///   - decodedInput: the bytes from which the command was decoded, if they are not the record's value because
+    ///     fields were dropped; otherwise nil.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: RecordIndex,

@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// Handles reread records: they were settled, and are read once more because Redis lost what they wrote.
+/// Handles reread records: they were settled, and are read once more because Redis lost what they wrote. Their tokens,
+/// versions and held states are written to Redis again. (R25)
 ///
-/// A reread record writes its token, its version or its held state to Redis again:
-/// - A state is sent again if Redis cannot know that the phone displays it. This push has no alert, because an alert
-///   rings only once.
-/// - A start is not sent. It may have been sent before, and a second push could begin a second activity. The start only
-///   tells Redis its version (`recordStart`). Otherwise an end of the earlier life could end the new life, because the
-///   end may be reread too.
+/// - A state is sent again if Redis cannot know that the phone displays it, but without its alert, which rings only
+///   once.
+/// - A start is not sent, because it may have been sent before, and could begin a second activity. It only tells Redis
+///   its version (`recordStart`). Otherwise an end of the earlier life, which may be reread too, could end the new
+///   life.
 extension Delivery {
     /// Settles a reread record, without a result and without any other action.
     mutating func settleWithoutAction(_ record: RecordIndex) {

@@ -1,11 +1,10 @@
 import LiveActivity
 
-/// Drops the fields that the policy names (`oversize`) from commands whose body is too large for APNs. The fields are
-/// dropped one after the other, until the body fits or none of them is left.
+/// Drops the fields that the policy names (`oversize`) from commands whose body is too large for APNs: one after the
+/// other, until the body fits or none of them is left. A body never loses fields to make room for a carried alert.
 ///
 /// The fields are dropped when the record is read. So the digest, the held state, the deferred record and the fan-out
-/// records are all made without them. If the record is read again with the same policy, its body has the same bytes. A
-/// body never loses fields to make room for a carried alert. (R33)
+/// records are all made without them, and a second reading with the same policy gives the same bytes. (R33)
 extension Delivery {
     /// Drops fields from a command and passes the command to `dispatch`, or rejects it. The slot already has the
     /// command's app and policy. Not for the hot path: this copies the record and decodes it again.
@@ -37,9 +36,8 @@ extension Delivery {
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
                 countDroppedFields(of: index)
-                // The caches remember the complete dictionary, but this command's body will lack fields. The next
-                // command may have the same complete dictionary, and must not share this smaller body. So forget the
-                // dictionary.
+                // The caches must forget the complete dictionary. The next command may have the same one, and must not
+                // share this smaller body.
                 apsCache.forget()
                 contracts.templates.forgetMatchedState()
                 droppedFieldNames.withUnsafeBytes { droppedFields in
@@ -68,7 +66,7 @@ extension Delivery {
         }
     }
 
-    /// Rejects a command that is too large. A reread start is settled instead: an earlier configuration may have
+    /// Rejects a command that is too large. But a reread start is settled, because an earlier configuration may have
     /// accepted and sent it.
     private mutating func rejectTooLarge(
         _ command: Command,

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Writes the texts of one record one after another into one block.
 struct RecordBlockWriter {
-    /// How many bytes a record's block reserves for a reason of APNs, of Redis or of Causeway. The core learns the
-    /// reason when the block's size is already fixed. A longer reason is cut.
+    /// How many bytes a record's block reserves for a reason of APNs, of Redis or of Causeway, which the core learns
+    /// when the size of the block is already fixed. A longer reason is cut.
     static let reasonBytesMax = 64
 
     let block: Arena.Block
@@ -39,7 +39,7 @@ struct RecordBlockWriter {
         return range
     }
 
-    /// Returns the range of the next bytes. The caller has just written them, or reserves them.
+    /// Returns the range of the next `byteCount` bytes, which the caller has just written or reserves for later.
     mutating func takeRange(_ byteCount: Int) -> BlockRange {
         let range = BlockRange(offset: UInt32(position), count: UInt32(byteCount))
         position += byteCount

@@ -5,74 +5,72 @@
 ///
 ///     received ─► waiting ─► current ─► finished ─► settled
 ///
-/// In the comments of the cases, *Next* names the next stages. Two events concern records in several stages, so only
-/// the stages that they lead to describe them:
-/// - A command cannot be sent soon: it goes from `waiting` or `current` to `deferring`.
-/// - A partition is revoked: its records without an outcome become `dropped`, except those whose step is under way. A
-///   waiting start whose draw must be refunded first becomes `refunding`.
+/// The comment of each case lists the next stages after *Next*, except for two events:
+/// - A command that cannot be sent soon goes from `waiting` or `current` to `deferring`.
+/// - If a partition is revoked, its records without an outcome become `dropped`, except those whose step is under way.
+///   A waiting start whose draw must be refunded first becomes `refunding`.
 enum RecordStage: UInt8 {
-    /// Being decoded; only within one call. Next:
+    /// The record is being decoded, within one call. Next:
     /// - `waiting`, `riding` or `finished` for a command, depending on what already waits.
     /// - `registering` for a lifetime command.
     /// - `handedOver` for a command to an audience.
     /// - `registering` or `unregistering` for a record of the registrations topic.
     /// - `finished` for an invalid record, and for a reread record that needs no action.
     case received
-    /// In its activity's waiting list. Next:
+    /// The command is in its activity's waiting list. Next:
     /// - `current` when its turn comes.
     /// - `riding` when another command replaces it and carries its alert.
-    /// - `finished` when another command replaces it without the alert, when it expires, or when another record of the
-    ///   same command stays in the list instead of it.
+    /// - `finished` when it expires, when another command replaces it without its alert, or when another record of the
+    ///   same command stays in the list instead.
     case waiting
-    /// Its activity's current command; `ActivityPhase` says what it waits for. Next:
+    /// The command is its activity's current one; `ActivityPhase` says what it waits for. Next:
     /// - `waiting` when it must wait for its turn again.
     /// - `riding` when a newer command replaces it and carries its alert.
     /// - `awaitingCarrier` when it has an alert and Redis has a newer command that is not settled.
     /// - `finished` when its outcome is known.
     case current
-    /// A newer command carries its alert (`RiderLink.carrier`). Next:
+    /// A newer command carries the alert of this one (`RiderLink.carrier`). Next:
     /// - `riding` when a still newer command replaces the carrier.
     /// - `waiting` when the carrier expires or is dropped.
     /// - `finished` when the carrier is finished or deferred, when a newer alert replaces this alert, or when the alert
     ///   must not ring any more.
     case riding
-    /// This command's alert waits until this lane reads the newer command that Redis has. Next:
+    /// The command's alert waits until this lane reads the newer command that Redis has. Next:
     /// - `riding` when that command carries the alert.
-    /// - `finished` when that command cannot carry the alert, when the wait is over, or when another command with a
-    ///   newer alert begins to wait: only one command of an activity waits for a carrier.
+    /// - `finished` when that command cannot carry the alert, when the wait is over, or when another command of the
+    ///   activity with a newer alert begins to wait.
     case awaitingCarrier
-    /// Two kinds of records have this stage:
+    /// The record waits for Redis. Two kinds of records have this stage:
     /// - A registration whose calls have no replies yet, or whose audiences are not notified. Next: `settled`; or
     ///   `received` if the token released a held command.
     /// - A lifetime command until Redis has replied about the life. Next: `received`.
     case registering
-    /// A tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
+    /// The record is a tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
-    /// Its outcome is known, or it needs none. Acknowledgements are outstanding, for example of its result or of its
+    /// The record has its outcome, or needs none. Acknowledgements are outstanding, for example of its result or of its
     /// settlement in Redis. Next, after the last one: `settlingHeldStart` or `registering` if `followUps` say so,
     /// otherwise `settled`.
     case finished
-    /// The record is a held start whose result is acknowledged, and Redis is removing the start. Next: `registering` if
+    /// The record is a held start whose result is acknowledged. Redis is removing the start. Next: `registering` if
     /// `followUps` say so, otherwise `settled`.
     case settlingHeldStart
-    /// Its partition is revoked, and the next owner reads the record again. The slot is not free yet, because the store
-    /// call that refunds a start's draw names the slot. Next: `dropped` when that call is acknowledged.
+    /// The start is left to the next owner, because its partition is revoked. The store call that refunds its draw
+    /// still names the slot. Next: `dropped` when that call is acknowledged.
     case refunding
-    /// The record is being produced to the deferred topic. If it is a start with a draw, the draw is also being
-    /// refunded. Next: `settled` when all of this is acknowledged. If Kafka did not accept the record and the command
-    /// can be sent after all: `waiting`, `riding` or `finished`, as after `received`.
+    /// The command is being written to the deferred topic. If it is a start with a draw, the draw is also being
+    /// refunded. Next: `settled` when all of this is acknowledged. If Kafka did not accept the deferred record and the
+    /// command can be sent after all: `waiting`, `riding` or `finished`, as after `received`.
     case deferring
-    /// The core of audiences decides about it. Next: `finished` when that core returns it with an outcome, or has
-    /// fanned it out; `dropped` when its partition is revoked while it still waits, in this core or in the core of
-    /// audiences.
+    /// The core of audiences decides about the command. Next: `finished` when that core returns it with an outcome, or
+    /// has fanned it out; `dropped` when its partition is revoked while it waits in one of the cores.
     case handedOver
-    /// Its offset is settled, unless the partition's assignment has ended. The slot is freed.
+    /// The record's offset is settled, unless the partition's assignment has ended. The slot is freed.
     case settled
-    /// Its partition is revoked, and the next owner reads the record again. The slot is freed.
+    /// The next owner of the partition reads the record again. The slot is freed.
     case dropped
 
     // The next members run often, because each record enters four or five stages. So they are inlined, and a set of
-    // stages is a mask with one bit for each stage: whether a stage is in the set needs no comparison with each one.
+    // stages is a mask with one bit for each stage.
 
     /// Whether the record waits only for acknowledgements, and needs no decision until then.
     @inline(__always)

@@ -5,7 +5,7 @@ struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
     /// Remembers the last body that was made for a command just read. If the next command has the same `aps` dictionary
-    /// and custom keys, it shares this body.
+    /// and `payload` members, it shares this body.
     private var bodyCache = BodyCache()
     /// The number of records that wait only for acknowledgements (`RecordStage.awaitsAcknowledgements`).
     private(set) var unacknowledgedCount = 0
@@ -42,8 +42,8 @@ struct Records: ~Copyable {
         slots.mutableAddress(of: record)
     }
 
-    /// Prefetches the slot of a record that will be read soon. The slot may be free, and the index may be `.null`.
-    /// Without prefetching, merging and delivery reports take 1.0 µs for each command of a backlog instead of 0.3 µs
+    /// Prefetches the slot of a record that will be read soon; the slot may be free, and the index may be `.null`.
+    /// Without this, merging and delivery reports take 1.0 µs for each command of a backlog instead of 0.3 µs
     /// (Measurements.md).
     func prefetch(_ record: RecordIndex) { slots.prefetch(record) }
 
@@ -52,8 +52,8 @@ struct Records: ~Copyable {
         slots.allocate(slot())
     }
 
-    /// Changes a record's stage, and the number of records that wait for acknowledgements (R7). Inlined: where the
-    /// stage is a constant, the compiler removes the tests for the other stages.
+    /// Changes a record's stage, and updates `unacknowledgedCount` (R7). Inlined: where the stage is a constant, the
+    /// compiler removes the tests for the other stages.
     @inline(__always)
     mutating func enter(_ next: RecordStage, _ record: RecordIndex) {
         let slot = slots.mutableAddress(of: record)
@@ -82,8 +82,8 @@ struct Records: ~Copyable {
 
     // MARK: - Blocks with the texts of records
 
-    /// Allocates a block. The block of a record's texts is freed with the record. A block for the audiences that a
-    /// reply names is freed by the caller.
+    /// Allocates a block. If the block gets a record's texts, it is freed with the record. If it gets the audiences
+    /// that a reply names, the caller frees it.
     mutating func allocateBlock(_ count: Int) -> Arena.Block { arena.allocate(count) }
 
     mutating func free(_ block: Arena.Block) { arena.free(block) }
@@ -95,8 +95,8 @@ struct Records: ~Copyable {
         slot.body.release(to: &arena)
     }
 
-    /// Returns the block for a record's token. It is allocated only when the token is set, because most
-    /// commands are replaced before Redis names a token.
+    /// Returns the block for a record's token. It is allocated only when the token is set, because most commands are
+    /// replaced before Redis names a token.
     private mutating func findOrAllocateTokenBlock(of record: RecordIndex) -> UnsafeMutableRawBufferPointer {
         if slots[record].token.block.isNone { slots[record].token.block = arena.allocate(Limits.tokenDigitsMax) }
         return UnsafeMutableRawBufferPointer(start: slots[record].token.block.base, count: Limits.tokenDigitsMax)
@@ -109,8 +109,7 @@ struct Records: ~Copyable {
         slots[record].token.byteCount = UInt32(token.count)
     }
 
-    /// Sets a token from a producer's record. Writes it in lower case, because tokens are stored, compared and sent in
-    /// lower case.
+    /// Sets a token from a producer's record, in lower case: tokens are stored, compared and sent in lower case.
     mutating func setToken(of record: RecordIndex, registering text: TextRange, from value: UnsafeRawBufferPointer) {
         let buffer = findOrAllocateTokenBlock(of: record)
         slots[record].token.byteCount = UInt32(
@@ -122,8 +121,8 @@ struct Records: ~Copyable {
     /// If the replacing command has a token that was registered later, the earlier token is discarded. Does nothing if
     /// the tokens are of different kinds or devices.
     ///
-    /// The token is passed in memory only. If the worker dies, the token can be lost until the next command or
-    /// registration brings it.
+    /// The token is passed in memory only. If the worker dies, it can be lost until the next command or registration
+    /// brings it.
     mutating func passToken(from replaced: RecordIndex, to replacement: RecordIndex) {
         guard self[replaced].token.mustBeRegistered else { return }
         let (replacedSlot, replacementSlot) = (self[replaced], self[replacement])
@@ -157,8 +156,8 @@ struct Records: ~Copyable {
         self[replacement].token.registeredAtWallMilliseconds = replacedSlot.token.registeredAtWallMilliseconds
     }
 
-    /// Frees a record's token and body early. The next command then gets the same memory, which is still in the
-    /// processor's cache.
+    /// Frees a record's token and body before its slot, so that the next command gets the same memory while it is still
+    /// in the processor's cache.
     mutating func freeTokenAndBody(of record: RecordIndex) {
         let slot = slots.mutableAddress(of: record)
         arena.free(slot.pointee.token.block)
@@ -186,8 +185,8 @@ struct Records: ~Copyable {
         slots[record].body = body
     }
 
-    /// Makes the body of a record's command. If its `aps` dictionary and `payload` members are those of the last body
-    /// that this function made, the record shares that body.
+    /// Makes the body of a record's command. If the last body that this function made has the same `aps` dictionary and
+    /// `payload` members, the record shares that body.
     ///
     /// - Parameter apsDictionaryNumber: the number of the command's `aps` dictionary (`ApsCache`).
     mutating func setBody(
@@ -233,8 +232,8 @@ struct Records: ~Copyable {
         if slots[record].digest != nil { slots[record].setDigestFromBody() }
     }
 
-    /// Sets the timestamp in a record's body. Most bodies already have this timestamp, so they are not changed, and
-    /// records with the same body continue to share it.
+    /// Sets the timestamp in a record's body. Most bodies already have this timestamp: they are not changed, and stay
+    /// shared by the records with the same body.
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: RecordIndex) {
         let bodyLayout = slots[record].bodyLayout
         guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, bodyLayout) else { return }
@@ -242,7 +241,7 @@ struct Records: ~Copyable {
     }
 
     /// Returns a record's body for changes: its own, or a copy if the body is shared. A shared body must not change,
-    /// because it may be in flight as the body of another record's push.
+    /// because another record's push may be sending it.
     private mutating func copyBodyIfShared(of record: RecordIndex) -> UnsafeMutableRawBufferPointer {
         let body = slots[record].body
         guard body.isShared else { return body.mutableBuffer }

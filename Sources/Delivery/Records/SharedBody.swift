@@ -1,13 +1,14 @@
 import LiveActivity
 
-/// The bytes of a request's body, or of a record that goes to the dead letters. Several records may share the bytes.
-/// For example, one state of a match is sent to every activity that follows the match. If the lane reads these commands
-/// one after another, the bytes are in memory only once.
+/// The bytes of a request's body, or of a record that goes to the dead letters. Several records may share them. For
+/// example, one state of a match is sent to every activity that follows the match: if the lane reads these commands one
+/// after another, the bytes are in memory only once.
 ///
 /// What must hold: bytes are changed only while they have one reference (`Records.copyBodyIfShared`), and each
 /// reference is released once.
 struct SharedBody: BitwiseCopyable {
-    /// The size of the header in front of the bytes. It has the reference count, and 16 bytes keep the bytes aligned.
+    /// The size of the header in front of the bytes, which has the reference count. With 16 bytes, the bytes stay
+    /// aligned.
     private static var headerBytes: Int { 16 }
 
     private let block: Arena.Block
@@ -46,7 +47,7 @@ struct SharedBody: BitwiseCopyable {
     func retain() -> SharedBody {
         guard !isNone else { return self }
         // The reference count cannot overflow: each reference belongs to a record or to `bodyCache`, and a lane has
-        // fewer records than `UInt32.max`.
+        // fewer than `UInt32.max` records.
         referenceCount += 1
         return self
     }
@@ -59,7 +60,7 @@ struct SharedBody: BitwiseCopyable {
     }
 }
 
-/// The last body that a lane made for a command just read. `apsDictionaryNumber` says which dictionary the body has.
+/// The last body that a lane made for a command it read, and the number of the `aps` dictionary in this body.
 struct BodyCache: BitwiseCopyable {
     var body = SharedBody.none
     var bodyLayout = Body.Layout.none

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Finishes records. A record's result is produced, and Redis settles its outcome if Redis must know it. When all this
-/// is acknowledged, the record's offset is settled.
+/// Finishes records: a record's result is produced, and Redis settles its outcome if Redis must know it. When all this
+/// is acknowledged, the record's offset is settled (``acknowledge(_:)``).
 ///
 /// | to finish | call |
 /// | --- | --- |
@@ -13,12 +13,10 @@ import LiveActivity
 /// | the current command of a revoked partition, without an outcome | ``dropCurrentCommand(of:now:)`` |
 /// | another record of a revoked partition, without an outcome | ``drop(_:now:)`` |
 ///
-/// ``endTurn(of:now:)`` does not finish a command: the activity begins its next command. Only ``acknowledge(_:)``
-/// settles the offset of a record that has a result, after the last acknowledgement.
+/// ``endTurn(of:now:)`` does not finish a command: the activity begins its next command.
 extension Delivery {
-    /// Gives a command, or an invalid record, its outcome. Most records bring one command. A registration may bring
-    /// several, because its token may release several held commands, one after another. Each of them gets its own
-    /// outcome here.
+    /// Gives a command, or an invalid record, its outcome. A registration may bring several commands: its token may
+    /// release several held ones, one after another, and each gets its own outcome here.
     mutating func finish(_ record: RecordIndex, _ outcome: Outcome) {
         records.enterFinished(record, outcome: outcome)
         countOutcome(outcome)
@@ -35,7 +33,8 @@ extension Delivery {
         freeTokenAndBodyIfUnneeded(of: record)
     }
 
-    /// Queues the result and the dead letter of a finished command, or the end of its trace if it needs no result.
+    /// Queues the result of a finished record and, if it is invalid, its dead letter. A reread record that needs no
+    /// second result gets only the end of its trace.
     @inline(__always)
     private mutating func queueResult(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.address(of: record)
@@ -52,6 +51,10 @@ extension Delivery {
     /// Queues the calls that settle a finished command in Redis, and the refund of an unsent start's draw. A start is
     /// settled under two keys: its activity's and its device's. A held start leaves the device's key only after its
     /// result is acknowledged (`FollowUps.settleHeldStart`).
+    ///
+    /// The settlement is sent together with the result, and not after it. If the worker dies when Redis has the
+    /// settlement and Kafka does not have the result, the first outcome is never published. The next owner reads the
+    /// record again, and its result says `duplicate`, or after a newer version `superseded` or `ended`.
     @inline(__always)
     private mutating func settleAndRefundInRedis(_ record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
@@ -70,8 +73,8 @@ extension Delivery {
         if records[record].refundUnsentDraw() { queueStoreCall(.refundStart, record) }
     }
 
-    /// Frees the token and the body of a finished command, unless a later step needs them: the retirement of the token,
-    /// a call to the timetable, or the registration of the token.
+    /// Frees the token and the body of a finished command, unless a later step needs them: retiring the token,
+    /// registering it, or a call to the timetable.
     @inline(__always)
     private mutating func freeTokenAndBodyIfUnneeded(of record: RecordIndex) {
         let slot = records.address(of: record)
@@ -82,7 +85,8 @@ extension Delivery {
         records.freeTokenAndBody(of: record)
     }
 
-    /// Settles a registration or a tombstone that gets no result, or no further one. All of its calls are acknowledged.
+    /// Settles a registration or a tombstone that gets no result, or no further one. All its calls must be
+    /// acknowledged.
     mutating func settleWithoutResult(_ record: RecordIndex) {
         if records[record].stage == .unregistering { awaitingStoreRecordCount -= 1 }
         settle(record)
@@ -93,8 +97,8 @@ extension Delivery {
         outgoingRecords.append(OutgoingRecord(kind: kind, record: record))
     }
 
-    /// Queues a command for the deferred topic. Deferrals have another queue than results, so that results are written
-    /// even if the deferred topic accepts nothing.
+    /// Queues a command for the deferred topic, in another queue than results. So results are written even if the
+    /// deferred topic accepts nothing.
     mutating func queueDeferral(_ record: RecordIndex) {
         records[record].ending.expectAcknowledgement()
         deferrals.append(OutgoingRecord(kind: .deferral, record: record))
@@ -106,13 +110,13 @@ extension Delivery {
         outgoingRecords.next(now: now) ?? deferrals.next(now: now)
     }
 
-    /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it.
-    /// After a refusal, the shell also calls `deliveryReportReceived`.
+    /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it. After
+    /// a refusal, the shell also calls `deliveryReportReceived`.
     public mutating func removeNextOutgoingRecord(_ outgoingRecord: OutgoingRecord) {
         if outgoingRecord.kind == .deferral { deferrals.removeFirst() } else { outgoingRecords.removeFirst() }
     }
 
-    /// Prefetches the slot of the record whose delivery report the shell passes to `deliveryReportReceived` soon.
+    /// Prefetches the slot of a record whose delivery report the shell passes to `deliveryReportReceived` soon.
     public func prefetchRecord(of outgoingRecord: OutgoingRecord) { records.prefetch(outgoingRecord.record) }
 
     /// Handles the delivery report of an outgoing record: acknowledges it, queues it again, or gives it up. A command
@@ -132,8 +136,8 @@ extension Delivery {
         case .failed:
             outgoingRecords.retry(outgoingRecord, now: now)
         case .tooLarge:
-            // A dead letter is larger than its record, so it may be too large although the record was not. It is
-            // written again without the value. Anything else that is too large is given up.
+            // A dead letter may be too large although its record was not, because it is larger. It is written again
+            // without the value. Any other record that is too large is given up.
             let slot = records.mutableAddress(of: outgoingRecord.record)
             guard outgoingRecord.kind == .deadLetter, slot.pointee.deadLetter.valueForm != .leftOutAsTooLarge else {
                 return acknowledge(outgoingRecord.record)
@@ -155,8 +159,8 @@ extension Delivery {
         }
     }
 
-    /// Called when a record that waits only for acknowledgements (`RecordStage.awaitsAcknowledgements`) has got the
-    /// last one. Begins the record's next follow-up, or ends the record.
+    /// Called when a record that waits only for acknowledgements (`RecordStage.awaitsAcknowledgements`) has the last
+    /// one. Begins the record's next follow-up, or ends the record.
     mutating func continueAfterAcknowledgements(_ record: RecordIndex) {
         let (stage, followUps) = (records[record].stage, records[record].ending.followUps)
         if stage == .refunding {
@@ -194,9 +198,9 @@ extension Delivery {
         records.free(record)
     }
 
-    /// Drops a record without an outcome. Its partition is revoked, and the next owner reads it again. All its calls
-    /// and outgoing records are acknowledged. An unsent start may need one more call, which refunds its draw. Until
-    /// that call is acknowledged, the record is `refunding`. (R8)
+    /// Drops a record without an outcome: its partition is revoked, and the next owner reads it again. All its calls
+    /// and outgoing records must be acknowledged. If the draw of an unsent start must be refunded, the record is
+    /// `refunding` until that call is acknowledged. (R8)
     mutating func drop(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         precondition(slot.pointee.ending.isAcknowledged)

@@ -1,7 +1,7 @@
-/// The records to produce, in order. A record that could not be written goes to the end, and `next` then returns nil
+/// The records to produce, in order. A record that could not be written goes to the end, and then nothing is produced
 /// for a short time.
 package struct OutgoingRecordQueue<Record: BitwiseCopyable>: ~Copyable {
-    /// How long nothing is produced after a failure, because the next record is likely to fail too.
+    /// How long nothing is produced after a failure: the next record would probably fail too.
     private static var failurePauseMilliseconds: Int64 { 250 }
 
     private var outgoingRecords: IndexQueue<Record>
@@ -22,22 +22,22 @@ package struct OutgoingRecordQueue<Record: BitwiseCopyable>: ~Copyable {
         precondition(outgoingRecords.popFirst() != nil)
     }
 
-    /// Queues a record again that the producer could not write, and pauses the queue.
+    /// Queues a record again after a failure to write it, and pauses the queue.
     package mutating func retry(_ outgoingRecord: Record, now: Moment) {
         pausedUntilMilliseconds = now.monotonicMilliseconds + Self.failurePauseMilliseconds
         outgoingRecords.append(outgoingRecord)
     }
 
     /// Ends the pause after a failure if it is over. The core calls this whenever time passes. Otherwise
-    /// `dueMilliseconds` would stay in the past and wake the lane in every iteration, until the producer has room for
+    /// `dueMilliseconds` would stay in the past, and wake the lane in every iteration until the producer has room for
     /// the next record.
     @inline(__always)
     package mutating func endPauseIfDue(now: Moment) {
         if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }
     }
 
-    /// The monotonic time at which the pause after a failure ends; nil if there is no pause, or no record in the queue.
-    /// A pause that is over stays here until ``endPauseIfDue(now:)`` is called.
+    /// When the pause after a failure ends, a monotonic time; nil if there is no pause, or no record in the queue. A
+    /// pause that is over stays here until ``endPauseIfDue(now:)`` is called.
     package var dueMilliseconds: Int64? {
         outgoingRecords.isEmpty || pausedUntilMilliseconds == .min ? nil : pausedUntilMilliseconds
     }

@@ -1,9 +1,8 @@
 import LiveActivity
 
 extension SupersededResultMode {
-    /// Whether superseded commands are now only counted by the commands that replace them. Otherwise each gets a result
-    /// of its own. In a backlog nearly all commands are superseded. If they are only counted, 2,000,000 commands need
-    /// 20,000 results (Measurements.md).
+    /// Whether superseded commands are now counted by the commands that replace them, instead of getting results. In a
+    /// backlog nearly all commands are superseded: 2,000,000 commands then need only 20,000 results (Measurements.md).
     ///
     /// - Parameter isBacklogKnown: whether the lane is known to be behind.
     func countsInsteadOfResults(isBacklogKnown: Bool) -> Bool {
@@ -15,22 +14,21 @@ extension SupersededResultMode {
     }
 }
 
-/// The number of commands that get no result because a command has replaced them, directly or through another replaced
-/// command.
+/// The number of superseded commands that a command counts: those that it replaced, and those that these had counted.
 struct SupersededCount: BitwiseCopyable {
     private(set) var commandCount: UInt32 = 0
 
-    /// Adds a replaced command, and the commands that it had counted (`replacedCount`). At its maximum the number
-    /// no longer grows.
-    mutating func add(commandWith replacedCount: SupersededCount) {
+    /// Adds a replaced command, and the commands that it had counted (`replacedCount`). The number stops at its
+    /// maximum.
+    mutating func addCommand(withCount replacedCount: SupersededCount) {
         let (sum, didOverflow) = commandCount.addingReportingOverflow(replacedCount.commandCount &+ 1)
         commandCount = didOverflow ? .max : sum
     }
 }
 
 extension RecordSlot {
-    /// Whether the command that replaces this one may count it, so that this command gets no result of its own. These
-    /// are not counted:
+    /// Whether the command that replaces this one may count it, so that this command gets no result of its own. False
+    /// for:
     /// - a command to whose admission Redis has replied
     /// - a start
     /// - a command that a registration released
@@ -45,8 +43,8 @@ extension RecordSlot {
             && ending.earlierResultCount == 0 && !isReread
     }
 
-    /// Whether the body has an alert that is certainly the command's own. An alert that Redis held may belong
-    /// to an older command.
+    /// Whether the body has an alert that is certainly the command's own: an alert that Redis held may belong to an
+    /// older command.
     @inline(__always)
     var hasOwnAlert: Bool {
         !bodyLayout.alert.isAbsent && alert.sourceVersion == nil && source.topic == .commands

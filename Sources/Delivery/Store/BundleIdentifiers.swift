@@ -1,4 +1,4 @@
-/// The bundle ids of the configured apps, at fixed addresses, because store calls borrow them.
+/// The bundle ids of the configured apps. Their bytes have fixed addresses, because store calls point to them.
 package struct BundleIdentifiers: ~Copyable {
     private let bytes: UnsafeMutableRawBufferPointer
     private let identifiers: [UnsafeRawBufferPointer]

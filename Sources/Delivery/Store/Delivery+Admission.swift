@@ -1,8 +1,7 @@
 import LiveActivity
 import Numbers
 
-/// Handles Redis' replies to a command that asks for a token, for its admission, or to be held until a token
-/// registers.
+/// Handles Redis' replies to the calls of current commands: for a token, for an admission, and for a hold.
 extension Delivery {
     private static var unexpectedReplyReason: StaticString { "unexpected reply of the admit script" }
 
@@ -30,8 +29,8 @@ extension Delivery {
         }
     }
 
-    /// Whether an older start will open the activity for this command: a start that waits in the lane, or that is
-    /// expected from the deferred topic. The lane may have read the start while Redis decided.
+    /// Whether an older start, which waits in the lane or is expected from the deferred topic, will open the activity
+    /// for this command. The lane may have read that start while Redis decided.
     private func awaitsStart(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         guard !records[record].lifetime.isEnd else { return false }
         if isStartExpected(before: record, of: activity, now: now) { return true }
@@ -61,8 +60,8 @@ extension Delivery {
 
     mutating func handleAdmissionReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .admitting)
-        // A result must not show an admission that is later than APNs' response. So after a response to an earlier
-        // push, the time of the earlier admission stays.
+        // The time of the first admission stays after a response to its push: a result must not show an admission that
+        // is later than APNs' response.
         if records[record].times.responseAtWallMilliseconds == nil {
             records[record].times.admittedAtWallMilliseconds = now.wallMilliseconds
         }
@@ -77,8 +76,8 @@ extension Delivery {
             putBackCurrentCommand(of: activity, now: now)
             endTurn(of: activity, now: now)
         case .noToken where records[record].lifetime.isEnd:
-            // The end of a lifetime is not held. Otherwise the token of a later life would release this end, and it
-            // would end that life.
+            // The end of a lifetime is not held: the token of a later life would release it, and it would end that
+            // life.
             finishCurrentCommand(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
         case .noToken where isCurrentCommandReplaced(of: activity),
             .alertAwaitsCarrier where isCurrentCommandReplaced(of: activity):
@@ -91,8 +90,8 @@ extension Delivery {
             removeAcceptedAlert(of: record)
             queueStoreCall(.admit, record)
         case .alertAwaitsCarrier:
-            // Perhaps Redis holds the newer command. Then no lane reads it again, and only the registration of a token
-            // releases it. So register the token that the current, older command brought.
+            // Perhaps Redis holds the newer command, and only the registration of a token releases it. So register the
+            // token that the current command brought.
             if records[record].token.mustBeRegistered {
                 activities.enter(.registeringToken, activity)
                 return queueStoreCall(.registerToken, record)
@@ -113,9 +112,9 @@ extension Delivery {
             records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
             finishCurrentCommand(record, .duplicate, settlement: nil, now: now)
         case .superseded:
-            // A start whose push was attempted had been admitted before. Redis supersedes it now for one of two
-            // reasons: its activity has ended, or an attempt began the activity, which has registered a token. Settle
-            // the start, so that its other records are finished as `duplicate`.
+            // A start whose push was attempted had been admitted before. It is superseded now because its activity has
+            // ended, or because an attempt began the activity, which has registered a token. Settle the start, so that
+            // its other records are finished as `duplicate`.
             let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
@@ -150,7 +149,7 @@ extension Delivery {
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
             // The token in Redis' reply belongs to another pool than the lane assumed, and that pool has no free
-            // credit. The command is admitted again when that pool has one.
+            // credit. The command waits, and is admitted again when there is one.
             putBackCurrentCommand(of: activity, now: now)
             return endTurn(of: activity, now: now)
         }
@@ -161,7 +160,7 @@ extension Delivery {
             return finishCurrentCommand(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
         slot.pointee.push.sentTimestamp = reply.timestamp
-        slot.pointee.deferral.wasOfferedToPool = false
+        slot.pointee.deferral.wasQueuedAtLastReview = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that backed off keeps its `apns-id`, because Redis allowed only one start for all its attempts (R16).
         if !isStart || slot.pointee.push.attemptCount == 0 { slot.pointee.push.apnsIdentifier = randomness.nextUUID() }
@@ -171,11 +170,11 @@ extension Delivery {
 
     /// Asks Redis to hold the current command until a token registers.
     ///
-    /// If Redis' reply is lost, the call is made again. Meanwhile a registration may have released the command. Redis
-    /// then replies `held`, and not `retry`, so that only the record of the registration sends the command.
+    /// If Redis' reply is lost, the call is made again. If a registration has released the command meanwhile, Redis
+    /// replies `held` and not `retry`, so that only the record of the registration sends the command.
     mutating func hold(_ record: RecordIndex, of activity: ActivityIndex) {
-        // An earlier admission may have raised the timestamp in the body. Redis must hold the timestamp of the
-        // command's own version.
+        // Redis must hold the timestamp of the command's own version. An earlier admission may have raised the one in
+        // the body.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         writeDefaultIdentifierIfMissing(of: record)
         activities.enter(.requestingHold, activity)
@@ -191,7 +190,7 @@ extension Delivery {
         // Another record of the same command was settled between the admission and the hold.
         case .duplicate: finishCurrentCommand(record, .duplicate, settlement: nil, now: now)
         case .retry:
-            // Between the admission and the hold, Redis registered a token. So the command can be sent after all.
+            // Redis registered a token between the admission and the hold, so the command can be sent after all.
             let isStart = records[record].isStart
             activities.enter(isStart ? .takingStartToken : .admitting, activity)
             queueStoreCall(isStart ? .takeStartToken : .admit, record)

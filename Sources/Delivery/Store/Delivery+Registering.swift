@@ -3,30 +3,29 @@ import LiveActivity
 /// Registers tokens, and continues the commands that were held for a token.
 ///
 /// Example: Redis holds starts of two activities for the token of one device. A registration of the device returns the
-/// older start. When Redis no longer holds this start, the same record registers the token again, and gets the other
-/// start. So the starts draw on the device's budget one after another.
+/// older start. When this start is finished, the same record registers the token again, and gets the other start. So
+/// the starts draw on the device's budget one after another.
 ///
 /// A command may bring a token too. Its admission registers the token, but only the reply to a registration returns a
 /// held command. So after outcomes that may leave a held command in Redis, the command's record registers the token
 /// once more before it settles (`planTokenRegistration`).
 ///
-/// The exception: a stale registration registers no token. But if it is a device's, it returns the next held start too,
-/// which is sent with the newer token. Otherwise this start could be lost:
+/// A stale registration registers no token. But a device's stale registration returns the next held start too, which is
+/// sent with the newer token. Otherwise this start could be lost:
 /// 1. A registration releases the start, which then waits in a lane. A newer registration of the device settles.
 /// 2. The partition of the older registration moves. Its next owner reads the older registration again, which is now
 ///    stale. Only the reply to this record can return the start.
 extension Delivery {
-    /// The maximum number of results that one record may have while it registers a token. The record has a result for
-    /// its own command, if it is one, and one for each held command that the token releases. It settles only after the
-    /// last result, so without a limit it might never settle.
+    /// The maximum number of results of one record. A record has a result for its own command, and one for each held
+    /// command that its token releases. It settles only after the last result, so without a limit it might never
+    /// settle.
     ///
     /// The limit is higher than the number of starts that Redis holds for a token at one time
-    /// (`StoreLimits.heldStartsMax`). So a record reaches it only if further starts are held meanwhile, or if Redis
+    /// (`StoreLimits.heldStartsMax`). A record reaches it only if further starts are held meanwhile, or if Redis
     /// releases the same start again and again.
     static var resultsPerRecordMax: UInt8 { 16 }
 
-    /// Decides from a record's outcome whether the record must register its token again, because Redis may hold
-    /// commands for the token.
+    /// Decides whether a finished record must register its token again, because Redis may hold commands for the token.
     mutating func planTokenRegistration(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.ending.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
@@ -38,7 +37,7 @@ extension Delivery {
         }
     }
 
-    /// Turns a record whose command has ended into a registration of the token that the command brought, or that
+    /// Turns a record whose command is finished into a registration of the token that the command brought, or that
     /// released the command.
     mutating func registerToken(of record: RecordIndex) {
         records.enter(.registering, record)
@@ -50,7 +49,7 @@ extension Delivery {
     }
 
     /// Handles the reply to a registration. If the reply has a command that was held for the token, the registration's
-    /// slot becomes this command's. The registration is settled when the command is settled.
+    /// slot becomes this command's, and the registration is settled when the command is settled.
     mutating func handleRegistrationReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
             return continueOvertakenCommand(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
@@ -59,15 +58,14 @@ extension Delivery {
         guard reply.verdict == .registered, let heldCommand = reply.heldCommand else {
             return settleWithoutResult(record)
         }
-        // If the partition is revoked, its next owner registers the token again and gets the held command. The next
-        // owner may be this lane, which would then have the command twice.
+        // The next owner of a revoked partition registers the token again and gets the held command. It may be this
+        // lane, which would otherwise have the command twice.
         if isPartitionRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]
             records.enter(.received, record)
-            // The registration may have been settled before, but the held command has no outcome yet. So process the
-            // held command like a record that is read for the first time.
+            // The held command has no outcome yet, even if the registration was settled before. So it is not reread.
             records[record].isReread = false
             // The policy was configured when the command was first read. If it is not configured any more, the app's
             // default policy applies.
@@ -81,17 +79,17 @@ extension Delivery {
             }
             copyAlert(of: slot, to: record, now: now)
             if command.event == .start {
-                // Note that Redis holds this start. When the start is finished, its record registers the token again,
-                // to release the device's other held starts.
+                // Redis still holds this start. When it is finished, its record registers the token again, to release
+                // the device's other held starts.
                 records[record].start.isHeld = true
                 records.setRegistration(of: record, to: slot.tokenRegistration)
             }
             records.free(contentOf: slot)
-            // The slot now contains the held command and no registration. When the command has ended, `registerToken`
-            // may make the slot a registration again, and then sets these fields.
+            // The slot now has a held command and no registration, so clear what only a registration has.
             records[record].registration.audienceDigests = BlockRange()
             records[record].registration.wasHeldStart = false
-            // The command brings no token: the token is registered in Redis, and the reply to the admission names it.
+            // The admission need not register a token: it is registered already, and the reply to the admission names
+            // it.
             records[record].token.mustBeRegistered = false
             enqueue(record, now: now)
             endBatch(now: now)
@@ -102,12 +100,12 @@ extension Delivery {
         }
     }
 
-    /// Continues the activity's current command after Redis has registered its token or has refused the call. The
-    /// command has an alert, and Redis has a newer command of the activity that is not settled.
+    /// Continues the current command after Redis has registered its token, or has refused the call. The command has an
+    /// alert, and Redis has a newer command of the activity that is not settled.
     ///
-    /// If Redis holds the newer command, the current command is finished as `superseded`, and its record registers the
-    /// token again. The reply then brings the newer command, and `copyAlert` copies the older alert into its body.
-    /// Otherwise the current command waits until this lane reads the newer command (`awaitCarrierOrFinish`).
+    /// If Redis holds the newer command, the current one is finished as `superseded`, and its record registers the
+    /// token again. The reply then brings the newer command, and `copyAlert` copies the alert into its body. Otherwise
+    /// the current command waits until this lane reads the newer one (`awaitCarrierOrFinish`).
     mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {
@@ -118,9 +116,9 @@ extension Delivery {
         awaitCarrierOrFinish(of: activity, now: now)
     }
 
-    /// Copies the alert of the older command, which brought the token, into the held command's body, so that the alert
-    /// is not lost (R14). Does nothing if the older command has no alert or has expired. The held command cannot take
-    /// the alert if it is a start, has an alert, is not newer, or would become too large for APNs.
+    /// Copies the alert of the older command, which brought the token, into the body of the held command, so that the
+    /// alert is not lost (R14). Does nothing if the older command has no alert or has expired, or if the held command
+    /// is a start, has an alert, is not newer, or has no room.
     private mutating func copyAlert(of older: RecordSlot, to record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.bodyLayout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,
@@ -134,8 +132,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Makes the slot of a record that continues as a registration after its command has ended. It registers the token
-    /// that the command brought or, for a held command, the token that released the command.
+    /// Makes the slot of a record that continues as a registration after its command is finished. It has the token that
+    /// the command brought or, for a held command, the token that released the command.
     fileprivate init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -163,8 +161,8 @@ extension RecordSlot {
         token.mustBeRegistered = false
     }
 
-    /// Moves the body of a command, whose record continues as this registration, if the command is a superseded update
-    /// or end. If this body has an alert, the alert was not sent, and `copyAlert` may write it into a held command.
+    /// Moves the body of the finished command to this registration, if the command is a superseded update or end: an
+    /// alert in it was not sent, and `copyAlert` may write it into a held command.
     /// - Returns: false for any other command: its body is not needed any more.
     fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.ending.outcome.effects.contains(.alertMayBeUnsent) else { return false }

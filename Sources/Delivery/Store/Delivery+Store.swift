@@ -1,20 +1,19 @@
 import LiveActivity
 
 /// Queues store calls and handles their replies. Calls leave from the front of the queue. A call that failed for a
-/// temporary reason joins the end of the queue again, at once or after a pause, so a later call may overtake it. There
-/// are two exceptions:
+/// temporary reason joins the end again, at once or after a pause, so a later call may overtake it. There are two
+/// exceptions:
 /// - A refund that failed is not repeated, because Redis may have carried it out (R15).
 /// - A command that asks for a token or an admission may return its credit and wait instead (`mayWaitForRedisServer`).
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
-    /// Removes the call that `withNextStoreCall` gave to the shell, because the shell has sent it.
+    /// Removes the call that `withNextStoreCall` passed to the shell, because the shell has sent it.
     public mutating func removeNextStoreCall() {
         precondition(storeQueue.popFirst() != nil, "no call waits")
     }
 
-    /// Removes the next call and handles it as refused, because it exceeds Redis' limits. It would exceed them again,
-    /// so it is not repeated.
+    /// Removes the next call and handles it as refused: it exceeds Redis' limits, and would exceed them again.
     public mutating func refuseNextStoreCall(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         handleRefusedCall(ticket, reason: reason.bytes, now: now)
@@ -24,8 +23,7 @@ extension Delivery {
     /// temporary reason. Meanwhile commands of other servers can use the credit.
     private static var redisServerPauseMilliseconds: Int64 { 1_000 }
 
-    /// Postpones the next call, because its Redis server is unavailable and other servers may work. The call moves to
-    /// the end of the queue.
+    /// Moves the next call to the end of the queue, because its Redis server is unavailable and other servers may work.
     ///
     /// A command that asks for a token or an admission usually returns its credit and waits instead
     /// (`mayWaitForRedisServer`). Otherwise the commands of the unavailable server would soon have all credits of their
@@ -39,8 +37,8 @@ extension Delivery {
         }
     }
 
-    /// Called when a Redis server has refused a command's call for a temporary reason. If other commands wait for a
-    /// credit, this command gives up its own and waits, because the Redis servers of the others may work.
+    /// Called when a Redis server has refused a call for a temporary reason. If other commands wait for a credit, the
+    /// command of this call gives up its own and waits: the Redis servers of the others may work.
     /// - Returns: false if the command keeps the credit, so that its call is repeated.
     private mutating func giveUpCreditIfAwaited(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
@@ -60,11 +58,9 @@ extension Delivery {
         endTurn(of: activity, now: now)
     }
 
-    /// Whether the command of a call can return its credit and wait.
-    ///
-    /// False for a start that asks for its admission: an earlier call may have admitted the start for this lane's
-    /// claim. If the start waited and its partition were revoked, this lane would drop it unsent, and the next owner
-    /// would report it as `unknown`.
+    /// Whether the command of a call can return its credit and wait. False for the admission of a start: an earlier
+    /// call may have admitted it for this lane's claim. If the start then waited and its partition were revoked, this
+    /// lane would drop it unsent, and the next owner would report it as `unknown`.
     private func mayWaitForRedisServer(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
         case .takeStartToken: true
@@ -76,8 +72,8 @@ extension Delivery {
         }
     }
 
-    /// Sets the next call aside for at most a second, because too few replicas acknowledge its writes now. Other calls
-    /// can be made meanwhile.
+    /// Sets the next call aside for at most a second, because too few replicas acknowledge its writes now. Meanwhile
+    /// other calls can be made.
     public mutating func setAsideNextStoreCall(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
@@ -108,9 +104,9 @@ extension Delivery {
         }
     }
 
-    /// Supersedes the command of the next call and ends its turn, if a waiting command replaces this command. The call
-    /// is then removed and never made. So after an outage, Redis is asked only about the newest commands. Does nothing
-    /// if the call asks for neither a token nor an admission.
+    /// Supersedes the command of the next call and ends its turn, if a waiting command replaces it. The call is then
+    /// never made. So after an outage, Redis is asked only about the newest commands. Does nothing if the call asks for
+    /// neither a token nor an admission.
     /// - Returns: false if the call must be made.
     mutating func supersedeCommandIfReplacedBeforeCall(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }
@@ -135,8 +131,7 @@ extension Delivery {
     }
 
     /// If the call is a refund, ends it instead of repeating it, and returns true. The failed call may have refunded
-    /// the draw, and a second refund would allow the device one start too many. This is worse than one start too few.
-    /// (R15)
+    /// the draw, and a second refund would allow the device one start too many, which is worse than one too few. (R15)
     private mutating func endCallIfRefund(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)
@@ -146,8 +141,8 @@ extension Delivery {
     /// Handles a call that Redis refused for a reason that a repeat does not remove:
     /// - If the call asked for a token, an admission or a hold, the command fails with `reason`.
     /// - If the call was `checkLifetime`, the command is finished as `superseded`.
-    /// - Any other record continues, but Redis lacks what the call should have written: for example, an outcome, a
-    ///   token or a longer spacing.
+    /// - Any other record continues without what the call should have written, such as an outcome, a token or a longer
+    ///   spacing.
     private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
@@ -168,8 +163,7 @@ extension Delivery {
         }
     }
 
-    /// Handles a reply. Acknowledges the call before the record continues, because continuing may free the record's
-    /// slot.
+    /// Handles a reply. The call is acknowledged first, because what follows may free the record's slot.
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = decodeTicket(tag)
         let record = ticket.record

@@ -6,8 +6,8 @@ extension Delivery {
     private typealias Operation = StoreCall<UnsafeRawBufferPointer>.Operation
 
     /// Passes the next call to `body`. The call stays first until the shell reports what became of it, for example with
-    /// `removeNextStoreCall`. To return the call instead would copy it, which costs 800 instructions for each command
-    /// that is sent (Measurements.md).
+    /// `removeNextStoreCall`. (To return the call would copy it, which costs 800 instructions for each command that is
+    /// sent: Measurements.md.)
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only while `body` runs.
     /// - Returns: the result of `body`; nil if no call can be made now.
@@ -92,8 +92,8 @@ extension Delivery {
                 alert: settlement == .accepted ? slot.pointee.bodyAlertVersion : nil
             )
         case .settleStart:
-            // A held start that was not admitted has no settlement of its own. It is settled as `notShown`, because
-            // Redis keeps a held start until this call.
+            // A held start that was not admitted has no settlement of its own. It is settled as `notShown`, so that
+            // Redis removes it.
             let settlement = slot.pointee.ending.settlement ?? .notShown
             return .settleStart(slot.pointee.heldStart, settlement, retirement: slot.pointee.retirement)
         case .retireToken:
@@ -174,9 +174,9 @@ extension Delivery {
         )
     }
 
-    /// Writes the command that the timetable must keep, because a restart of the activity needs it. Returns nil if the
-    /// timetable need not keep this command. The record's bytes are in `storedCommandWriter`, a buffer that all calls
-    /// share. So they are valid only until the next call of this function or of `writeHeldCommand`.
+    /// Writes the command that the timetable must keep for a restart of the activity; nil: it need not keep this
+    /// command. The record's bytes are in the shared buffer `storedCommandWriter`: they are valid only until the next
+    /// call of this function or of `writeHeldCommand`.
     private mutating func writeCommandKeptForRestart(
         of slot: UnsafePointer<RecordSlot>
     ) -> CommandKeptForRestart<UnsafeRawBufferPointer>? {
@@ -188,8 +188,8 @@ extension Delivery {
         )
     }
 
-    /// Writes a command in the form in which Redis stores it: as a record of the commands topic. The returned bytes are
-    /// in `storedCommandWriter`, a buffer that all calls share. So they are valid only until the next call.
+    /// Writes a command as Redis stores it: as a record of the commands topic. The bytes are in the shared buffer
+    /// `storedCommandWriter`, and valid only until the next call.
     private mutating func writeHeldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = bundleIdentifiers[slot.pointee.appIndex]
         storedCommandWriter.reset()
@@ -200,8 +200,8 @@ extension Delivery {
 
 // These properties are inlined. Otherwise each access would copy the whole slot.
 extension RecordSlot {
-    /// Whether this command may replace a held command that has an alert: it has an alert itself, or the lane has
-    /// already seen the held alert. If false, Redis first returns the held alert, so that this command can carry it.
+    /// Whether this command may replace a held command that has an alert: it has an alert itself, or Redis has already
+    /// returned the held alert. If false, Redis first returns the held alert, so that this command can carry it.
     @inline(__always) fileprivate var mayReplaceHeldAlert: Bool { hasAlert || alert.heldStatus != .notReported }
 
     @inline(__always)
@@ -218,8 +218,8 @@ extension RecordSlot {
         token.mustBeRegistered ? tokenRegistration : nil
     }
 
-    /// How Redis must retire the token; nil: Redis must not retire it. If APNs gave no time, the token is retired no
-    /// matter when it was registered.
+    /// How Redis must retire the token; nil: it must not. If APNs gave no time, the token is retired no matter when it
+    /// was registered.
     @inline(__always)
     fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {
         let invalidAtMilliseconds: Int64?

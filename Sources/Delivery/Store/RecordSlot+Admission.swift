@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Stores in a record what Redis replied.
 extension RecordSlot {
-    /// Whether the command is a start that must ask Redis for its device's token. After a draw on its device's budget,
-    /// a start need not ask again: it keeps the draw and the token that came with it.
+    /// Whether the command is a start that must ask Redis for its device's token. After a draw on the device's budget,
+    /// a start keeps the draw and the token that came with it, and need not ask again.
     @inline(__always)
     var needsStartToken: Bool {
         if case .drawn = start.draw { return false }
@@ -20,19 +20,18 @@ extension RecordSlot {
         return max(1, min(waitMilliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))
     }
 
-    /// Marks the draw of a start as refunded if no push was attempted: for example, the start was not admitted,
-    /// expired, or was replaced while it waited for a stream. The phone then counted no start. Returns whether there is
-    /// such a draw.
+    /// Marks the draw of a start as refunded if no push was attempted, so that the phone counted no start: for example,
+    /// the start was not admitted, expired, or was replaced while it waited for a stream. Returns whether there is such
+    /// a draw.
     ///
-    /// After an attempt the start keeps its draw, whatever its outcome is. Only a deferral refunds this draw
-    /// (`refundDrawForDeferral`).
+    /// After an attempt only a deferral refunds the draw (`refundDrawForDeferral`).
     mutating func refundUnsentDraw() -> Bool {
         guard case .drawn(let identifier) = start.draw, push.attemptCount == 0 else { return false }
         start.draw = .refunded(identifier: identifier)
         return true
     }
 
-    /// Stores the priority that the activity's budget allows for this push, and what is left of the budget.
+    /// Stores what the activity's budget allows for this push: the priority, and how many more pushes.
     mutating func setPriorityDecision(from reply: StoreReply<UnsafeRawBufferPointer>) {
         push.priorityDecision = PriorityDecision(
             budgetLeft: reply.budgetLeft < 0 ? nil : Int32(clamping: reply.budgetLeft),

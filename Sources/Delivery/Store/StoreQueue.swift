@@ -1,6 +1,6 @@
 /// The calls that a core must make to the store, in order, and the pauses after failures.
 package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
-    /// The pause of all calls after the store refused one for a temporary reason (memory full, loading, busy).
+    /// How long all calls pause after Redis refused one for a temporary reason (memory full, loading, busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
     /// How long a call that is set aside waits before it is made again. Calls that are set aside during this wait are
@@ -10,29 +10,28 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     private var tickets: IndexQueue<Ticket>
     private var pausedUntilMilliseconds: Int64 = .min
     /// Calls that wait while the queue's other calls are made (`setAside`). All of them are made again when the first
-    /// has waited long enough, at `setAsideUntilMilliseconds`.
+    /// one has waited long enough: at `setAsideUntilMilliseconds`.
     private var setAsideTickets: IndexQueue<Ticket>
     private var setAsideUntilMilliseconds: Int64 = .max
 
-    /// - Parameter limit: the maximum number of calls in the queue, including those that `setAside` postponed. More
-    ///   calls trap.
+    /// - Parameter limit: the maximum number of calls in the queue, including those that are set aside. More calls
+    ///   trap.
     package init(limit: Int) {
         tickets = IndexQueue(limit: limit)
         setAsideTickets = IndexQueue(limit: limit)
     }
 
-    /// The monotonic time at which the next pause ends; nil if no call waits for the end of a pause. When the pause is
-    /// over, the time stays the same until ``endPausesIfDue(now:)`` or ``next(now:)`` is called.
+    /// When the next pause ends, a monotonic time; nil if no call waits for the end of a pause. A pause that is over
+    /// stays here until ``endPausesIfDue(now:)`` or ``next(now:)`` is called.
     package var dueMilliseconds: Int64? {
         let isPaused = !tickets.isEmpty && pausedUntilMilliseconds != .min
         let earliestEndMilliseconds = min(isPaused ? pausedUntilMilliseconds : .max, setAsideUntilMilliseconds)
         return earliestEndMilliseconds == .max ? nil : earliestEndMilliseconds
     }
 
-    /// Ends the pauses that are over. ``next(now:)`` does this too, but the shell does not call it while no Redis
-    /// server is ready. So the core calls this method whenever time passes. Otherwise `dueMilliseconds` would stay in
-    /// the past and wake the lane in every iteration. Inlined, because ``next(now:)`` runs it for each call of the
-    /// store.
+    /// Ends the pauses that are over. The core calls this whenever time passes. ``next(now:)`` does this too, but is
+    /// not called while no Redis server is ready: `dueMilliseconds` would stay in the past, and wake the lane in every
+    /// iteration. Inlined, because ``next(now:)`` runs it for each call of the store.
     @inline(__always)
     package mutating func endPausesIfDue(now: Moment) {
         if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }
@@ -42,7 +41,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     }
 
     /// Returns the first call that may be made now; nil if there is none. The call stays in the queue until the shell
-    /// has made it, because perhaps its server is not ready.
+    /// has made it: perhaps its server is not ready.
     package mutating func next(now: Moment) -> Ticket? {
         endPausesIfDue(now: now)
         return pausedUntilMilliseconds == .min ? tickets.first : nil

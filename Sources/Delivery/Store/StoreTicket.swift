@@ -1,5 +1,5 @@
-/// Identifies a call to the activity store: its purpose, its app and its record. The shell gets it as the call's tag,
-/// and returns the tag with the reply. So the core needs no table of the calls under way.
+/// Identifies a call to the store: its purpose, its app and its record. The shell gets this as the call's tag, and
+/// returns the tag with the reply. So the core needs no table of the calls under way.
 package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     package enum Purpose: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         /// A start asks for the push-to-start token of its device, and draws on the device's budget.
@@ -12,37 +12,37 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case hold
         /// Redis registers a token: the token of a registration, or a token that a command brought.
         case registerToken
-        /// A tombstone unregisters an activity or a device. Its key may be the id of either, so there is a call for
-        /// each, in each app.
+        /// A tombstone unregisters an activity. Its key may also be a device's id, so it makes this call and
+        /// `unregisterDevice`, in each app.
         case unregisterActivity
         case unregisterDevice
         /// Redis records in the activity's value how a command ended.
         case settle
-        /// A start is finished. Redis removes it from the device's hash if Redis holds it there, and retires the
-        /// device's push-to-start token if APNs refused the token.
+        /// A start is finished. Redis removes it from the device's hash if Redis holds it, and retires the device's
+        /// push-to-start token if APNs refused the token.
         case settleStart
         /// APNs limits the activity's token, so Redis makes the activity's spacing longer. The command itself
         /// continues.
         case throttle
-        /// A start was not sent, or is being deferred. Redis gives the start's draw back to its device's budget.
+        /// A start was not sent, or is being deferred. Redis gives its draw back to the device's budget.
         case refundStart
-        /// APNs responded that the activity's token is dead or unknown, and Redis retires it. The command is then held
-        /// for the next token.
+        /// APNs responded that the activity's token is dead or unknown. Redis retires it. The command is then held for
+        /// the next token.
         case retireToken
-        /// A reply named audiences that an activity or a device left. Redis records that these audiences are notified.
+        /// A reply named audiences that a member left: an activity, or with `confirmDeviceDepartures` a device. Redis
+        /// records that these audiences are notified.
         case confirmActivityDepartures
         case confirmDeviceDepartures
-        /// Reports to the timetable of lifetimes that the activity began, lives or has ended, or that its lifetime is
-        /// not limited.
+        /// A record reports to the timetable that its activity began, lives or has ended, or that its lifetime is not
+        /// limited.
         case reportLifetimeEvent
-        /// A command ends an activity because of its lifetime, or starts it again. Redis says whether the
-        /// timetable still has the life that the command names.
+        /// A lifetime command asks whether the timetable still has the life that it names.
         case checkLifetime
 
         /// Whether `awaitingStoreRecordCount` counts the call, because a command or registration waits for the reply.
         /// These calls are not counted:
         /// - The calls of a tombstone. The tombstone itself is counted once, for all its calls.
-        /// - Calls for whose replies no command waits: they record a reread start or an outcome, refund a draw, or
+        /// - Calls for whose replies no record waits: they record a reread start or an outcome, refund a draw, or
         ///   confirm departures.
         /// - `reportLifetimeEvent`, because most records make this call after they have their outcome.
         var isAwaited: Bool {
@@ -56,7 +56,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     }
 
     package var purpose: Purpose
-    /// The index of the app. It is not taken from the record, because one tombstone makes calls for several apps.
+    /// The index of the app. It is not taken from the record: one tombstone makes calls for several apps.
     package var appIndex: UInt16
     package var record: RecordIndex
 

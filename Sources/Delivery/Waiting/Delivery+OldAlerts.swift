@@ -1,15 +1,15 @@
 import LiveActivity
 
 /// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. The age of an
-/// alert is the age of its own command, not of the state that carries it.
+/// alert counts from its own command, not from the state that carries it.
 ///
 /// An alert is checked twice:
-/// - When the turn of its command or carrier comes. This is before the admission, because digest, priority and budget
-///   depend on the alert.
+/// - When the turn of its command or carrier comes: before the admission, because digest, priority and budget depend on
+///   the alert.
 /// - When the push is sent, because the push may have waited for a stream or for a retry.
 ///
-/// A rider is not checked before its carrier's turn, because a rider with an old alert needs a result of its own. In a
-/// backlog most carriers are replaced before their turn, and then their riders are only counted and need no results.
+/// A rider is not checked earlier, because a rider with an old alert needs a result of its own. In a backlog most
+/// carriers are replaced before their turn, and their riders are then only counted.
 extension Delivery {
     mutating func removeAlertIfOld(of record: RecordIndex, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
@@ -28,7 +28,7 @@ extension Delivery {
         records[record].priority = records[record].priorityWithoutAlert
     }
 
-    /// Whether an alert is too old to be sent with this record, by the policy of the record.
+    /// Whether an alert is too old to be sent with this record, whose policy says how old it may be.
     func isAlertTooOld(_ alert: Version, on record: RecordIndex, now: Moment) -> Bool {
         AgeRules.isAlertTooOld(
             timestamp: alert.timestamp,

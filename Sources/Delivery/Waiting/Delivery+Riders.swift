@@ -1,9 +1,9 @@
 import LiveActivity
 
 /// Lets newer states carry alerts. A newer state may replace a command before APNs has accepted the command's alert.
-/// The newer state then carries the alert if it can (`mayCarryAlert`, `hasRoom`). The older command is a *rider*, and
-/// the newer state is its *carrier*. For example, version 7 replaces version 6, which has an alert. Then one push has
-/// the state of 7 and the alert of 6: version 7 is the carrier of version 6.
+/// The newer state then carries the alert if it can (`mayCarryAlert`, `hasRoom`): it is the *carrier*, and the older
+/// command its *rider*. For example, version 7 replaces version 6, which has an alert. Then one push has the state of 7
+/// and the alert of 6.
 ///
 /// The stages (`RecordStage`) of a command with an alert:
 ///
@@ -18,31 +18,28 @@ import LiveActivity
 ///
 /// What must hold:
 /// - A record has one rider at most, the one with the newest alert.
-/// - A rider is finished as `superseded` when its carrier is finished or deferred, or earlier. Only a rider that is
-///   dropped, or that goes back to the waiting list, is not finished with its carrier.
+/// - A rider is finished as `superseded`, at the latest when its carrier is finished or deferred. Exception: it is
+///   dropped, or goes back to the waiting list.
 /// - A carried alert is written into the carrier's body late, usually when the carrier's turn comes, because most
 ///   carriers are replaced earlier (`completeBodyWithRiderAlert`). The carrier then has at least the rider's priority.
 /// - A body is never changed while its push is in flight: a connection to APNs may be reading the bytes.
 /// - Within a lane, no alert rings after a newer one. So no state carries an alert while a newer alert is under way
 ///   (`isOlderThanAlertUnderWay`). When APNs has accepted an alert, waiting states lose this alert and all older ones.
-///   There are two rare exceptions. A newer alert that the lane got only from Redis does not count as under way. And
-///   while an alert waits for a carrier, another worker may send a newer command with an alert of its own
-///   (`awaitCarrierOrFinish`).
+///   Two rare exceptions: a newer alert that the lane got only from Redis does not count as under way; and while an
+///   alert waits for a carrier, another worker may send a newer one (`awaitCarrierOrFinish`).
 /// - If a carrier expires as the current command, the carried alert is lost. A phone may have displayed the carrier's
 ///   state, so the rider's older state must not follow.
 extension Delivery {
-    /// Supersedes the command `replaced`, which APNs has not accepted, by the command `replacement`. Usually
-    /// `replacement` has the newer version (`Records.isReplaced`).
+    /// Supersedes the command `replaced`, which APNs has not accepted, by the command `replacement`. The steps:
+    /// 1. The alert of `replaced`, its own or its rider's, moves to `replacement` if that is allowed (`mayCarryAlert`).
+    ///    If the alert does not fit there (`hasRoom`), it is lost.
+    /// 2. If the own alert of `replaced` has moved, `replaced` becomes the rider of `replacement`, and is finished
+    ///    later.
+    /// 3. Otherwise `replaced` is finished now: it gets a result, or `replacement` counts it. If its rider's alert has
+    ///    moved, the rider becomes the rider of `replacement`. If not, the rider is finished too.
     ///
-    /// First the alert of `replaced`, its own or that of its rider, moves to `replacement` if that is allowed
-    /// (`mayCarryAlert`). If the alert does not fit there (`hasRoom`), it is lost. Then:
-    /// - If the own alert of `replaced` moved, `replaced` becomes the rider of `replacement`, and is finished later.
-    /// - Otherwise `replaced` is finished now: it gets a result, or `replacement` counts it. If the alert of its rider
-    ///   moved, the rider becomes the rider of `replacement`. If it did not move, the rider is finished with
-    ///   `replaced`.
-    ///
-    /// - Returns: whether the slot of `replaced` is still in use. This is only for `mergeOlder`: there `replaced` is
-    ///   the new command, whose slot `enqueue` uses afterwards. The other callers do not use `replaced` any more.
+    /// - Returns: whether the slot of `replaced` is still in use, for `mergeOlder`: there `replaced` is the new
+    ///   command, whose slot `enqueue` uses afterwards. The other callers do not use `replaced` any more.
     @discardableResult
     mutating func supersede(_ replaced: RecordIndex, by replacement: RecordIndex, now: Moment) -> SlotStatus {
         let alertSource = records.alertSource(of: replaced)
@@ -60,8 +57,7 @@ extension Delivery {
     }
 
     /// Keeps `replaced` unsettled in Redis if `replacement` has an alert or a rider, unless `replaced` is a start.
-    ///
-    /// If Redis settled `replaced` now, the unsent alert that `replaced` had or carried could be lost:
+    /// Otherwise the unsent alert that `replaced` had or carried could be lost:
     /// 1. Redis settles `replaced`, and counts its alert as sent or replaced.
     /// 2. `replacement` is dropped, because its partition is revoked.
     /// 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
@@ -70,16 +66,16 @@ extension Delivery {
         if records[replacement].hasAlert, !records[replaced].isStart { records[replaced].ending.settlement = nil }
     }
 
-    /// Moves the alert of `alertSource` from `replaced` to `carrier`: makes `alertSource` the rider of `carrier`.
-    /// `alertSource` is `replaced` itself, or the rider of `replaced`.
+    /// Moves an alert from `replaced` to `carrier`: makes `alertSource` the rider of `carrier`. `alertSource` is
+    /// `replaced` itself, or the rider of `replaced`.
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
         records.unlinkRider(of: replaced)
-        // The carrier may have a rider with an older alert, which ends now. The carrier itself counts this rider,
-        // because no other command replaces the carrier here.
+        // If the carrier has a rider with an older alert, that rider ends now. The carrier itself counts it, because no
+        // other command replaces the carrier here.
         finishRider(of: carrier, countedBy: carrier)
         records.setRider(of: carrier, to: alertSource)
-        // Only a hint: the next merge of this activity probably reads this record.
+        // A hint for prefetching: the next merge of this activity probably reads this record.
         activities[records[carrier].activity].riderToPrefetch = alertSource
         countCarriedAlert()
     }
@@ -93,25 +89,27 @@ extension Delivery {
     private func mayCarryAlert(_ alertSource: RecordIndex, on carrier: RecordIndex, now: Moment) -> Bool {
         // No other command carries a start's alert, so `alertVersion` is nil for a start.
         guard let alert = records.alertVersion(of: alertSource) else { return false }
-        // A start begins a new life, and the alert belongs to an earlier one.
+        // A start carries no alert: it begins a new life, and the alert belongs to an earlier one.
         guard !records[carrier].isStart else { return false }
-        // An alert in the end of a lifetime belongs to the life that ends. `carrier` may be of a later life.
+        // The end of a lifetime does not pass on its alert, which belongs to the life that ends. `carrier` may be of a
+        // later life.
         guard !records[alertSource].lifetime.isEnd else { return false }
-        // A command carries only alerts of older commands, but may replace a newer one (`isReplaced`).
+        // The alert must be of an older command than `carrier`, although `carrier` may replace a newer one
+        // (`isReplaced`).
         guard records.isNewer(carrier, than: alertSource) else { return false }
         // The alert of an expired command must not ring.
         guard !records[alertSource].isExpired(now: now) else { return false }
-        // This alert would ring after a newer one.
+        // The alert must not ring after a newer one.
         guard !isOlderThanAlertUnderWay(alert, of: alertSource) else { return false }
-        // If `carrier` already has or carries an alert, only a newer alert replaces it.
+        // If `carrier` already has an alert, or carries one, only a newer alert replaces it.
         guard let presentAlert = records.alertVersion(of: carrier) else { return true }
         return presentAlert < alert
     }
 
     /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it.
     ///
-    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`). The lane loses such
-    /// an alert when the current command is dropped, and then it still needs `alert`.
+    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`). The lane loses it
+    /// when the current command is dropped, and then still needs `alert`.
     private func isOlderThanAlertUnderWay(_ alert: Version, of alertSource: RecordIndex) -> Bool {
         let current = activities[records[alertSource].activity].currentCommand
         // This function also runs while the current command is being replaced. Its slot may then be free already.
@@ -121,14 +119,13 @@ extension Delivery {
         return alert < currentAlert
     }
 
-    /// Moves the alert of an older rider to `endCommand`. Looks only at the first carrier behind `endCommand` in the
-    /// waiting list. If its rider is older than `endCommand`, the rider's alert belongs to the life that ends, so
-    /// `endCommand` carries it from now on.
+    /// Moves an alert to `endCommand` from the first carrier behind it in the waiting list, if the carrier's rider is
+    /// older than `endCommand`. The alert then belongs to the life that ends.
     mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)
-        // The rider stays with its carrier in two cases. First, the alert is already in the carrier's body. Second, the
-        // carrier is not newer than the end: it may be a second record of the same end.
+        // The rider stays with its carrier if the alert is already in the carrier's body. It also stays if the carrier
+        // is not newer than the end: the carrier may be a second record of the same end.
         guard !records[carrier].isBodyComplete, records.isNewer(carrier, than: endCommand),
             mayCarryAlert(rider, on: endCommand, now: now)
         else { return }
@@ -151,9 +148,8 @@ extension Delivery {
     /// newer one.
     ///
     /// - A waiting state that is older than the current command is finished, because Redis would supersede it.
-    /// - A newer waiting state is still sent, but without the alert that it carries. If its body does not have the
-    ///   alert yet, its rider is finished now. Otherwise its rider is finished at the state's next admission
-    ///   (`removeAcceptedAlert`).
+    /// - A newer waiting state is still sent, but without the alert that it carries. Its rider is finished now or, if
+    ///   the body already has the alert, at the state's next admission (`removeAcceptedAlert`).
     mutating func removeWaitingAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
@@ -168,15 +164,15 @@ extension Delivery {
             countReplacedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
             // The older state gets a result of its own, and is not counted by the current command. If the current
-            // command's partition is revoked, the next owner may already have committed the command's offset. If this
-            // worker then crashed, the count would be lost.
+            // command's partition is revoked, its next owner may already have committed the command's offset, and a
+            // crash of this worker would then lose the count.
             finish(head, .superseded)
         }
     }
 
     /// Lets the current command carry the alert of the older command that Redis holds. Does nothing if the current
     /// command has an alert, or if the held alert is too old or does not fit. Redis keeps the held command until the
-    /// current command is settled.
+    /// current one is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
@@ -196,58 +192,52 @@ extension Delivery {
             slot.pointee.priority = max(slot.pointee.priority, Self.priority(of: command, hasAlert: true))
             countCarriedAlert()
         } catch {
-            // The held command is not valid. Causeway writes only valid commands, so another program wrote it. Its
-            // alert is ignored.
+            // The held command is not valid, so its alert is ignored. Another program wrote it, because Causeway writes
+            // only valid commands.
         }
     }
 
     /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer one. Another
-    /// worker sent the accepted alert, or this lane did: with another command of the activity, or before it read the
-    /// record again.
+    /// worker sent it, or this lane did: with another command of the activity, or before it read the record again.
     mutating func removeAcceptedAlert(of record: RecordIndex) {
         finishRiderWithOwnResult(of: record)
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// Finishes the rider of `carrier` as superseded, because `countingCommand` has or carries a newer alert. Either
-    /// the rider gets a result, or only `countingCommand` counts it (`finishSuperseded`).
+    /// Finishes the rider of `carrier` as superseded, because `countingCommand` has or carries a newer alert. The rider
+    /// gets a result, or `countingCommand` counts it (`finishSuperseded`).
     mutating func finishRider(of carrier: RecordIndex, countedBy countingCommand: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = finishSuperseded(rider, countedBy: countingCommand)
     }
 
-    /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not carry the alert any more.
-    /// No other command counts the rider. So it gets a result of its own; only a reread rider that counts no other
-    /// command gets none.
+    /// Finishes the rider of `carrier` as superseded, because the carrier ends or must not carry the alert any more. No
+    /// command counts the rider, so it gets a result of its own. (A reread rider gets none, unless it counts commands.)
     mutating func finishRiderWithOwnResult(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
     }
 
-    /// Puts the rider of a carrier back into the waiting list, because the carrier was dropped or has expired. If a
-    /// waiting command replaces the rider there, that command supersedes it. A rider whose own partition is revoked is
-    /// dropped.
+    /// Puts the rider of `carrier` back into the waiting list, because the carrier was dropped or has expired. A
+    /// waiting command may then supersede it. A rider whose own partition is revoked is dropped.
     mutating func requeueRider(of carrier: RecordIndex, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isPartitionRevoked(rider) { return drop(rider, now: now) }
-        // Redis may have admitted the rider before. Now the rider waits for another admission, which decides again how
-        // Redis settles it.
+        // The rider waits for another admission, which decides again how Redis settles it.
         records[rider].ending.settlement = nil
         enqueueFormerRider(rider, now: now)
     }
 
     // MARK: - Commands that wait for a carrier
 
-    /// Called when Redis has a newer command than the current one, and has not settled the newer one. If the current
-    /// command has an alert, it waits for a carrier. A start, or a command without an alert, is finished as
-    /// `superseded`.
+    /// Called when Redis has a newer command than the current one, and has not settled it. If the current command has
+    /// an alert, it waits for a carrier. A start, or a command without an alert, is finished as `superseded`.
     ///
-    /// Usually another worker admitted the newer command, and has not committed its offset. So this lane may read the
+    /// Usually another worker admitted the newer command and has not committed its offset. So this lane may read the
     /// newer command too, and that command then carries the alert.
     ///
     /// Known issue: an older alert may ring after a newer one. The newer command may have an alert of its own, which
-    /// the other worker sends. Redis does not know which states have alerts of their own, so it does not stop the older
-    /// alert.
+    /// the other worker sends. Redis does not know this, so it does not stop the older alert.
     mutating func awaitCarrierOrFinish(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {
@@ -270,9 +260,8 @@ extension Delivery {
     }
 
     /// Called after `merge` has placed the command `record`. If an older command waits for a carrier
-    /// (`commandAwaitingCarrier`), `record` supersedes it, and carries its alert if possible. But if `merge` has just
-    /// made `record` a rider, then the carrier of `record` supersedes the waiting command instead, and keeps the newer
-    /// of the two alerts.
+    /// (`commandAwaitingCarrier`), `record` supersedes it, and carries its alert if possible. But if `merge` has made
+    /// `record` a rider, its carrier supersedes the older command instead, and keeps the newer of the two alerts.
     mutating func supersedeCommandAwaitingCarrier(of activity: ActivityIndex, by record: RecordIndex, now: Moment) {
         let older = activities[activity].commandAwaitingCarrier.record
         // If `merge` has finished `record`, for example as a duplicate, `record` cannot carry an alert.
@@ -284,7 +273,7 @@ extension Delivery {
         supersede(older, by: carrier == .null ? record : carrier, now: now)
     }
 
-    /// Finishes the command whose alert waits for a carrier, if it has waited for `carrierWaitMilliseconds`. Its alert
+    /// Finishes the command whose alert waits for a carrier, if it has waited for `carrierWaitMilliseconds`. The alert
     /// is lost.
     mutating func finishCommandAwaitingCarrierIfWaitIsOver(of activity: ActivityIndex, now: Moment) {
         guard activities[activity].commandAwaitingCarrier.isWaitOver(now: now) else { return }

@@ -9,18 +9,18 @@ import LiveActivity
 ///
 /// The waiting list of an activity has the order of versions. A command joins it by these rules:
 /// - An update replaces older updates.
-/// - An end replaces all older commands.
+/// - An end replaces all older commands. It replaces no newer ones, because only Redis knows whether they belong to a
+///   new life (R13).
 /// - A start replaces only older starts.
 /// - Lifetime commands have other rules: the end of a lifetime is always last (`mergeInvolvingLifetimeEnd`), and an end
 ///   that the producer sent replaces a start after a lifetime (`replaceRestarts`).
 ///
-/// An end that the producer sent does not replace newer commands, because only Redis knows whether they belong to a new
-/// life (R13). So merging only saves calls. Redis decides about each command at its admission.
+/// So merging only saves calls. Redis decides about each command at its admission.
 extension Delivery {
     /// Whether the slot of a command is still in use after the command was merged or superseded.
     enum SlotStatus {
         case inUse
-        /// The slot was freed at once, because the command gets no result: its replacement counts it.
+        /// The slot was freed, because the command gets no result: its replacement counts it.
         case freed
     }
 
@@ -59,8 +59,8 @@ extension Delivery {
         return activity
     }
 
-    /// Adds a command to the activity's waiting list. It may replace waiting commands there, or a waiting command may
-    /// replace it. Returns whether the slot of `record` is still in use.
+    /// Finds the place of a command in the waiting list. The command may replace waiting commands there, or a waiting
+    /// command may replace it. Returns whether the slot of `record` is still in use.
     mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> SlotStatus {
         let tail = activities[activity].waitingList.tailOrNull
         guard tail != .null else {
@@ -89,8 +89,8 @@ extension Delivery {
     /// Merges a second record of a waiting command: one of the two is kept, and the other is finished as a duplicate.
     /// Usually the waiting record is kept. The new record is kept in two cases:
     /// - The command is a start, and the new record was deferred more often: Redis knows only that record's claim.
-    /// - The command is an update or end, and only the new record has an alert, for example the alert of an older
-    ///   command that a deferred record carries.
+    /// - The command is an update or end, and only the new record has an alert, for example one that a deferred record
+    ///   carries.
     private mutating func mergeSameVersion(_ record: RecordIndex, with waiting: RecordIndex, of activity: ActivityIndex)
     {
         let replacesWaiting =
@@ -107,12 +107,12 @@ extension Delivery {
         records[duplicate].ending.followUps.remove(.settleHeldStart)
     }
 
-    /// Merges a command that is older than the last waiting one. Returns whether the slot of `record` is still in use.
+    /// Merges a command that is older than the last waiting one. Let `next` be the waiting command before which
+    /// `record` belongs (`firstWaitingCommand`). Returns whether the slot of `record` is still in use.
     ///
-    /// Let `next` be the waiting command before which `record` belongs (`firstWaitingCommand`):
     /// - An update is replaced by `next`.
-    /// - A start is put before an update, because without the start there is nothing to update. A start may come late
-    ///   because Redis held it. If `next` is a start or an end, it replaces the start.
+    /// - A start is put before an update, because without the start there is nothing to update. (A held start may come
+    ///   late.) If `next` is a start or an end, it replaces the start.
     /// - An end is put before an update or a start, because only Redis knows to which life the end belongs (R13). If
     ///   `next` is an end, it replaces the older end.
     private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> SlotStatus {
@@ -127,8 +127,7 @@ extension Delivery {
             mergeSameVersion(record, with: next, of: activity)
             return .inUse
         }
-        // Unlike `isReplaced`, this also lets a waiting start replace an older update that the lane reads after the
-        // start.
+        // Not `isReplaced`: here a waiting start also replaces an older update that the lane reads after the start.
         let isReplacedByNext =
             switch records[record].event {
             case .update: true
@@ -146,7 +145,7 @@ extension Delivery {
     }
 
     /// Replaces the waiting starts that Causeway made after a lifetime (`RecordLifetime.isRestart`) by an end that the
-    /// producer sent. The end wins even if its version is lower. (R35)
+    /// producer sent, even if the end's version is lower. (R35)
     private mutating func replaceRestarts(by end: RecordIndex, of activity: ActivityIndex, now: Moment) {
         var nextCandidate = activities[activity].waitingList.head
         while let candidate = nextCandidate {
@@ -169,16 +168,16 @@ extension Delivery {
         return nextCandidate
     }
 
-    /// Whether the waiting command belongs before `record` in the list: its version is lower. If the versions are
-    /// equal, an end belongs behind a command that is no end.
+    /// Whether the waiting command belongs before `record` in the list: its version is lower. Of two commands with the
+    /// same version, the end belongs behind the other one.
     func comesBefore(_ waiting: RecordIndex, _ record: RecordIndex) -> Bool {
         records.isNewer(record, than: waiting)
             || records[record].event == .end && records[waiting].event != .end
                 && records.areSameVersion(record, waiting)
     }
 
-    /// Adds a command to the waiting list before `next`; if `next` is nil, at the end. The command first replaces older
-    /// ones (`replaceOlder`).
+    /// Adds a command to the waiting list before `next`, or at the end if `next` is nil. First the command replaces
+    /// older ones (`replaceOlder`).
     /// - Parameter next: the result of `firstWaitingCommand`.
     mutating func insertReplacingOlder(
         _ record: RecordIndex,
@@ -194,7 +193,7 @@ extension Delivery {
         }
     }
 
-    /// Replaces waiting commands before `next` by a newer command; if `next` is nil, any waiting commands.
+    /// Replaces waiting commands before `next` (or any, if `next` is nil) by the newer command `record`.
     /// - An end begins with the oldest command, and replaces all.
     /// - Any other command begins with the newest, and stops at the first that it does not replace (`isReplaced`). For
     ///   example, an update stops at a start.
@@ -222,8 +221,8 @@ extension Delivery {
         return list.tail
     }
 
-    /// Puts a command that was a rider back into the waiting list. `requeueRider` has unlinked it from its carrier. The
-    /// command then waits for its own turn, unless the next waiting command replaces it.
+    /// Puts a command that was a rider back into the waiting list, after `requeueRider` has unlinked it from its
+    /// carrier. The command then waits for its own turn, unless the next waiting command replaces it.
     mutating func enqueueFormerRider(_ formerRider: RecordIndex, now: Moment) {
         let activity = records[formerRider].activity
         let next = firstWaitingCommand(notBefore: formerRider, of: activity)
@@ -236,9 +235,9 @@ extension Delivery {
 
     /// Finishes a record because the lane keeps another record with the same version.
     ///
-    /// If the record is a registration that released its command from Redis, the commit's metadata does not name it as
-    /// settled. So the next owner reads the registration again after a crash. The kept record alone is perhaps not
-    /// enough: if it is a registration too, Redis may call it stale and not return the held command.
+    /// If the record is a registration that released the command, the commit's metadata does not name it as settled, so
+    /// that the next owner reads it again after a crash. The kept record alone may not be enough: if it is a
+    /// registration too, Redis may call it stale and not return the held command.
     private mutating func finish(_ record: RecordIndex, asDuplicateOf kept: RecordIndex) {
         countReplacedCommand(of: record)
         records.passToken(from: record, to: kept)
@@ -247,8 +246,8 @@ extension Delivery {
     }
 
     /// Returns the waiting command that replaces the activity's current command; nil if there is none. It need not be
-    /// the first in the list, because older ends may wait before it. The search stops at a newer start: the commands
-    /// behind the start belong to a later life.
+    /// the first in the list, because older ends may wait before it. It is not behind a newer start: the commands there
+    /// belong to a later life.
     func commandReplacingCurrent(of activity: ActivityIndex) -> RecordIndex? {
         let slot = activities.address(of: activity)
         let current = slot.pointee.currentCommand
@@ -265,12 +264,12 @@ extension Delivery {
     func isCurrentCommandReplaced(of activity: ActivityIndex) -> Bool { commandReplacingCurrent(of: activity) != nil }
 
     /// Wakes an activity that got one more command. If the activity may begin a command, it does so at the end of the
-    /// batch. If the current command waits for a retry, the new command may replace the current one now.
+    /// batch. If the current command waits for a retry, the new command may replace it now.
     private mutating func wake(_ activity: ActivityIndex, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:
-            // Begin the command without waiting for the timer: perhaps the activity is paused until a carrier comes,
-            // and this command is the carrier.
+            // Do not wait for the timer: perhaps the activity is paused until a carrier comes, and this command is the
+            // carrier.
             guard !activities[activity].isNextCommandDelayed(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:

@@ -4,8 +4,8 @@ import LiveActivity
 extension Records {
     /// Whether the events of two commands allow `other` to replace `command`, which is not sent yet. Versions are not
     /// compared. An end replaces its start, because no phone must ring for an activity that has ended. But the end of a
-    /// lifetime replaces only another end of a lifetime. This end has no state, so the activity's last state must be
-    /// sent before it.
+    /// lifetime replaces only another end of a lifetime: it has no state, so the activity's last state must be sent
+    /// before it.
     @inline(__always)
     func eventsAllowReplacing(_ command: RecordIndex, by other: RecordIndex) -> Bool {
         switch (address(of: command).pointee.event, address(of: other).pointee.event) {
@@ -28,8 +28,8 @@ extension Records {
 
     /// Whether `other` replaces `command`. Either index may be `.null`, which means no command.
     ///
-    /// Usually the command with the newer version replaces the other one. But the versions of lifetime commands do not
-    /// come from the producer, so two cases do not depend on versions:
+    /// Usually the newer version replaces the older one. But the versions of lifetime commands do not come from the
+    /// producer, so two cases do not depend on versions:
     /// - Any start or end replaces the end of a lifetime.
     /// - Any end that the producer sent replaces a start after a lifetime.
     @inline(__always)

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Links a carrier to its rider, and the rider to its carrier. A carrier is a newer state that carries the alert of an
-/// older command, its rider. (R14)
+/// The link between a carrier and its rider. A carrier is a newer state that carries the alert of an older command, its
+/// rider. (R14)
 struct RiderLink: BitwiseCopyable {
     /// The older command whose alert this one carries; `.null`: there is none.
     fileprivate(set) var rider = RecordIndex.null
@@ -10,7 +10,7 @@ struct RiderLink: BitwiseCopyable {
 }
 
 extension Records {
-    /// Makes a record the rider of another. A record has one rider at most. A rider has no rider itself, and is in no
+    /// Makes `rider` the rider of `carrier`. A record has one rider at most. A rider has no rider itself, and is in no
     /// waiting list.
     mutating func setRider(of carrier: RecordIndex, to rider: RecordIndex) {
         precondition(self[carrier].riderLink.rider == .null && self[rider].riderLink.rider == .null)
@@ -20,8 +20,8 @@ extension Records {
         self[rider].riderLink.carrier = carrier
     }
 
-    /// Unlinks and returns a record's rider; nil: it has none. The rider keeps the stage `riding`, so the caller must
-    /// give it another stage at once.
+    /// Unlinks and returns the rider of `carrier`; nil: it has none. The rider keeps the stage `riding`, so the caller
+    /// must give it another stage at once.
     mutating func removeRider(of carrier: RecordIndex) -> RecordIndex? {
         let rider = self[carrier].riderLink.rider
         guard rider != .null else { return nil }
@@ -33,7 +33,7 @@ extension Records {
     /// Does what `removeRider` does, for a caller that already knows the rider.
     @inline(__always) mutating func unlinkRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
-    /// Returns the record from which the lane has a state's alert: the state's rider, or the state's own record if it
+    /// Returns the record whose body has the alert that `record` will be sent with: its rider, or `record` itself if it
     /// has no rider.
     @inline(__always)
     func alertSource(of record: RecordIndex) -> RecordIndex {
@@ -42,14 +42,14 @@ extension Records {
     }
 
     /// Returns the version of the command whose alert `record` has: its own version, or that of an older command whose
-    /// alert it carries. Nil if `record` has no alert or is a start, because no other command carries a start's alert.
+    /// alert it carries. Nil if `record` has no alert. Nil for a start too: no other command carries its alert.
     @inline(__always)
     func alertVersion(of record: RecordIndex) -> Version? {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
     }
 
-    /// Completes the body of a command, for example when its turn comes: writes the alert of its rider into the body if
-    /// it has a rider, and sets the digest.
+    /// Completes the body of a command, for example when its turn comes: writes its rider's alert into the body, if it
+    /// has a rider, and sets the digest.
     mutating func completeBodyWithRiderAlert(of record: RecordIndex) {
         guard !self[record].isBodyComplete else { return }
         let rider = self[record].rider
@@ -64,7 +64,7 @@ extension Records {
 extension RecordSlot {
     mutating func setDigestFromBody() { digest = Body.digest(body.bytes, bodyLayout) }
 
-    /// Whether `Records.completeBodyWithRiderAlert` has completed the body: it has the alert of the command's rider,
+    /// Whether the body is complete (`Records.completeBodyWithRiderAlert`): it has the alert of the command's rider,
     /// and its digest is set.
     @inline(__always) var isBodyComplete: Bool { digest != nil }
 
@@ -74,13 +74,12 @@ extension RecordSlot {
         Body.byteCount(body.bytes, bodyLayout, carryingAlertBytes: count) <= Limits.bodyBytesMax
     }
 
-    /// Whether the body has the alert of a command that is not in this lane, for example of one that Redis held.
+    /// Whether the body has the alert of a command that is not in this lane, for example of a held command.
     @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .null && alert.sourceVersion != nil }
 }
 
-/// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. When this lane
-/// reads a newer command of the activity, that command carries the alert if it can. The wait can also end in other
-/// ways:
+/// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. If this lane reads
+/// a newer command of the activity, that command carries the alert if it can. The wait can also end in other ways:
 /// - At `untilMilliseconds` the command is finished as `superseded`, and its alert is lost.
 /// - When another command of the activity with a newer alert begins to wait, this command is finished as `superseded`:
 ///   only one can wait.

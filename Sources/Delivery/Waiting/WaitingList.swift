@@ -1,16 +1,13 @@
-/// The waiting commands of one activity, in the order of their turns. The list is linked through the commands' slots.
-/// (R12)
-///
-/// The list is usually short: for each life of the activity a start, a state, and the end.
+/// The waiting commands of one activity, in the order of their turns: usually, for each life of the activity, a start,
+/// a state and the end. The list is linked through the commands' slots. (R12)
 struct WaitingList: BitwiseCopyable {
-    /// The link from a record to the next one in its activity's list; `.null`: the record is the last one, or is in no
-    /// list.
+    /// The link from a record to the next one in its list; `.null`: it is the last one, or in no list.
     struct Link: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record; `.null` if none waits. `head` and `tail` return them as optionals. The
-    // last one is stored because a new command is usually compared only with the last one (`merge`).
+    // The first and the last waiting record; `.null` if none waits (`head` and `tail` return optionals). The last one
+    // is stored because a new command is usually compared only with it (`merge`).
     private(set) var headOrNull = RecordIndex.null
     private(set) var tailOrNull = RecordIndex.null
 
@@ -19,7 +16,7 @@ struct WaitingList: BitwiseCopyable {
     var tail: RecordIndex? { isEmpty ? nil : tailOrNull }
 
     // `append`, `prepend`, `insert` and `replaceLast` change the stage of the added record to `waiting`. A removed
-    // record keeps this stage. So the caller must at once enter its next stage, or put it back into the list.
+    // record keeps this stage, so the caller must at once enter its next stage, or put it back into the list.
 
     mutating func append(_ record: RecordIndex, in records: inout Records) {
         records.enter(.waiting, record)
@@ -57,7 +54,7 @@ struct WaitingList: BitwiseCopyable {
         return record
     }
 
-    /// Returns the record before a record of the list; nil if that record is the first.
+    /// Returns the record before `record` in the list; nil if `record` is the first.
     func predecessor(of record: RecordIndex, in records: borrowing Records) -> RecordIndex? {
         guard headOrNull != record else { return nil }
         var previous = headOrNull
@@ -65,7 +62,7 @@ struct WaitingList: BitwiseCopyable {
         return previous
     }
 
-    /// Returns the record after a record of the list; nil if that record is the last.
+    /// Returns the record after `record` in the list; nil if `record` is the last.
     func successor(of record: RecordIndex, in records: borrowing Records) -> RecordIndex? {
         let next = records[record].waitingLink.next
         return next == .null ? nil : next

@@ -14,8 +14,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     /// The received bytes that are not parsed yet. Not used once the head of the final response is complete.
     private var unreadInput: [UInt8] = []
     private var status = 0
-    /// Reads the response's body. Nil until the head of the final response is complete. If the client reads only the
-    /// status, it stays nil.
+    /// Reads the response's body. Nil until the head of the final response is complete. Always nil if the client reads
+    /// only the status.
     private var bodyReader: HTTPBodyReader?
     private var result: Result<HTTPClient.Response, HTTPClientError>?
     private var deadlineTimer = TimerIdentifier.none

@@ -1,7 +1,7 @@
 /// The first line and the header fields of a request or of a response (RFC 9112, section 2.1).
 struct HTTPHead: Equatable {
-    /// The maximum number of bytes in the first line and the fields together, if a caller sets no other limit. A long
-    /// head would take much time, because the search for its end begins again whenever bytes arrive.
+    /// The maximum number of bytes in the first line and the fields together, if a caller sets no other limit. Reading
+    /// a long head would take much time, because the search for its end begins again whenever bytes arrive.
     static let bytesMax = 8_192
     static let fieldsMax = 64
 

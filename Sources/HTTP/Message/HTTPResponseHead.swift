@@ -7,8 +7,7 @@ struct HTTPResponseHead: Equatable {
     ///
     /// - Returns: the head and its number of bytes; nil if the head is not complete.
     static func parse(_ bytes: [UInt8]) throws(HTTPFault) -> (head: HTTPResponseHead, byteCount: Int)? {
-        // Refuses another protocol at once, because its bytes may never contain the empty line that ends a
-        // head.
+        // Refuse another protocol at once, because its bytes may never contain the empty line that ends a head.
         guard bytes.starts(with: "HTTP/1.".utf8.prefix(bytes.count)) else { throw .malformed }
         guard let (head, byteCount) = try HTTPHead.parse(bytes, bytesMax: bytesMax) else { return nil }
         let words = head.firstLine.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)

@@ -57,6 +57,6 @@ package final class HTTPExchange: Sendable {
 
     /// Gives the right to respond to its first caller only, because several threads may try to respond.
     ///
-    /// - Returns: true to the first caller, which must respond; false to every later caller.
+    /// - Returns: true for the first caller, which must respond; false for every later caller.
     func takeRightToRespond() -> Bool { !hasResponse.exchange(true, ordering: .acquiringAndReleasing) }
 }

@@ -1,7 +1,7 @@
 import Reactor
 
 /// One accepted connection. It reads the client's requests one after the other, and sends the handler's response to
-/// each. The `HTTPServerLoop` owns it.
+/// each. The `HTTPServerLoop` owns the connection.
 final class HTTPServerConnection: StreamHandler {
     enum Phase {
         /// Waits for the head of a request, or for the missing part of a head. Next: `readingBody`, `awaitingResponse`,
@@ -36,8 +36,8 @@ final class HTTPServerConnection: StreamHandler {
     /// The request that is being read, or that waits for its response.
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
-    /// The bytes of `bodyReader.body` that the connection has added to the inbox's `bodyBytes`.
-    private var inboxBodyBytes = 0
+    /// The bytes of `bodyReader.body` that the connection has already added to the inbox's `bodyBytes`.
+    private var countedBodyBytes = 0
     /// What is left to send of the response's body. Nil if no response with a length is being sent.
     private var unsentBody: HTTPBodyWriter?
     private var keepsAlive = false
@@ -47,8 +47,10 @@ final class HTTPServerConnection: StreamHandler {
     /// How many bytes were written to the stream so far.
     private var writtenBytes = 0
     /// How many of `writtenBytes` the client's system had acknowledged at the last `enforceDeadline`. If the number has
-    /// grown at the next call, the client still reads. What has left the stream's buffer does not show this: a full
-    /// socket takes more bytes only when the client has read a third of the kernel's buffer, perhaps a megabyte.
+    /// grown at the next call, the client still reads.
+    ///
+    /// The number of bytes that have left the stream's buffer would not show this: a full socket takes more bytes only
+    /// when the client has read a third of the kernel's buffer, perhaps a megabyte.
     private var acknowledgedBytesAtLastCheck = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
@@ -62,7 +64,7 @@ final class HTTPServerConnection: StreamHandler {
     func start() { _ = stream }
 
     /// Whether a request waits for its response, or a streamed response has not ended. The server does not end such a
-    /// connection to make room for another one.
+    /// connection when it needs room for another one.
     var isBusy: Bool {
         switch phase {
         case .awaitingResponse, .streaming: true
@@ -136,7 +138,7 @@ final class HTTPServerConnection: StreamHandler {
         earlyInput.withUnsafeBytes(readBody)
     }
 
-    /// Reads bytes of the body. Bytes after the body belong to the next request and stay in `unreadInput`.
+    /// Reads bytes of the body of a request. Bytes after the body belong to the next request and stay in `unreadInput`.
     private func readBody(_ bytes: UnsafeRawBufferPointer) {
         do throws(HTTPFault) {
             guard let count = try bodyReader?.read(bytes) else { return }
@@ -144,8 +146,8 @@ final class HTTPServerConnection: StreamHandler {
         } catch {
             return refuse(error.refusalStatus)
         }
-        let addedBytes = (bodyReader?.body.count ?? 0) - inboxBodyBytes
-        inboxBodyBytes += addedBytes
+        let addedBytes = (bodyReader?.body.count ?? 0) - countedBodyBytes
+        countedBodyBytes += addedBytes
         guard server.inbox.addBodyBytes(addedBytes) else { return refuse(503) }
         guard bodyReader?.isComplete == true, let request, let body = bodyReader?.takeBody() else { return }
         bodyReader = nil
@@ -154,9 +156,9 @@ final class HTTPServerConnection: StreamHandler {
 
     private func passToHandler(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.reserveExchange() else { return refuse(503) }
-        // When the exchange is released, it subtracts the body's bytes from the inbox's `bodyBytes`. So the connection
-        // must not subtract them.
-        inboxBodyBytes = 0
+        // When the exchange is released, the exchange subtracts the body's bytes from the inbox's `bodyBytes`. So the
+        // connection must not subtract them.
+        countedBodyBytes = 0
         phase = .awaitingResponse
         setDeadline(limits.responseTimeoutMilliseconds)
         let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connectionNumber: number)
@@ -166,8 +168,8 @@ final class HTTPServerConnection: StreamHandler {
 
     private func discardBody() {
         bodyReader = nil
-        server.inbox.subtractBodyBytes(inboxBodyBytes)
-        inboxBodyBytes = 0
+        server.inbox.subtractBodyBytes(countedBodyBytes)
+        countedBodyBytes = 0
     }
 
     // MARK: - Writing responses
@@ -256,8 +258,8 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
     ///
-    /// First sets a later deadline in two cases: the client has acknowledged bytes of its response since the last check,
-    /// or no byte of its `HTTPResponseStream` waits.
+    /// In two cases, the deadline first becomes later: the client has acknowledged bytes of its response since the last
+    /// check, or no byte of its `HTTPResponseStream` waits.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let acknowledgedBytes = writtenBytes - stream.unacknowledgedOutputBytes

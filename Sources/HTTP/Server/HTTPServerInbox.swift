@@ -40,8 +40,8 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
-    /// Gives a message to the server's thread. If the server has ended, discards the message, and ends the stream that
-    /// the message would begin. (The server may end between `reserveStream` and this call.)
+    /// Gives a message to the server's thread. If the server has ended, discards the message. If the discarded message
+    /// would begin a stream, ends the stream: the server may end between `reserveStream` and this call.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }
@@ -63,8 +63,8 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Closes the inbox when the server ends. Also ends each stream whose `streamBegan` message still waits,
-    /// because no connection knows the stream yet. Called on the server's thread.
+    /// Closes the inbox when the server ends. Also ends each stream whose `streamBegan` message still waits, because no
+    /// connection knows such a stream yet. Called on the server's thread.
     func close() {
         let messages = state.withLock { state in
             state.isClosed = true
@@ -115,7 +115,7 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Subtracts the bytes of a body that the connection has discarded before it made an exchange from them.
+    /// Subtracts the bytes of a body that the connection has discarded before an exchange got the body.
     func subtractBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
 
     func setConnectionCount(_ count: Int) { state.withLock { $0.connectionCount = count } }

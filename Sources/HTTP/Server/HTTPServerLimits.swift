@@ -1,10 +1,11 @@
 /// The limits of a server. The defaults suit a server that sends small pages and accepts no request bodies. A server
 /// that accepts bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
-    /// The maximum number of connections. At this limit, the server accepts a new connection and closes the old one
-    /// that is nearest to its deadline, so that many idle clients cannot keep out a probe. But an old connection stays
-    /// open if its request waits for the handler, or if its `HTTPResponseStream` is open. If this holds for all of
-    /// them, the server closes the new connection.
+    /// The maximum number of connections. At this limit, the server closes the old connection that is nearest to its
+    /// deadline, and accepts the new one. So many idle clients cannot keep out a health probe.
+    ///
+    /// An old connection stays open if its request waits for the handler, or if its `HTTPResponseStream` is open. If
+    /// all old connections stay open, the server closes the new one.
     package var connectionsMax = 64
     /// The maximum number of bytes in the request line and the header fields together.
     package var headBytesMax = HTTPHead.bytesMax
@@ -19,8 +20,8 @@ package struct HTTPServerLimits: Sendable {
     package var exchangesMax = 64
     /// The maximum number of streams (`HTTPResponseStream`) that are open at one time.
     package var streamsMax = 0
-    /// The maximum number of bytes that wait in one stream. An append that would exceed it is skipped, so that a client
-    /// that reads slowly costs no more memory.
+    /// The maximum number of bytes that wait in one stream. An append that would exceed this limit is skipped, so that
+    /// a client that reads slowly costs no more memory.
     package var streamBytesMax = 256 * 1_024
     /// The longest time from a request's first byte to the end of its head, and from a connection's start to its first
     /// byte. So a client cannot keep a connection by sending a head byte by byte.
@@ -35,7 +36,7 @@ package struct HTTPServerLimits: Sendable {
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
     /// The maximum number of pipelined requests to which the server responds in a row, because one client must not keep
-    /// the server's only thread busy. A client that has sent more gets status 400; no common client sends so many.
+    /// the server's only thread busy. A client that has sent more gets status 400. No common client sends so many.
     static let pipelinedRequestsMax = 16
     /// If more bytes than this follow a request whose response is not written yet, the server pauses reading from the
     /// connection. The limit bounds the memory for these bytes.

@@ -1,5 +1,5 @@
-/// The template for ids of activities. A start to an audience of devices begins an activity on each device, and its
-/// `activity` is a template: each device's id replaces the placeholder.
+/// The template for the ids of the activities that a start to an audience begins, one on each device. Each device's id
+/// replaces the placeholder.
 public enum ActivityIdentifierTemplate {
     public static let placeholder: StaticString = "{device}"
 
@@ -9,8 +9,8 @@ public enum ActivityIdentifierTemplate {
     static func hasPlaceholder(_ text: UnsafeRawBufferPointer) -> Bool {
         var matchedCount = 0
         for byte in UnescapedBytes(text) {
-            // `{` occurs only at the placeholder's beginning. So after a mismatch, the placeholder can begin at this
-            // byte, but not before it.
+            // `{` occurs only at the placeholder's beginning. So after a byte that does not fit, the placeholder can
+            // begin at this byte, but not before it.
             if byte != placeholder.utf8Start[matchedCount] { matchedCount = 0 }
             if byte == placeholder.utf8Start[matchedCount] { matchedCount &+= 1 }
             if matchedCount == placeholder.utf8CodeUnitCount { return true }

@@ -1,6 +1,8 @@
 /// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. A channel that a
-/// producer manages has such a name too. The digest is always used together with the app's bundle id, so only digests
-/// of one app must differ. Even among 60,000 audiences of one app, the probability of two equal digests is 10⁻¹⁰.
+/// producer manages has such a name too.
+///
+/// Names need to differ only within an app, because they are always used together with the app's bundle id. Even among
+/// 60,000 audiences of one app, the probability of two equal digests is 10⁻¹⁰.
 public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
     public var value: UInt64
 
@@ -16,7 +18,7 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
 
 extension AudienceDigest {
     /// Makes the name of a broadcast channel that the producer manages. Redis admits commands to such a channel like
-    /// commands to an audience without members. The digest also covers the channel's environment. So a channel and an
+    /// commands to an audience without members. The name also depends on the channel's environment, so a channel and an
     /// audience with the same id have different names.
     ///
     /// - Parameter channel: the channel's id.
@@ -32,10 +34,10 @@ extension AudienceDigest {
 /// A member's place in its audience: one of 256 segments, and a position within the segment. The place depends only on
 /// the member's id, so restarts, failovers, resharding and growth do not change it.
 public struct MemberLocation: Sendable, Hashable, BitwiseCopyable, Comparable {
-    /// The number of segments of an audience. With more segments, more lanes could share a large audience. But a small
+    /// The number of segments of an audience. More segments would let more lanes share a large audience. But a small
     /// audience would cost more reads, because a round reads a page of each segment (Measurements.md).
     public static let segmentCount = 256
-    /// A segment has 2^32 positions, because a member's position has 32 bits.
+    /// The number of positions in a segment: 2^32, because a member's position has 32 bits.
     public static let positionsPerSegment: UInt64 = 1 << 32
 
     public var segment: UInt8

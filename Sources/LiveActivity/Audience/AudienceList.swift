@@ -4,8 +4,7 @@ public struct AudienceList: RandomAccessCollection {
 
     private let bytes: UnsafeRawBufferPointer
 
-    /// - Parameter bytes: must stay valid while the list is used. Bytes after the last complete digest are
-    ///   ignored.
+    /// - Parameter bytes: must stay valid while the list is used. Bytes after the last complete digest are ignored.
     public init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
     public var startIndex: Int { 0 }
@@ -17,7 +16,7 @@ public struct AudienceList: RandomAccessCollection {
     }
 }
 
-/// The kind of change to a member that a worker writes into an audience.
+/// What has changed for a member: the reason why a worker writes an entry about the member into an audience.
 public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The member is new in at least one of the audiences that its registration names.
     case joined
@@ -29,10 +28,11 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     public var name: String { "\(self)" }
 }
 
-/// The audiences that a member has left, and whose pages may still have the member. Redis names them in its replies
-/// until a worker confirms that it has written the departure into each of them (R27).
+/// The audiences that a member has left, and whose pages perhaps have no entry about this yet. Redis names them in its
+/// replies until a worker confirms that it has written these entries (R27).
 public struct AudienceDepartures {
-    /// The length of ``leftAtMilliseconds``, a little-endian number. The digests of the audiences follow it.
+    /// The number of bytes of ``leftAtMilliseconds``, with which the value begins (little-endian). The digests of the
+    /// audiences follow.
     public static let timeBytes = 6
 
     private let bytes: UnsafeRawBufferPointer
@@ -45,8 +45,8 @@ public struct AudienceDepartures {
         self.bytes = bytes
     }
 
-    /// When the member left, as Redis recorded it, UNIX milliseconds. A member that registered again after this time
-    /// stays in the audience. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name the same time.
+    /// When the member left, as Redis recorded it, UNIX milliseconds. A member that registered later than this stays in
+    /// the audience. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name this time.
     public var leftAtMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }
@@ -55,8 +55,8 @@ public struct AudienceDepartures {
 }
 
 extension Registration {
-    /// Writes the digests of the audiences that a registration names, each once, in the form that
-    /// ``AudienceList`` reads.
+    /// Writes the digests of the audiences that a registration names, each once, in the form that ``AudienceList``
+    /// reads.
     ///
     /// - Parameters:
     ///   - audiences: the array of a registration that was decoded from `record`.

@@ -1,12 +1,12 @@
-/// The record for the results topic that says what became of a command to an audience in one range. Texts are
-/// plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
+/// The record for the results topic that says what became of a command to an audience in one range. Texts are plain
+/// bytes without escapes. They are borrowed until ``write(to:)`` has returned.
 public struct RangeResultRecord {
     public var command: AudienceCommandReference
     public var range: SegmentRange
     public var memberCounts: MemberOutcomeCounts
     public var times: ResponseTimes
     /// Whether a newer version replaced this version before it had reached all members. The outcome is then
-    /// `superseded`, even if ``memberCounts`` counts no member as `superseded`.
+    /// `superseded`, even if no member counts as `superseded` in ``memberCounts``.
     public var isSuperseded = false
 
     public init(
@@ -35,22 +35,21 @@ public struct RangeResultRecord {
     }
 }
 
-/// The record for the results topic with the totals of a command to an audience. It is written when all ranges and
-/// broadcasts of the command are finished.
+/// The record for the results topic with the totals of a command to an audience. It is written when the command has
+/// finished in all ranges and broadcasts.
 public struct AudienceResultRecord {
     public var command: AudienceCommandReference
     public var memberCounts: MemberOutcomeCounts
     /// The number of broadcasts for each outcome; all 0 for a command that is not broadcast.
     public var broadcastCounts = MemberOutcomeCounts()
-    /// Why the audience had no channel in an environment in which it should have one, or in both environments. Nil: no
-    /// channel was missing.
+    /// Why a channel of the audience was missing, in one environment or in both; nil if no channel was missing.
     public var channelAbsence: ChannelAbsence?
     public var times: ResponseTimes
     /// Whether a newer version replaced this version in the range or broadcast that finished last. If true, the outcome
     /// is `superseded`. If false, ``memberCounts`` decides the outcome.
     public var isSuperseded = false
-    /// Whether the command asked for priority 10, but Redis granted only 5 to all members or to a part of them. The
-    /// reason: a budget was empty, or had only the reserve for alerts and ends left (``AudienceGrant/isDemoted``).
+    /// Whether the command asked for priority 10, but Redis granted 5 to all members or to some of them. A budget was
+    /// then empty, or had only the reserve for alerts and ends left (``AudienceGrant/isDemoted``).
     public var isDemoted = false
     /// Whether the members got the state without its alert, because the alert was too old.
     public var isAlertExpired = false
@@ -160,8 +159,7 @@ public struct BroadcastResultRecord {
 
 /// The parts of a result that name its command: the command's id, app, audience and source.
 public struct AudienceCommandReference {
-    /// The command's `id`. If it is absent, the result names the command by its place,
-    /// `topic/partition/offset`.
+    /// The command's `id`. If it is absent, the result names the command by its place, `topic/partition/offset`.
     public var identifier: UnsafeRawBufferPointer?
     public var app: UnsafeRawBufferPointer
     /// The audience's id; nil for a command that names a channel instead.
@@ -216,8 +214,8 @@ public struct AudienceCommandReference {
 }
 
 extension MemberOutcomeCounts {
-    /// The outcome of a command with these counts: the first of `superseded`, `expired` and `started` that at least one
-    /// member has. If no member has any of them: `delivered`.
+    /// The outcome of a command with these counts. If a member has one of `superseded`, `expired` and `started`, the
+    /// outcome is the first of them in this order. Otherwise it is `delivered`.
     public var outcome: FanoutOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }

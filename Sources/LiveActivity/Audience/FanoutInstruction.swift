@@ -1,9 +1,8 @@
-/// The part of a fan-out record that says where and how its command is sent. The command goes to the members of one
-/// range of an audience, or as a broadcast to one channel. The channel belongs to the audience, or the command names
-/// it.
+/// The part of a fan-out record that says where and how its command is sent: to the members of one range of an
+/// audience, or as a broadcast to one channel. The channel belongs to the audience, or the command itself names it.
 public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
-    /// The range whose members get the command. In the record of a broadcast, it is always the audience's first range,
-    /// and only its `rangeCount` is used.
+    /// The range whose members get the command. A broadcast uses only `rangeCount`: its range is always the audience's
+    /// first range.
     public var range: SegmentRange
     /// The channel to broadcast to; nil if the members of the range get the command.
     public var channel: AudienceChannel?
@@ -18,15 +17,15 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     public var receivedAtWallMilliseconds: Int64
     /// When Redis admitted the command, UNIX milliseconds.
     public var admittedAtWallMilliseconds: Int64
-    /// The version of the older command whose alert this command carries (R14); nil if the alert is the
-    /// command's own, or absent.
+    /// The version of the older command whose alert this command carries (R14); nil if the alert is the command's own,
+    /// or absent.
     public var carriedAlertVersion: Version?
     /// Whether the command's alert was removed because it was too old. The result reports the removal.
     public var isAlertExpired: Bool
     /// For a start: the audience's channels, on which activities may begin.
     public var channelsForStarts: AudienceChannels
-    /// Why the audience had no channel in an environment in which it should have one, or in both environments. Nil: no
-    /// channel was missing. Results report the reason.
+    /// Why a channel of the audience was missing, in one environment or in both; nil if no channel was missing. Results
+    /// report the reason.
     public var channelAbsence: ChannelAbsence?
 
     public init(

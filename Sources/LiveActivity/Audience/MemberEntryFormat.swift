@@ -34,22 +34,22 @@ public enum MemberEntryFormat {
         /// Set for an activity whose user allows frequent updates. In a device's entry, the same bit is
         /// ``withoutChannelsBit``.
         public static let frequentUpdatesBit: UInt8 = 8
-        /// Set for a device whose activities cannot begin on a broadcast channel. Older releases know no channels: they
-        /// set this bit for every device, and never read it.
+        /// Set for a device whose activities cannot begin on a broadcast channel. Releases that know no channels set
+        /// this bit for every device, and never read it.
         public static let withoutChannelsBit: UInt8 = 8
-        /// The bits for the ``IdentifierPacking`` of the member's id, shifted by `identifierPackingShift`.
+        /// The bits of the ``IdentifierPacking`` of the member's id, which is shifted by `identifierPackingShift`.
         static let identifierPackingMask: UInt8 = 0x30
         static let identifierPackingShift: UInt8 = 4
         static let unusedBits: UInt8 = 0xC0
-        /// The bits that distinguish members with the same position and the same id bytes.
+        /// The flags that belong to a member's identity, besides its position and the bytes of its id.
         static let identityBits: UInt8 = deviceBit | identifierPackingMask
     }
 
-    /// Whether an entry has the id of its member as text, or the 16 bytes of the UUID that the id is.
+    /// How an entry stores the id of its member: as text, or as the 16 bytes of a UUID.
     enum IdentifierPacking: UInt8 {
         /// The id is text.
         case unpacked
-        /// The raw values of the UUID packings are those of ``PackedUUID/LetterCase``.
+        /// The raw values of the two UUID cases must equal those of ``PackedUUID/LetterCase``.
         case lowercaseUUID
         case uppercaseUUID
     }
@@ -57,8 +57,8 @@ public enum MemberEntryFormat {
     /// Writes an entry.
     ///
     /// - Parameter destination: has room for ``bytesMax``.
-    /// - Returns: the entry's length; nil if the id is empty or too long, if the token is invalid, or if a
-    ///   member that leaves has a token.
+    /// - Returns: the entry's length; nil if the id is empty or too long, if the token is invalid, or if a member that
+    ///   leaves has a token.
     public static func write(
         _ entry: MemberEntry<UnsafeRawBufferPointer>,
         to destination: UnsafeMutableRawBufferPointer

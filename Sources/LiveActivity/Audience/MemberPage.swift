@@ -1,15 +1,14 @@
 import Numbers
 
-/// A page of a segment as the store keeps it: the members whose positions are between two bounds.
+/// A page of a segment as Redis stores it: the members whose positions are between two bounds.
 ///
-/// A page is a log: a header, then entries (``MemberEntryFormat``) in the order of their arrival. Of the entries
-/// of a member, only the one with the latest time is valid. If several have this time, the last of them is
-/// valid.
+/// A page is a log: a header, then entries (``MemberEntryFormat``) in the order of their arrival. Of a member's
+/// entries, only the one with the latest time is valid. If several have this time, the last of them is valid.
 ///
-/// The bytes come from Redis and may be damaged. Any bytes can be read without a trap: reading stops at the first
-/// bytes that are not an entry. Reading a page allocates nothing.
+/// The bytes may be damaged. Any bytes can be read without a trap: reading stops at the first bytes that are not an
+/// entry. Reading a page allocates nothing.
 public struct MemberPage {
-    /// Numbers are little-endian.
+    /// The beginning of a page. Numbers are little-endian.
     ///
     /// | bytes | meaning |
     /// | --- | --- |
@@ -27,10 +26,10 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: at least
-        /// as long as a device's hash, counted from the page's last entry.
+        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: after its
+        /// last entry, at least as long as a device's hash.
         public static let holdsDevicesBit: UInt8 = 1
-        /// The page takes no more entries until the script `arrange`, which shortens or splits pages, has run for it.
+        /// The page takes no more entries until the script `arrange` has shortened or split it.
         public static let fullBit: UInt8 = 2
     }
 
@@ -102,8 +101,9 @@ public struct MemberPage {
         return (keepValidEntries(UnsafeMutableBufferPointer(rebasing: scratch[..<count])), isWhole)
     }
 
-    /// - Parameter reference: from ``members(into:)`` for a page with the same bytes. For other bytes, the
-    ///   result may be nil or another entry.
+    /// Returns the entry at a reference.
+    /// - Parameter reference: from ``members(into:)`` for a page with the same bytes. For other bytes, the result may
+    ///   be nil or another entry.
     @inlinable
     public subscript(reference: MemberReference) -> PageMember? { member(at: reference.offset) }
 
@@ -119,8 +119,8 @@ public struct MemberPage {
         return PageMember(UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)]))
     }
 
-    /// Sorts with Shell sort and gaps of 2ᵏ − 1, which needs no recursion and no memory. It is fast enough for the few
-    /// hundred members of a page.
+    /// Sorts with Shell sort and gaps of 2ᵏ − 1, which needs no recursion and no memory. This is fast enough for the
+    /// few hundred members of a page.
     private func sort(_ references: UnsafeMutableBufferPointer<MemberReference>) {
         var gap = 1
         while gap * 2 + 1 < references.count { gap = gap * 2 + 1 }
@@ -138,8 +138,8 @@ public struct MemberPage {
         }
     }
 
-    /// Keeps one entry of each member: the one with the latest time; if several have this time, the last of them. Then
-    /// removes the members whose kept entry says that they left.
+    /// Keeps the valid entry of each member: the one with the latest time or, if several have this time, the last of
+    /// them. Then removes the members that have left.
     ///
     /// - Parameter references: sorted by position, and for equal positions by the entry's offset.
     /// - Returns: the number of references that remain. They are at the beginning of `references`.
@@ -165,8 +165,8 @@ public struct MemberPage {
         return keptCount
     }
 
-    /// Adds an entry to the kept ones at its position. If a kept entry is of the same member, only one of the two
-    /// stays: the one with the later time, or for equal times the added one.
+    /// Adds an entry to the kept entries at its position. If one of them is of the same member, only the later of the
+    /// two stays: for equal times, the added one.
     private func addOrReplace(
         _ reference: MemberReference,
         in references: UnsafeMutableBufferPointer<MemberReference>,
@@ -185,8 +185,8 @@ public struct MemberPage {
     }
 }
 
-/// The place of a member's entry in its page. Sorting by ``sortKey`` sorts by the members' positions, and for
-/// equal positions by the entries' offsets.
+/// The place of a member's entry in its page. Sorting by ``sortKey`` sorts by the members' positions; entries with
+/// equal positions are then in the order of their offsets.
 public struct MemberReference: Sendable, Equatable, BitwiseCopyable {
     @usableFromInline let sortKey: UInt64
 
@@ -208,8 +208,7 @@ public struct PageMember {
 
     /// Nil if the entry does not have the form that ``MemberEntryFormat`` writes.
     ///
-    /// - Parameter entry: at least ``MemberEntryFormat/bytesMin`` bytes, and exactly as long as its length field
-    ///   says.
+    /// - Parameter entry: at least ``MemberEntryFormat/bytesMin`` bytes, and exactly as long as its length field says.
     init?(_ entry: UnsafeRawBufferPointer) {
         flags = entry[MemberEntryFormat.flagsByteOffset]
         guard flags & MemberEntryFormat.Flag.unusedBits == 0,
@@ -232,8 +231,7 @@ public struct PageMember {
         }
     }
 
-    /// Whether the entry says that the member has left. Always false for members from
-    /// ``MemberPage/members(into:)``.
+    /// Whether the entry says that the member has left. Always false for members from ``MemberPage/members(into:)``.
     public var isLeaving: Bool { flags & MemberEntryFormat.Flag.leavingBit != 0 }
     public var kind: StoreSubjectKind { flags & MemberEntryFormat.Flag.deviceBit == 0 ? .activity : .device }
     public var environment: APNsEnvironment { flags & MemberEntryFormat.Flag.sandboxBit == 0 ? .production : .sandbox }
@@ -250,8 +248,8 @@ public struct PageMember {
 
     /// When the token was registered, or when the member left, UNIX milliseconds.
     public var changedAtMilliseconds: Int64 {
-        // Loads eight bytes at once: the flags, the six bytes of the time, and the byte after the time. Keeps
-        // only the time.
+        // Reads eight bytes at once: the flags, the six bytes of the time, and one byte after the time. Only the time
+        // is kept.
         let word = entry.loadUnaligned(
             fromByteOffset: MemberEntryFormat.changedAtMillisecondsByteOffset - 1,
             as: UInt64.self

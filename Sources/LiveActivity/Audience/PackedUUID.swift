@@ -1,7 +1,7 @@
 /// A UUID in sixteen bytes instead of 36 characters, which saves 20 bytes in a member's entry.
 ///
-/// ActivityKit names activities by UUIDs in upper case, and many producers write UUIDs in lower case. Unpacking
-/// must give the same text again, so a UUID with letters of both cases is not packed.
+/// ActivityKit names activities by UUIDs in upper case, and many producers write UUIDs in lower case. A UUID with
+/// letters of both cases is not packed, because unpacking could not give the same text again.
 public enum PackedUUID {
     public enum LetterCase: UInt8, Sendable, BitwiseCopyable {
         /// Lower-case letters, or no letters at all.
@@ -12,15 +12,15 @@ public enum PackedUUID {
     public static let byteCount = 16
     public static let textByteCount = 36
 
-    /// Whether a UUID's text has a hyphen before this byte.
+    /// Whether a UUID's text has a hyphen before the byte with this index, 0..<16.
     @inlinable
     public static func hasHyphen(before byte: Int) -> Bool { byte == 4 || byte == 6 || byte == 8 || byte == 10 }
 
     /// Writes a UUID's sixteen bytes.
     ///
     /// - Parameter destination: has room for ``byteCount``.
-    /// - Returns: the case of the letters. Nil if the text is not a UUID or has letters of both cases; the
-    ///   destination may then be overwritten.
+    /// - Returns: the case of the letters. Nil if the text is not a UUID or has letters of both cases; the destination
+    ///   may then be overwritten.
     @inlinable
     public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> LetterCase? {
         guard text.count == textByteCount else { return nil }
@@ -71,8 +71,8 @@ public enum PackedUUID {
         }
     }
 
-    /// Returns a hexadecimal digit's value, or 255 for any other character. Sets a bit of `letterCaseBits`: 1 for a
-    /// lower-case letter, 2 for an upper-case letter.
+    /// Returns the value of a hexadecimal digit, or 255 for any other character. A letter also sets a bit of
+    /// `letterCaseBits`: 1 if it is lower-case, 2 if it is upper-case.
     @inlinable
     static func digit(_ character: UInt8, _ letterCaseBits: inout UInt8) -> UInt8 {
         let number = character &- UInt8(ascii: "0")

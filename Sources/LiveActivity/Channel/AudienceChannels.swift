@@ -11,12 +11,11 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
         self.identifier = identifier
     }
 
-    /// Where the channel's id begins in the field. Before the id, the field has the storage policy (one byte) and the
-    /// time of the channel's creation (eight bytes).
+    /// Where the channel's id begins in a field of Redis. Before it are the storage policy (one byte) and the time of
+    /// the channel's creation (eight bytes).
     private static let identifierByteOffset = 9
 
-    /// Reads the field of an audience's hash in Redis that names the audience's channel in this environment. Nil if the
-    /// field is invalid.
+    /// Reads an audience's channel from a field of the audience's hash in Redis; nil if the field is invalid.
     public init?(field: UnsafeRawBufferPointer, environment: APNsEnvironment) {
         guard field.count > Self.identifierByteOffset, let storage = ChannelStoragePolicy(rawValue: field[0]),
             let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.identifierByteOffset...]))

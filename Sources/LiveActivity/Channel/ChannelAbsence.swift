@@ -1,5 +1,5 @@
-/// Why an audience had no channel when one of its commands was fanned out. The command or the configuration requests a
-/// channel, but it was missing in one environment or in both.
+/// Why an audience had no channel when one of its commands was fanned out, although the command or the configuration
+/// requests one. The channel may be missing in one environment or in both.
 public enum ChannelAbsence: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// The channel was not created within the longest time that a command may wait for it.
     case notInTime

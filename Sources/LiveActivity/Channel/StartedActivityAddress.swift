@@ -10,7 +10,7 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
     private static let inputPushChannelOpening: StaticString = #","input-push-channel":""#
     private static let inputPushChannelEnd: StaticString = #""}"#
 
-    /// The number of bytes that ``writeCompleted(_:to:)`` adds to the dictionary.
+    /// The number of bytes that ``writeWithAddress(_:to:)`` adds to the dictionary.
     public var byteCount: Int {
         switch self {
         case .token: Self.inputPushToken.utf8CodeUnitCount
@@ -20,8 +20,9 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
         }
     }
 
-    /// Writes a dictionary that ``copyWithoutAddress(_:into:)`` made, then this address, then the closing brace.
-    func writeCompleted(_ dictionary: UnsafeRawBufferPointer, to writer: inout JSONWriter) {
+    /// Writes the dictionary of a start with this address. First comes the dictionary that
+    /// ``copyWithoutAddress(_:into:)`` made, then the address, then the closing brace.
+    func writeWithAddress(_ dictionary: UnsafeRawBufferPointer, to writer: inout JSONWriter) {
         writer.raw(dictionary)
         switch self {
         case .token: writer.raw(Self.inputPushToken.bytes)
@@ -33,12 +34,12 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
     }
 
     /// Copies Apple's dictionary of a start without `input-push-token` and without the closing brace.
-    /// ``writeCompleted(_:to:)`` then adds an address and the brace.
+    /// ``writeWithAddress(_:to:)`` then adds an address and the brace.
     ///
     /// - Parameters:
     ///   - dictionary: a valid dictionary, including its braces.
     ///   - target: has room for as many bytes as `dictionary` has.
-    /// - Returns: the number of bytes written; nil if the dictionary names a channel itself.
+    /// - Returns: the number of bytes written; nil if the dictionary itself names a channel.
     public static func copyWithoutAddress(
         _ dictionary: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer

@@ -52,7 +52,7 @@ extension ShapeNode {
     }
 }
 
-/// Reads a file of shapes into a ``Contract``. Allocates memory; runs only when the configuration is loaded.
+/// Reads a file of shapes into a ``Contract``. Allocates memory, but only when the configuration is loaded.
 private struct ShapesParser {
     private typealias Member = (key: String, valuePosition: Int)
 
@@ -106,8 +106,8 @@ private struct ShapesParser {
         }
         var valuePositions: [String: Int] = [:]
         for member in try readMembers(of: position, keyPath: keyPath) {
-            // Only the simulator, which reads the same file, uses `identifierAttribute`. So the message about
-            // an unknown key does not offer it.
+            // Only the simulator, which reads the same file, uses `identifierAttribute`. So the message about unknown
+            // keys does not name this key.
             guard ["name", "attributes", "contentState", "identifierAttribute"].contains(member.key) else {
                 let keyPath = "\(keyPath).\(member.key)"
                 throw ShapesFault(keyPath: keyPath, reason: "is not a key; use name, attributes, contentState")
@@ -187,7 +187,8 @@ private struct ShapesParser {
         }
     }
 
-    /// - Parameter depth: the number of containers, and of objects `{"optional": field}`, around the value.
+    /// Reads the shape at `position` into the node.
+    /// - Parameter depth: the number of containers, and of objects `{"optional": field}`, around the shape.
     private mutating func setNode(_ nodeIndex: Int, _ position: Int, keyPath: String, depth: Int) throws(ShapesFault) {
         guard depth <= Limits.shapeDepthMax else {
             throw ShapesFault(keyPath: keyPath, reason: "more than \(Limits.shapeDepthMax) nested types")
@@ -243,7 +244,7 @@ private struct ShapesParser {
         contract.nodes[nodeIndex].firstChild = UInt32(contract.cases.count)
         contract.nodes[nodeIndex].childCount = UInt32(elements.count)
         for element in elements {
-            var rawValue = ShapeCase()
+            var rawValue = EnumCase()
             if isText {
                 (rawValue.offset, rawValue.count) = append(try readString(element, keyPath: keyPath))
             } else {

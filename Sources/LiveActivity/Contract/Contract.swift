@@ -1,16 +1,16 @@
 /// The shapes of an app's `ActivityAttributes` types and of their `ContentState` types. They say which commands the app
 /// on a phone can decode.
 ///
-/// A test of the app writes the shapes into a file with the library `ActivityShapes`. The configuration names the file.
-/// The contract has all types of the app, so no phone can show a command that fits none of them. If several releases of
-/// the app are in use and a type differs between them, the file has this type once for each release. A command is
-/// accepted if it fits the type of one release.
+/// The shapes are in a file that the configuration names. A test of the app writes this file with the library
+/// `ActivityShapes`. The file has all types of the app, so no phone can show a command that fits none of them. If a
+/// type differs between releases that are in use, the file has the type once for each of these releases. A command is
+/// accepted if it fits one of them.
 ///
 /// All shapes are in one flat array, with the children of a node next to each other. So a check follows indexes, which
 /// needs no reference counting (``UnmanagedContract``).
 public struct Contract: Equatable, Sendable {
     var nodes: [ShapeNode] = []
-    var cases: [ShapeCase] = []
+    var cases: [EnumCase] = []
     var types: [ContractType] = []
     /// The names of types and fields, and the raw values of enums, in UTF-8.
     var textStorage: [UInt8] = []
@@ -29,8 +29,8 @@ public struct Contract: Equatable, Sendable {
 
 /// The kind of JSON value from which a `JSONDecoder` with default strategies decodes a Swift type.
 enum ShapeKind: UInt8, Sendable {
-    /// Any value, including null; a field of this kind may also be missing. For types with a hand-written
-    /// `init(from:)`, whose rules are not known.
+    /// Any value, including null; a field of this kind may also be missing. This is the kind of a type with a
+    /// hand-written `init(from:)`, whose rules are not known.
     case any
     case string, bool
     case int8, int16, int32, int64
@@ -92,19 +92,19 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// A field's name in ``Contract/textStorage``.
     var nameOffset: UInt32 = 0
     var nameByteCount: UInt32 = 0
-    /// The first bytes of the field's name in JSON, at most eight. After a name of up to seven bytes, this includes the
-    /// closing quote. The first byte is the lowest byte of the number. One comparison with this number decides about
-    /// most keys.
+    /// The first bytes of the field's name in JSON, at most eight, with the first byte in the lowest byte of the
+    /// number. A name of up to seven bytes is followed by its closing quote: `goals"`. One comparison with this number
+    /// decides about most keys.
     var nameBeginning: UInt64 = 0
-    /// 0xFF for each byte that ``nameBeginning`` uses, 0 for each other byte. If JSON must escape a part of the name,
-    /// the whole mask is 0, and ``nameBeginning`` is not used.
+    /// 0xFF for each byte that ``nameBeginning`` uses, and 0 for each other byte. If JSON must escape a part of the
+    /// name, all bytes are 0, and ``nameBeginning`` is not used.
     var nameBeginningMask: UInt64 = 0
-    /// The required fields of an object, by the index of the field among the children.
+    /// The required fields of an object. A field's number is its index among the object's children.
     var requiredFields = FieldSet()
 }
 
-/// A raw value of an enum: bytes of ``Contract/textStorage``, or a number.
-struct ShapeCase: BitwiseCopyable, Equatable, Sendable {
+/// A raw value of an enum: a text at `offset` in ``Contract/textStorage``, or a number.
+struct EnumCase: BitwiseCopyable, Equatable, Sendable {
     var offset: UInt32 = 0
     var count: UInt32 = 0
     var number: Int64 = 0
@@ -120,7 +120,8 @@ struct ContractType: BitwiseCopyable, Equatable, Sendable {
     var contentStateNodeIndex: UInt32 = 0
 }
 
-/// A set of an object's fields, by their index. An object has at most ``Limits/shapeFieldsPerObjectMax`` fields.
+/// A set of fields of one object. A field's number is its index in the object, which has at most
+/// ``Limits/shapeFieldsPerObjectMax`` fields.
 struct FieldSet: BitwiseCopyable, Equatable, Sendable {
     private var low: UInt64 = 0
     private var high: UInt64 = 0

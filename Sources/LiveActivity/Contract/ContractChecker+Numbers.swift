@@ -2,19 +2,19 @@ import Glibc
 
 /// Reads numbers by the rules of `JSONDecoder`.
 extension ContractChecker {
-    /// The maximum number of digits that ``readInteger(_:_:_:)`` reads itself: so many digits always fit into `Int64`.
+    /// The maximum number of digits that ``readInteger(_:_:_:)`` reads itself. So many digits always fit into `Int64`.
     /// `readIntegerInAnyForm` reads longer numbers.
     private static let shortIntegerDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double` and a
     /// `Decimal`. The largest `Float` has 39 digits.
     private static let shortNumberCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further digits do not change whether the
-    /// number fits its type. An exponent after so many digits is ignored, because no app writes such a number.
+    /// number fits its type. An exponent after them is ignored, because no app writes such a number.
     private static let convertedCharactersMax = 1_100
 
     @inline(__always)
     private func mismatch(_ problem: ContractMismatch.Problem, _ nodeIndex: Int, _ position: Int) -> ContractMismatch {
-        ContractMismatch(problem: problem, nodeIndex: nodeIndex, offset: position, fittingEnd: position)
+        ContractMismatch(problem: problem, nodeIndex: nodeIndex, offset: position, fittingPartEnd: position)
     }
 
     @inline(__always)
@@ -62,8 +62,8 @@ extension ContractChecker {
         }
     }
 
-    /// Reads a whole number of any length, also with a fraction or an exponent. Throws if the number is not whole:
-    /// `1.5` is not whole, `1.0` and `1e2` are.
+    /// Reads a whole number of any length, also with a fraction or an exponent. `1.0` and `1e2` are whole. Throws for a
+    /// number that is not whole, such as `1.5`.
     @inline(never)
     private func readIntegerInAnyForm(
         _ kind: ShapeKind,
@@ -72,8 +72,8 @@ extension ContractChecker {
     ) throws(ContractMismatch) -> (value: Int64, next: Int) {
         let next = try skipValue(start, nodeIndex)
         let number = readDouble(start, next)
-        // Below 2⁵³, a `Double` represents every whole number exactly, so `number` is enough. `JSONDecoder` relies on
-        // this too.
+        // A `Double` represents every whole number below 2⁵³ exactly, so the number needs no other check. `JSONDecoder`
+        // relies on this too.
         if number.magnitude < 9_007_199_254_740_992 {
             guard let value = Int64(exactly: number), fits(value, kind) else {
                 throw mismatch(.outOfRange, nodeIndex, start)
@@ -92,14 +92,14 @@ extension ContractChecker {
         return (isNegative ? 0 &- value : value, next)
     }
 
-    /// Reads the magnitude of a large number; nil if the number is not whole or exceeds 64 bits.
+    /// Reads the absolute value of a large number; nil if the number is not whole or exceeds 64 bits.
     private func readWholeMagnitude(_ start: Int, _ end: Int) -> UInt64? {
         var value: UInt64 = 0
         var fractionDigitCount = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
-        // The number of zeros that were read and are not in `value` yet. They are appended when a digit other than 0
-        // follows, or at the end. So the zeros at the end of a fraction, as in `1.000`, cause no overflow.
+        // How many zeros have been read and are not in `value` yet. They are appended when another digit follows, or at
+        // the end. So the zeros at the end of a fraction, as in `1.000`, cause no overflow.
         var zeroCount = 0
         for position in start..<end {
             let byte = text.byte(position)
@@ -160,8 +160,8 @@ extension ContractChecker {
     {
         let next = try skipValue(start, nodeIndex)
         let number = readDouble(start, next)
-        // A `Decimal` has a smaller range than a `Double`. This range is not checked: no app has numbers near its
-        // bounds.
+        // A `Decimal` has a smaller range than a `Double`. This range is not checked, because no app has numbers near
+        // its bounds.
         let isZero = kind == .float ? Float(number) == 0 : number == 0
         let isFinite = kind == .float ? Float(number).isFinite : number.isFinite
         guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw mismatch(.outOfRange, nodeIndex, start) }

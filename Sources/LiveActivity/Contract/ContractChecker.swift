@@ -2,9 +2,10 @@ import Glibc
 
 /// Compares a value of a record with its shape, in one pass over the bytes.
 ///
-/// The rules are those of a `JSONDecoder` with default strategies, for types with a synthesized `init(from:)`. Unknown
-/// keys are ignored. If a key occurs twice, the first one is read. An optional field may be missing or null. A whole
-/// number may be written `2.0` or `2e3`.
+/// The rules are those of a `JSONDecoder` with default strategies, for types with a synthesized `init(from:)`:
+/// - Unknown keys are ignored. If a key occurs twice, the first one is read.
+/// - An optional field may be missing or null.
+/// - A whole number may be written `2.0` or `2e3`.
 ///
 /// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepthMax``. Only
 /// ``endOfUnvalidatedValue(_:_:)`` reads bytes that may be invalid. The recursion follows the shape, whose depth is at
@@ -12,13 +13,13 @@ import Glibc
 struct ContractChecker {
     let contract: UnmanagedContract
     let text: JSONText
-    /// Receives the positions of the state's values. With them, a later state that differs only in these values is
-    /// read faster (``RecentStateTemplates``). Nil if the positions are not needed.
+    /// Receives the places of the state's values; nil if they are not needed. A later state that differs only in these
+    /// values is then read faster (``RecentStateTemplates``).
     let template: UnsafeMutablePointer<StateTemplate>?
 
     @inline(__always)
     private func mismatch(_ problem: ContractMismatch.Problem, _ nodeIndex: Int, _ position: Int) -> ContractMismatch {
-        ContractMismatch(problem: problem, nodeIndex: nodeIndex, offset: position, fittingEnd: position)
+        ContractMismatch(problem: problem, nodeIndex: nodeIndex, offset: position, fittingPartEnd: position)
     }
 
     /// Compares the value at `position` with the node's shape.
@@ -71,8 +72,8 @@ struct ContractChecker {
 
     // MARK: - Objects and arrays
 
-    /// Returns the position of the member or element after the one that ends at `start`; nil at the end of the
-    /// container.
+    /// Returns the position of the next member or element; nil at the end of the container. The previous one ends at
+    /// `start`.
     @inline(__always)
     private func nextMemberPosition(_ start: Int, closing: UInt8, _ nodeIndex: Int) throws(ContractMismatch) -> Int? {
         let position = text.peek(start) > 0x20 ? start : text.skipWhitespace(start)
@@ -93,7 +94,7 @@ struct ContractChecker {
     {
         guard text.peek(position) == opening else { throw mismatch(.wrongType, nodeIndex, position) }
         let inside = text.skipWhitespace(position &+ 1)
-        // In ASCII, "}" and "]" are two above their opening brackets.
+        // In ASCII, the codes of "}" and "]" are two above those of "{" and "[".
         return text.peek(inside) == opening &+ 2 ? nil : inside
     }
 
@@ -149,15 +150,15 @@ struct ContractChecker {
                 problem: .missing,
                 nodeIndex: missingNodeIndex,
                 offset: start,
-                fittingEnd: lastKnownFieldEnd
+                fittingPartEnd: lastKnownFieldEnd
             )
         }
         return self.containerEnd(end)
     }
 
-    /// Checks a field's value, and returns the position after the value. Adds the value's place to ``template``. The
-    /// exception is an object: its own place is not added, only the places of its fields' values. If the contract asks
-    /// for an object and the value is `null`, the place of this `null` is added.
+    /// Checks a field's value, and returns the position after the value. Adds the value's place to ``template``. For an
+    /// object, the places of its fields' values are added instead. For `null` in place of an object, the place of
+    /// `null` is added.
     @inline(__always)
     func checkFieldValue(ofNode nodeIndex: Int, at position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + nodeIndex
@@ -174,9 +175,9 @@ struct ContractChecker {
         return end
     }
 
-    /// Checks a field's value in bytes that have not been validated, and returns the position after the value. Nil if
-    /// the value is not valid JSON, does not fit its shape, is too long for a body, or may be nested too deeply. Then
-    /// the decoder must read the whole state.
+    /// Checks a field's value in bytes that have not been validated, and returns the position after the value. The
+    /// result is nil if the value is not valid JSON, does not fit its shape, is too long for a body, or may be nested
+    /// too deeply. Then the decoder must read the whole state.
     func endOfUnvalidatedValue(_ nodeIndex: Int, _ position: Int) -> Int? {
         let shape = contract.nodes + nodeIndex
         let first = text.peek(position)
@@ -190,12 +191,12 @@ struct ContractChecker {
         case UInt8(ascii: "\""): return try? checkValue(nodeIndex, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             validEnd = try? text.skipNumber(position, .contentState)
-        // `skipValue` refuses JSON that is nested too deeply. `depth` is the largest possible number of containers
+        // `skipValue` refuses JSON that is nested too deeply. `depth` is the largest number of containers that may be
         // around the value: the record, Apple's dictionary, and the objects and arrays of the shape.
         default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepthMax, .contentState)
         }
-        // Check only values that fit a body. The check of a longer value could take too long: the time for a dictionary
-        // with many repeated keys grows with the square of their number.
+        // Only values that fit a body are checked, because the time for a dictionary with many repeated keys grows with
+        // the square of their number.
         guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytesMax,
             let end = try? checkValue(nodeIndex, position),
             end == validEnd
@@ -203,8 +204,8 @@ struct ContractChecker {
         return end
     }
 
-    /// A quick test whether the key at `position` is this field's name. True is certain. If false, the caller searches
-    /// with ``fieldIndex(_:_:_:_:)``: the test is also false for a key with an escape, and near the end of the record.
+    /// Tests quickly whether the key at `position` is this field's name. True is certain. False is not: the key may
+    /// have an escape, or be near the end of the record. The caller then searches with ``fieldIndex(_:_:_:_:)``.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,
@@ -217,15 +218,17 @@ struct ContractChecker {
             && memcmp(text.base + start, contract.textStart + Int(field.pointee.nameOffset), count) == 0
     }
 
-    /// A quick check of the most common values: short strings without escapes, and short whole numbers. Returns the
-    /// position after the value. Nil for any other value, and near the end of the record, where eight bytes cannot be
-    /// read at once. The caller then uses ``checkValue(_:_:)``.
+    /// Checks quickly the most common values: short strings without escapes, and short whole numbers. Returns the
+    /// position after the value.
+    ///
+    /// The result is nil for any other value, and near the end of the record, where eight bytes cannot be read at once.
+    /// The caller then uses ``checkValue(_:_:)``.
     @inline(__always)
     private func endOfShortValue(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
         switch shape.pointee.kind {
         case .string:
             guard text.count &- position > 16, text.byte(position) == UInt8(ascii: "\"") else { return nil }
-            let topBits = nonPlainByteTopBits(text.eightBytes(position &+ 1))
+            let topBits = nonPlainByteMask(text.eightBytes(position &+ 1))
             let end = position &+ 1 &+ (topBits.trailingZeroBitCount &>> 3)
             return topBits != 0 && text.byte(end) == UInt8(ascii: "\"") ? end &+ 1 : nil
         case .int64, .uint64, .double, .date:
@@ -239,8 +242,8 @@ struct ContractChecker {
         }
     }
 
-    /// Returns the index of the field with this key; -1 if there is none. The search begins at the field `expected`,
-    /// which follows the last field that was found, because producers mostly write fields in the same order.
+    /// Returns the index of the field with this key; -1 if there is none. The search begins at the field `expected`:
+    /// the one after the field that was found last, because producers mostly write fields in the same order.
     @inline(never)
     private func fieldIndex(_ first: Int, _ count: Int, _ key: JSONStringRange, _ expected: Int) -> Int {
         let bytes = text.bytes(key.range)
@@ -282,8 +285,8 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Whether an object has a key before a position. If so, the key is repeated. `JSONDecoder` ignores the second
-    /// value of a repeated key, so the second value need not fit.
+    /// Whether the key occurs in the object before the position `end`, so that it is a repeated key. `JSONDecoder`
+    /// ignores the second value of such a key, so this value need not fit.
     private func hasMember(_ key: JSONStringRange, ofObjectAt start: Int, before end: Int) -> Bool {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {
@@ -335,8 +338,8 @@ struct ContractChecker {
         let bytes = text.bytes(string.range)
         let isValid =
             switch kind {
-            // Foundation percent-encodes what a URL must not contain. So every text counts as a URL, except an
-            // empty one.
+            // Foundation percent-encodes what a URL must not contain. So every text counts as a URL, except an empty
+            // one.
             case .url: !string.isEmpty
             case .uuid: FoundationText.isUUID(UnescapedBytes(bytes))
             default: FoundationText.isBase64(UnescapedBytes(bytes))

@@ -7,18 +7,17 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     }
 
     var problem: Problem
-    /// The index, in ``Contract/nodes``, of the declaration that the value does not fit. For `unknownType`, it is 0 and
-    /// not used.
+    /// The index in ``Contract/nodes`` of the declaration that the value does not fit. Not used for `unknownType`.
     var nodeIndex: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int
-    /// Where the part of the record that fits ends: at the start of the wrong value. If an object lacks a field: at the
-    /// end of the object's last known field. If the record fits none of several types, the mismatch with the highest
-    /// `fittingEnd` is reported.
-    var fittingEnd: Int
+    /// The position up to which the record fits: that of the wrong value or, if an object lacks a field, the end of the
+    /// object's last known field. If the record fits none of several types, the mismatch with the highest position is
+    /// reported.
+    var fittingPartEnd: Int
 
     static func unknownType(at offset: Int) -> ContractMismatch {
-        ContractMismatch(problem: .unknownType, nodeIndex: 0, offset: offset, fittingEnd: offset)
+        ContractMismatch(problem: .unknownType, nodeIndex: 0, offset: offset, fittingPartEnd: offset)
     }
 }
 
@@ -109,8 +108,8 @@ extension UnmanagedContract {
         }
     }
 
-    /// Whether a text may be shown: a short text without control characters, and without so many hexadecimal digits in
-    /// a row that they could be part of a token.
+    /// Whether a text may be shown: it is short, has no control characters, and has fewer than
+    /// ``FieldPath/suspectedTokenDigitsMin`` hexadecimal digits in a row.
     private func mayBeShown(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count <= Self.shownValueBytesMax else { return false }
         var consecutiveDigitCount = 0
@@ -122,7 +121,8 @@ extension UnmanagedContract {
         return true
     }
 
-    /// Returns the keys and indexes from Apple's dictionary down to the value at `offset`.
+    /// Returns the path from Apple's dictionary to the value at `offset`: keys and indexes, such as
+    /// `aps.content-state.goals[2]`.
     private func path(to offset: Int, of command: Command, in text: JSONText) -> String {
         let state = command.contentState
         let isInState = !state.isAbsent && offset >= Int(state.offset) && offset < state.end

@@ -12,8 +12,7 @@ enum FoundationText {
         return count == 36
     }
 
-    /// Whether `Data(base64Encoded:)` reads the text: groups of four characters, the last one filled up with
-    /// `=`.
+    /// Whether `Data(base64Encoded:)` reads the text: groups of four characters, the last one filled up with `=`.
     static func isBase64(_ bytes: UnescapedBytes) -> Bool {
         var count = 0
         var paddingCount = 0

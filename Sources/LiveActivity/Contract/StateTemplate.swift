@@ -7,22 +7,22 @@ struct ValuePlace: BitwiseCopyable {
 }
 
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
-/// outside of these values are equal. For example, `{"goals":1}` and `{"goals":25}` have the same template.
+/// outside of these places are equal. For example, `{"goals":1}` and `{"goals":25}` have the same template.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored, so that a template has a fixed size. All further values
-    /// count as fixed bytes: another state has this template only if they are equal.
+    /// The maximum number of values whose places are stored: a template has a fixed size. All further values count as
+    /// fixed bytes, so that they must be equal in a state with this template.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0
     /// The app's contract, whose nodes (``ShapeNode``) declare the ``values``; nil if no state is stored.
     var contract: UnmanagedContract?
     var stateByteCount = 0
-    /// Used while the template is made, which happens while a command's record is checked: where the state begins in
-    /// this record. The check gives places in the record, and this offset turns them into places in the state.
-    var checkedStateOffset = 0
+    /// Where the state begins in the command's record that is being checked. The check gives places in the record, and
+    /// this offset turns them into places in the state. Used only while the template is made.
+    var stateOffsetInRecord = 0
     /// The number of ``values``. They are in the order of their places and do not overlap.
     var valueCount = 0
-    /// The state's bytes. Eight bytes more than ``Limits/bodyBytesMax`` are allocated, so that eight bytes can
+    /// The state's bytes. Room for eight bytes more than ``Limits/bodyBytesMax`` is allocated, so that eight bytes can
     /// be read from any position.
     let bytes: UnsafeMutableRawPointer
     let values: UnsafeMutablePointer<ValuePlace>
@@ -38,32 +38,32 @@ struct StateTemplate: BitwiseCopyable {
         values.deallocate()
     }
 
-    /// Adds the place of a value, and discards the places that were added inside the value.
+    /// Adds the place of a value. Discards the places of other values inside this value.
     /// - Parameter precedingCount: the number of places before this value was read.
     @inline(__always)
     mutating func addValuePlace(_ nodeIndex: Int, _ start: Int, _ end: Int, after precedingCount: Int) {
         guard precedingCount < Self.valuesMax else { return }
         values[precedingCount] = ValuePlace(
             nodeIndex: UInt32(truncatingIfNeeded: nodeIndex),
-            start: UInt32(truncatingIfNeeded: start &- checkedStateOffset),
-            end: UInt32(truncatingIfNeeded: end &- checkedStateOffset)
+            start: UInt32(truncatingIfNeeded: start &- stateOffsetInRecord),
+            end: UInt32(truncatingIfNeeded: end &- stateOffsetInRecord)
         )
         valueCount = precedingCount &+ 1
     }
 
     /// Compares a new state with the stored state. The new state has this template if its bytes are the same, except
-    /// that each of ``values`` may be any value that fits the field's declaration (`nodeIndex`).
+    /// that each of ``values`` may be any value that fits its field's declaration (`nodeIndex`).
     ///
-    /// A new state with this template is valid JSON and fits the contract, because the stored state does. All bytes
-    /// before the first different value are equal. So this value belongs to the same field in both states, and the
-    /// value of the new state is checked against this field. The same is true for each further value.
+    /// Such a state is valid JSON and fits the contract, because the stored state does. All bytes before the first
+    /// different value are equal, so this value belongs to the same field in both states, and it is checked against
+    /// this field. The same is true for each further value.
     /// - Parameter start: the position of the new state, whose bytes have not been validated.
     /// - Returns: the position after the new state; nil if no state is stored, or if it is not certain that the new
     ///   state has this template.
     func endOfMatchingState(at start: Int, in text: JSONText) -> Int? {
         guard let contract else { return nil }
         let checker = ContractChecker(contract: contract, text: text, template: nil)
-        // How far the two states have been compared: the offset in the stored state, and the one in the new state.
+        // How far the two states have been compared: the offset in the stored state, and the offset in the new state.
         var (storedOffset, newOffset) = (0, 0)
         var valueIndex = 0
         while true {
@@ -118,18 +118,17 @@ struct StateTemplate: BitwiseCopyable {
 /// decoder then reads and checks only the values that differ, which costs very little.
 public struct RecentStateTemplates: ~Copyable {
     /// How many templates are remembered. A state that matches none is compared with each of them and then read
-    /// completely, so more templates would slow it down (Measurements.md). The number is a power of two, because a bit
-    /// mask limits `lastUsedIndex`.
+    /// completely, so more templates would slow it down (Measurements.md). The number must be a power of two, because a
+    /// bit mask limits `lastUsedIndex`.
     static let templatesMax = 4
 
-    /// Nil if no template is ever remembered, because no app has a contract or decoding needs none (``disabled``).
+    /// Nil if no template is ever remembered: no app has a contract, or decoding needs no templates (``disabled``).
     private let templates: UnsafeMutablePointer<StateTemplate>?
     /// The index of the template that matched or was stored last.
     private var lastUsedIndex = 0
-    /// The state of the last record, if it matched a remembered template while the record was decoded. Absent: it
-    /// matched none.
+    /// The state of the last record, if decoding found that it matches a remembered template; otherwise absent.
     private var matchedState = ByteRange.absent
-    /// The app of the template that ``matchedState`` matched.
+    /// The app whose template the state at ``matchedState`` matched.
     private var matchedAppIndex: UInt16 = 0
 
     /// - Parameter isNeeded: whether any app has a contract.
@@ -152,13 +151,13 @@ public struct RecentStateTemplates: ~Copyable {
     /// A value that never remembers a template, for decoding without contracts.
     static var disabled: RecentStateTemplates { RecentStateTemplates(isNeeded: false) }
 
-    /// Forgets the state of the previous record.
+    /// Begins a new record: no state has matched yet.
     @inline(__always)
     public mutating func forgetMatchedState() { matchedState = .absent }
 
-    /// Reads a state that has a remembered template.
-    /// - Returns: the position after the state; nil if no template matches, so that the decoder must read the
-    ///   whole state.
+    /// Reads a state that matches a remembered template.
+    /// - Returns: the position after the state; nil if no template matches, so that the decoder must read the whole
+    ///   state.
     @inline(__always)
     mutating func endOfMatchingState(at start: Int, in text: JSONText) -> Int? {
         templates == nil ? nil : searchTemplates(forStateAt: start, in: text)
@@ -177,17 +176,18 @@ public struct RecentStateTemplates: ~Copyable {
         return nil
     }
 
-    /// Whether the command's state matched a template of this app while it was decoded, so that the state fits the
-    /// app's contract. False for a start, whose attributes must be checked too.
+    /// Whether decoding found that the command's state matches a template of this app. The state then fits the app's
+    /// contract. False for a start, whose attributes must be checked too.
     @inline(__always)
     public func hasMatched(_ command: Command, ofApp appIndex: UInt16) -> Bool {
         !matchedState.isAbsent && matchedState == command.contentState && matchedAppIndex == appIndex
             && command.event != .start
     }
 
-    /// Whether the command's state has a template of this app. A caller asks this if ``hasMatched(_:ofApp:)`` is false:
-    /// decoding may have found a template of another app first, so this function searches all templates. False if
-    /// decoding found no template at all, and for a start, whose attributes must be checked too.
+    /// Whether the command's state matches any template of this app. Decoding stops at the first template that matches,
+    /// perhaps that of another app. So a caller asks this if ``hasMatched(_:ofApp:)`` is false.
+    ///
+    /// False if decoding found no template at all, and for a start, whose attributes must be checked too.
     public func hasTemplate(
         _ command: Command,
         ofApp appIndex: UInt16,
@@ -204,8 +204,9 @@ public struct RecentStateTemplates: ~Copyable {
             }
     }
 
-    /// Checks a command against its app's contract, and throws the mismatch if the command does not fit. If the command
-    /// fits, and is an update or end with a state of at most ``Limits/bodyBytesMax``, remembers the state's template.
+    /// Checks a command against its app's contract, and throws the mismatch if the command does not fit. Otherwise
+    /// remembers the state's template, if the command is an update or end with a state of at most
+    /// ``Limits/bodyBytesMax``.
     public mutating func checkAndRemember(
         _ command: Command,
         ofApp appIndex: UInt16,
@@ -217,7 +218,7 @@ public struct RecentStateTemplates: ~Copyable {
         lastUsedIndex = (lastUsedIndex &+ 1) & (Self.templatesMax &- 1)
         let template = templates + lastUsedIndex
         template.pointee.contract = nil
-        template.pointee.checkedStateOffset = Int(command.contentState.offset)
+        template.pointee.stateOffsetInRecord = Int(command.contentState.offset)
         try contract.check(command, in: record, recordingIn: template)
         let state = command.contentState.bytes(in: record)
         if let base = state.baseAddress { template.pointee.bytes.copyMemory(from: base, byteCount: state.count) }

@@ -4,7 +4,7 @@ import Glibc
 /// ``deallocate()``.
 public struct UnmanagedContract: BitwiseCopyable {
     let nodes: UnsafePointer<ShapeNode>
-    let cases: UnsafeBufferPointer<ShapeCase>
+    let cases: UnsafeBufferPointer<EnumCase>
     let types: UnsafeBufferPointer<ContractType>
     let textStorage: UnsafeRawBufferPointer
 
@@ -34,17 +34,17 @@ public struct UnmanagedContract: BitwiseCopyable {
 
     /// Checks whether a phone could decode the command. Allocates nothing.
     ///
-    /// A start names its type, and is checked against the attributes and the content state of this type. An
-    /// update or an end need not name its type, so its content state must fit that of at least one type. An end
-    /// without a content state fits.
+    /// A start names its type: its attributes and its content state must fit this type. An update or end need not name
+    /// its type: its content state must fit at least one type. An end without a content state always fits.
     /// - Parameter record: the bytes from which `command` was decoded.
-    /// - Throws: the mismatch. If the command fits none of several types, the mismatch of the type that fits
-    ///   the longest part of the record.
+    /// - Throws: the mismatch. If the command fits none of several types, the mismatch of the type that fits the
+    ///   longest part of the record.
     public func check(_ command: Command, in record: UnsafeRawBufferPointer) throws(ContractMismatch) {
         try check(command, in: record, recordingIn: nil)
     }
 
-    /// - Parameter template: receives the positions of the state's values; nil if they are not needed.
+    /// Checks the command, and stores the places of its state's values.
+    /// - Parameter template: receives these places; nil if they are not needed.
     func check(
         _ command: Command,
         in record: UnsafeRawBufferPointer,
@@ -68,7 +68,7 @@ public struct UnmanagedContract: BitwiseCopyable {
                 }
                 return
             } catch {
-                if error.fittingEnd > bestMismatch?.fittingEnd ?? 0 { bestMismatch = error }
+                if error.fittingPartEnd > bestMismatch?.fittingPartEnd ?? 0 { bestMismatch = error }
             }
         }
         throw bestMismatch ?? .unknownType(at: Int(command.attributesType.range.offset) &- 1)
@@ -103,7 +103,7 @@ func haveEqualBytes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPoin
     return memcmp(first, second, left.count) == 0
 }
 
-/// Whether these bytes are what a JSON string with escapes represents.
+/// Whether the JSON string `escaped` represents the bytes `plain`.
 func haveEqualBytes(_ plain: UnsafeRawBufferPointer, unescaping escaped: UnsafeRawBufferPointer) -> Bool {
     var bytes = UnescapedBytes(escaped)
     for byte in plain where bytes.next() != byte { return false }
@@ -113,8 +113,8 @@ func haveEqualBytes(_ plain: UnsafeRawBufferPointer, unescaping escaped: UnsafeR
 extension Command {
     /// Returns a digest of all parts of the command that a contract checks.
     ///
-    /// Two different values have equal digests with a probability of 2⁻⁶⁴. A producer that constructs such a
-    /// pair harms only its own app: a state passes the check, and the app's phones drop the state.
+    /// Two different values have equal digests with a probability of 2⁻⁶⁴. A producer that constructs such values harms
+    /// only its own app: a state passes the check, although the app's phones drop it.
     public func digestOfCheckedParts(in record: UnsafeRawBufferPointer) -> UInt64 {
         var digest = Digest()
         digest.add(contentState.bytes(in: record))

@@ -1,7 +1,6 @@
 /// A call to the store about one audience of an app, or about one channel that a producer manages.
 ///
-/// The core of audiences makes these values; the store and its model use them. `Bytes` is the same as in
-/// ``StoreCall``. Every operation is atomic, and can be repeated if its reply was lost.
+/// Every operation is atomic, and can be repeated if its reply was lost. `Bytes` is the same as in ``StoreCall``.
 public struct AudienceCall<Bytes> {
     /// The caller's number for the call. The reply has the same number.
     public var tag: UInt64
@@ -23,30 +22,30 @@ public struct AudienceCall<Bytes> {
         /// Decides about a command to the audience. Reply: `send` with an ``AudienceGrant``, `wait`, `superseded`,
         /// `duplicate`, `unchanged` or `ended`.
         ///
-        /// Until the newest admitted version is settled, a repeated call for it gets the same grant. Only the number of
-        /// broadcasts may differ, because the audience may have got or lost a channel.
+        /// A repeated call for the newest admitted version gets the same grant until this version is settled. Only the
+        /// number of broadcasts may differ, because the audience may have got or lost a channel.
         case admit(AudienceAdmission<Bytes>)
-        /// Records that the version's fan-out records are in Kafka. A later admission of the version is a `duplicate`,
-        /// so a command that Kafka repeats is not fanned out twice. Reply: `settled`.
+        /// Records that the version's fan-out records are in Kafka. Reply: `settled`. If Kafka repeats the command, its
+        /// admission is then a `duplicate`, so that it is not fanned out twice.
         case settle(version: Version)
-        /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version,
-        /// timestamp and body. The reply is `unknown` in these cases:
+        /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version, timestamp
+        /// and body. The reply is `unknown` in these cases:
         /// - No command was admitted, or the newest admitted command is a start.
         /// - The newest state has expired, or was admitted more than 12 hours ago.
         case newestState
 
         // Operations on a range of the audience, or on a broadcast.
 
-        /// Claims the range for the caller. Reply: `progress`, with the text of the last checkpoint (empty for none)
-        /// and the newest admitted version. From then on, Redis refuses checkpoints of the previous owner, which may
-        /// still send for a while. (R29)
+        /// Claims the range for the caller. Reply: `progress`, with the text of the last checkpoint (empty if there is
+        /// none) and the newest admitted version. From now on, Redis refuses checkpoints of the previous owner, which
+        /// may still send for a while. (R29)
         case claim(SegmentRange, claim: UInt64)
-        /// Stores the range's progress. Reply: `settled`, `claimedByAnother` if the range has another claim, or `lost`
-        /// if the range has none. All replies have the newest admitted version.
-        ///
-        /// After a failover, Redis may have lost the newest claim, so that the previous owner's claim is valid again.
-        /// So after `claimedByAnother`, a lane that still has the range's partition of the fan-out topic claims the
-        /// range again.
+        /// Stores the range's progress. All replies have the newest admitted version:
+        /// - `settled`: the progress was stored.
+        /// - `claimedByAnother`: the range has another claim. If the lane still has the range's partition of the
+        ///   fan-out topic, it claims the range again: after a failover, Redis may have lost the newest claim, and the
+        ///   previous owner's claim is valid again.
+        /// - `lost`: the range has no claim.
         /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts of the
@@ -59,45 +58,46 @@ public struct AudienceCall<Bytes> {
 
         // Operations on a segment.
 
-        /// Reads the segment's directory: the lower bound of each page, which is the first member position that may be
-        /// in the page. Reply: `pages`, with four bytes for each page, little-endian, ascending; the first is 0. Empty
-        /// if the segment has no pages.
+        /// Reads the segment's list of pages. Reply: `pages`, with the lower bound of each page: the first member
+        /// position that may be in the page. The bounds ascend from 0 and have four bytes each, little-endian. There
+        /// are none if the segment has no pages.
         case directory(segment: UInt8)
-        /// Reads the page with this lower bound. Reply: `page` with the bytes of a ``MemberPage``; empty if
-        /// there is no such page.
+        /// Reads the page with this lower bound. Reply: `page` with the bytes of a ``MemberPage``; empty if there is no
+        /// such page.
         case page(segment: UInt8, lowerBound: UInt32)
         /// Adds an entry to the segment. Reply: `appended`. Of a member's entries, the one with the latest time is
-        /// valid. If several have this time, the last of them is valid (``MemberPage``). So a call can be repeated, and
-        /// entries with different times may arrive in any order.
+        /// valid; if several have this time, the last of them (``MemberPage``). So a call can be repeated, and entries
+        /// with different times may arrive in any order.
         case append(MemberEntry<Bytes>)
     }
 }
 
-/// The parts of a command to an audience that decide about its admission.
+/// What Redis needs to decide about a command to an audience.
 public struct AudienceAdmission<Bytes> {
     public var version: Version
-    /// The digest of what members would show. If it equals the digest of the newest state, and that state is settled,
-    /// an update is `unchanged`. Not compared for an end or a start.
+    /// The digest of what members would show. An update is `unchanged` if the newest state has the same digest and is
+    /// settled. Not compared for an end or a start.
     public var digest: UInt64
     public var pace: Policy.Pace
     public var isEnd: Bool
-    /// Whether the command is a start to an audience of devices. A start opens an audience that has ended.
+    /// Whether the command is a start to an audience of devices. Only a start opens an audience that has ended.
     public var isStart: Bool
-    /// Whether the command asks for priority 10. Redis may grant it to a part of the members only: the members whose
-    /// users allow frequent updates have one budget, all other members have another.
+    /// Whether the command asks for priority 10. Redis may grant it to some members only: the members whose users allow
+    /// frequent updates have one budget, and all other members have another.
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
-    /// The number of ranges into which the caller would divide the audience. The grant may have another number
-    /// (``AudienceGrant/rangeCount``): if an earlier command was admitted in the last hour and is not finished, the new
-    /// command gets the number of the earlier one. With different numbers, ranges of both commands would overlap, and
-    /// two rounds would push to the same members.
+    /// The number of ranges into which the caller would divide the audience.
+    ///
+    /// The grant has another number (``AudienceGrant/rangeCount``) if an earlier command was admitted in the last hour
+    /// and is not finished: the number of the earlier command. Otherwise ranges of both commands would overlap, and two
+    /// rounds would push to the same members.
     public var rangeCount: UInt16
-    /// The body that a member gets if it joins later, in the form `JoinerBody`. It has no alert, because the alert
-    /// would come late. Redis does not store the body of a start.
+    /// The body that a member gets if it joins later, in the format of the core's `JoinerBody`. It has no alert,
+    /// because the alert would come late. Redis does not store the body of a start.
     public var body: Bytes
-    /// Until when the body is valid, UNIX seconds: the command's expiration. If the command has none, its stale date or
-    /// its policy decides.
+    /// Until when the body is valid, UNIX seconds: the command's expiration. If the command has none, this time comes
+    /// from its stale date or its policy.
     public var expirationSeconds: Int64
 
     public init(
@@ -125,8 +125,8 @@ public struct AudienceAdmission<Bytes> {
     }
 }
 
-/// A finished broadcast of a version, and the numbers of all ranges and broadcasts of this version. With these numbers,
-/// Redis finds out whether the whole version is finished.
+/// A finished broadcast of a version. It also has the numbers of all ranges and broadcasts of this version, by which
+/// Redis notices that the whole version is finished.
 public struct FinishedBroadcast: Sendable, Hashable, BitwiseCopyable {
     public var environment: APNsEnvironment
     /// The number of all ranges of the version.
@@ -143,15 +143,15 @@ public struct FinishedBroadcast: Sendable, Hashable, BitwiseCopyable {
 
 /// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// The `aps.timestamp` to send, UNIX seconds: the command's own, if it is above the audience's last timestamp.
-    /// Otherwise one second above the last, because phones could ignore a state whose timestamp does not grow. (R11)
+    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one second above the audience's last timestamp
+    /// if the command's own is not higher than this. Phones could ignore a state whose timestamp does not grow. (R11)
     public var timestamp: Int64
     /// The priority for members whose users do not allow frequent updates: 5 or 10.
     public var priority: UInt8
     /// The priority for members whose users allow frequent updates: 5 or 10.
     public var frequentUpdatesPriority: UInt8
-    /// Whether the command asked for priority 10, but ``priority`` or ``frequentUpdatesPriority`` is 5. The budget was
-    /// then empty, or had only the reserve for alerts and ends left.
+    /// Whether the command asked for priority 10, but ``priority`` or ``frequentUpdatesPriority`` is 5: a budget was
+    /// empty, or had only the reserve for alerts and ends left.
     public var isDemoted: Bool
     public var rangeCount: UInt16
     /// The number of the command's broadcasts, one for each of its channels; 0 for a start.
@@ -203,8 +203,8 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// A count for each outcome. Usually it counts the members that a version has reached so far; a property whose name
-/// begins with `broadcast` counts broadcasts instead.
+/// A number for each outcome: usually how many of the members that a version has reached have this outcome. A property
+/// whose name begins with `broadcast` counts broadcasts instead.
 public struct MemberOutcomeCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 
@@ -262,8 +262,8 @@ public struct MemberEntry<Bytes> {
     public var allowsFrequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool
-    /// When the member's token was registered, UNIX milliseconds. For a member that leaves: the time of the
-    /// departure. The member stays if it registered later than this time.
+    /// When the member's token was registered, UNIX milliseconds. For a member that leaves, this is the time of the
+    /// departure: a member that registered later stays.
     public var changedAtMilliseconds: Int64
     /// The activity's or the device's id.
     public var identifier: Bytes
@@ -297,7 +297,7 @@ public struct MemberEntry<Bytes> {
 public enum AudienceLimits {
     /// The maximum length of the text of ``AudienceCall/Operation/checkpoint(_:claim:text:)``, in bytes.
     public static let checkpointBytesMax = 4_096
-    /// The longest page that is read, in bytes. A longer value counts as damaged. The store lets pages grow to about
-    /// 48 KiB.
+    /// The longest page that is read, in bytes. A longer value counts as damaged, because the store lets pages grow
+    /// only to about 48 KiB.
     public static let pageBytesMax = 64 * 1_024
 }

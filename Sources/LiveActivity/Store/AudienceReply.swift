@@ -1,6 +1,6 @@
 /// The store's decision about an audience.
 public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
-    /// In reply to an admission: fan the command out as ``AudienceReply/grant`` says. In reply to
+    /// After an admission: fan the command out as ``AudienceReply/grant`` says. After
     /// ``AudienceCall/Operation/newestState``: send this state to the member that joins.
     case send
     /// Make the call again after ``AudienceReply/waitMilliseconds``.
@@ -15,7 +15,7 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case ended
     /// There is no state to send to a member that joins.
     case unknown
-    /// A checkpoint was recorded, or a settlement was processed.
+    /// The checkpoint is recorded, or the settlement is processed.
     case settled
     /// The checkpoint was not recorded, because Redis has another claim for the range. Usually this is the claim of
     /// another worker. After a failover that lost the newest claim, it is an older claim. The caller claims the range
@@ -41,12 +41,11 @@ public struct AudienceReply<Bytes> {
     public var grant: AudienceGrant?
     /// The audience's channels. Set together with ``grant``.
     public var channels = AudienceChannels()
-    /// The newest admitted version; nil if no version was admitted or a start is the newest. Set in `progress`,
-    /// `claimedByAnother` and `lost`, in the `settled` that replies to a checkpoint, and in the `send` that replies to
-    /// `newestState`.
+    /// The newest admitted version; nil if no version was admitted, or if the newest one is a start. Set in the replies
+    /// to a claim and to a checkpoint, and in the `send` that replies to `newestState`.
     public var newestVersion: Version?
-    /// The `aps.timestamp` to send with the newest state, UNIX seconds. Set in the `send` that replies to
-    /// `newestState`, like the next two properties.
+    /// The `aps.timestamp` to send with the newest state, UNIX seconds. This property and the next two are set in the
+    /// `send` that replies to `newestState`.
     public var timestamp: Int64 = 0
     /// When the newest state expires, UNIX seconds.
     public var expirationSeconds: Int64 = 0
@@ -60,8 +59,11 @@ public struct AudienceReply<Bytes> {
     public var responseTimes = ResponseTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
     public var broadcastCounts = MemberOutcomeCounts()
-    /// With a `send` that replies to `newestState`: the body. With `progress`: the checkpoint's text. With `pages`: the
-    /// lower bounds. With `page`: the page.
+    /// What the bytes are depends on the verdict:
+    /// - `send` in reply to `newestState`: the body
+    /// - `progress`: the checkpoint's text
+    /// - `pages`: the lower bounds of the pages
+    /// - `page`: the page
     public var bytes: Bytes?
 
     public init(_ verdict: AudienceVerdict) { self.verdict = verdict }

@@ -1,12 +1,11 @@
-/// A call to the activity store about one activity or one device.
+/// A call to the store about one activity or one device.
 ///
-/// The core makes these values. The store and its model use them without translation.
+/// The core makes these values. A call from the core has borrowed bytes (`Bytes` is `UnsafeRawBufferPointer`), which
+/// are valid only until the function that gets the call returns. A call that is kept longer has bytes of its own
+/// (`Bytes` is `[UInt8]`).
 ///
-/// A call from the core has borrowed bytes: `Bytes` is `UnsafeRawBufferPointer`. They are valid only until the
-/// function that gets the call returns. A call that is kept longer has bytes of its own: `Bytes` is `[UInt8]`.
-///
-/// Every operation is atomic. An operation whose reply was lost can be repeated, except a refund. If a
-/// repetition has a cost, the operation's comment says so.
+/// Every operation is atomic. An operation whose reply was lost can be repeated, except a refund. If a repetition has a
+/// cost, the operation's comment says so.
 @frozen
 public struct StoreCall<Bytes> {
     /// The caller's number for the call. The reply has the same number.
@@ -29,7 +28,7 @@ public struct StoreCall<Bytes> {
         /// `duplicate`, `superseded`, `ended`, `unchanged`, `activityOver`, `expired`, `departures`, or one of the
         /// verdicts whose names begin with `alert`.
         case admit(StateAdmission<Bytes>)
-        /// Decides about a record that brings a start. Several records may bring the same start, and Redis lets only
+        /// Decides about a record that brings a start. Several records may bring the same start, but Redis lets only
         /// one of them send it (R16). Reply:
         /// - `send`: this record may send the start. A repeated call with the same claim gets the same `send` again.
         /// - `unknown`: another record got `send`, and is not settled. The caller settles its start as `unknown`.
@@ -40,23 +39,24 @@ public struct StoreCall<Bytes> {
         /// - Parameters:
         ///   - claim: identifies the caller's record among the records of the start. The caller must not use a claim
         ///     again once its push may have been sent.
-        ///   - previousClaim: the claim that the record had before it was deferred. If Redis still has this claim for
-        ///     the start, Redis stores `claim` in its place and replies `send`. If several records have the same
-        ///     previous claim, only the first of them gets `send`. Nil: the record was not deferred, or Redis has
-        ///     admitted it since.
+        ///   - previousClaim: the claim of the record before it was deferred; nil if it was not deferred, or if Redis
+        ///     has admitted it since. If Redis still has this claim for the start, it stores `claim` in its place and
+        ///     replies `send`. So only the first of several records with the same previous claim gets `send`.
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
         /// Records the version of a start that is read again, because Redis lost data (R25). The start is not sent
         /// again. Reply: `settled`.
         ///
-        /// - Older updates and ends then belong to an earlier life. Newer ones belong to the life of this start.
+        /// - Older updates and ends then belong to an earlier life, and newer ones to the life of this start.
         /// - The activity's token stays, because it may belong to this life.
         /// - Another record of the same start, which is not settled yet, may still get `send`.
-        /// - In one case the start is not recorded: Redis holds a command, and the start would become the newest
-        ///   version. It would replace the held command, although perhaps no worker ever sent the start.
+        /// - Exception: if the start would become the newest version and Redis holds a command, the start is not
+        ///   recorded. It would replace the held command, although perhaps no worker ever sent the start.
         case recordStart(version: Version)
-        /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
-        /// `retry` if a token was registered since the admission. A repeated call for a command that is held already
-        /// gets `held`, even if a token was registered since: the registration of this token gets the command.
+        /// Stores an update or end until a token is registered. Reply: `held`, `superseded` or `duplicate`; `retry` if
+        /// a token was registered since the admission.
+        ///
+        /// A repeated call for a command that is held already gets `held`, even if a token was registered since: the
+        /// registration of this token returns the command.
         case hold(version: Version, command: Bytes, hasAlert: Bool)
         /// Registers an update token. Reply: `registered`, with the command that waited for the token; `stale`; or
         /// `full`.
@@ -65,13 +65,13 @@ public struct StoreCall<Bytes> {
         ///   - allowsFrequentUpdates: whether the user allows frequent updates; nil keeps the present setting.
         ///   - shownVersion: the version that the app displays already. The reply has the held command only if the held
         ///     command is newer.
-        ///   - audiences: the audiences that the activity is in from now on (``AudienceList``). The reply names the
-        ///     audiences that the activity has left, if this is not confirmed yet (``StoreReply/departures``). If there
-        ///     is such an audience, the reply has no held command.
+        ///   - audiences: all audiences that the activity is in from now on (``AudienceList``). The reply names the
+        ///     audiences that the activity has left, if this is not confirmed yet (``StoreReply/departures``). The
+        ///     reply then has no held command.
         ///
-        ///     Nil: the activity stays in its audiences, because the token came with a command, or because this call
-        ///     repeats a registration. A repeated registration is `stale` if another registration or an unregistration
-        ///     with the same time has come since the first call.
+        ///     Nil: the activity stays in its audiences. The token came with a command, or the call repeats a
+        ///     registration. A repeated registration is `stale` if another registration or an unregistration with the
+        ///     same time has come since the first call.
         case register(
             TokenRegistration<Bytes>,
             allowsFrequentUpdates: Bool?,
@@ -79,8 +79,8 @@ public struct StoreCall<Bytes> {
             source: RegistrationSource,
             audiences: Bytes?
         )
-        /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. The
-        /// call settles no version. So the command whose push was refused can be held until the next token registers.
+        /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. No
+        /// version is settled, so that the command whose push was refused can be held until the next token registers.
         /// - Parameter version: Redis does not use it. A caller without a command passes (0, 0).
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token. Reply: `settled`. If APNs accepted an end, or if the
@@ -98,18 +98,18 @@ public struct StoreCall<Bytes> {
         )
         /// Records that APNs throttles the activity's token (429), so that the spacing grows. Reply: `settled`.
         case throttle(version: Version, pace: Policy.Pace)
-        /// Allows Redis to admit the newest update or end again, although it is settled, because it was never shown.
-        /// Only `causeway replay` makes this call, never a worker. Reply:
-        /// - `retry`: Redis can admit the version now. Also the reply if the version was not settled.
+        /// Lets Redis admit the newest update or end again, although it is settled, because it was never shown. Only
+        /// `causeway replay` makes this call, never a worker. Reply:
+        /// - `retry`: Redis can admit the version now. This is also the reply if the version was not settled.
         /// - `duplicate`: the version was shown, or is a start.
         /// - `superseded`: the version is not the newest.
         case reopen(version: Version)
 
         // Operations on a device.
 
-        /// Gets the token for a start, and draws the start from the device's budget. Reply: `tokenFound`; `noToken`; or
-        /// `wait` while the budget is empty. `noToken` and `wait` draw nothing. A repeated call may draw twice: later
-        /// starts then wait longer than necessary.
+        /// Gets the token for a start, and draws the start from the device's budget. Reply: `tokenFound`; or `noToken`;
+        /// or `wait` while the budget is empty. `noToken` and `wait` draw nothing. A repeated call may draw twice:
+        /// later starts then wait longer than necessary.
         /// - Parameter registration: the token that came with the start; nil: none. It is registered first.
         case takeStartToken(
             attributesType: Bytes,
@@ -117,15 +117,16 @@ public struct StoreCall<Bytes> {
             registration: TokenRegistration<Bytes>?
         )
         /// Stores a start until a push-to-start token for its attributes type registers. Reply: `held`; `superseded`;
-        /// `retry` if the device has a token; or `full` if too many starts wait for this token. A repeated call for a
-        /// start that is held already gets `held`, even if the device has a token now, as in
+        /// `retry` if the device has a token; or `full` if too many starts wait for this token.
+        ///
+        /// A repeated call for a start that is held already gets `held`, even if the device has a token now, as in
         /// ``hold(version:command:hasAlert:)``.
         case holdStart(HeldStart<Bytes>, command: Bytes)
-        /// Registers a push-to-start token. A device has one registration for each attributes type. The device stays in
-        /// an audience while at least one of these registrations names the audience. Reply:
-        /// - `registered`: the token was stored. The reply has the next start that waits for a token. But if the reply
-        ///   has ``StoreReply/departures``, it has no start.
-        /// - `registered` also if the token was not stored, because Redis has a newer token, and a start waits. The
+        /// Registers a push-to-start token. A device has one registration for each attributes type. It stays in an
+        /// audience while at least one of its registrations names the audience. Reply:
+        /// - `registered`: the token was stored. The reply has the next start that waits for a token, unless it has
+        ///   ``StoreReply/departures``.
+        /// - `registered` also if the token was not stored, because Redis has a newer one, and a start waits. The
         ///   caller sends the start to the newer token.
         /// - `stale`: all other cases in which the token was not stored.
         /// - `full`: the device has too many departures that are not confirmed yet.
@@ -137,38 +138,38 @@ public struct StoreCall<Bytes> {
             DeviceRegistrationStep<Bytes>,
             isFromCommand: Bool
         )
-        /// Removes a held start that is finished, and may retire the push-to-start token to which it was sent. Reply:
-        /// `settled`.
+        /// Removes a held start that is finished. May also retire the push-to-start token to which the start was sent.
+        /// Reply: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
-        /// Refunds the draw of a start that was not sent. The budget refills with time, so Redis refunds only the part
-        /// of the draw that is still missing. Reply: `settled`. Must not be repeated, because each call refunds again.
-        /// (R15)
+        /// Refunds the draw of a start that was not sent: the part of the draw that the budget has not refilled since.
+        /// Reply: `settled`. Must not be repeated, because each call refunds again. (R15)
         case refundStart(startBudget: Policy.Bucket, drawIdentifier: Int64)
 
         // Operations on an activity or a device.
 
         /// Removes the tokens of the activity or device that were registered at this time or earlier. Reply:
-        /// `unregistered`, or `stale` if all tokens were registered later. The activity or device leaves the audiences
-        /// that the removed tokens' registrations name. But a device stays in an audience that another of its
-        /// registrations names.
+        /// `unregistered`, or `stale` if all tokens were registered later.
+        ///
+        /// The activity or device leaves the audiences of the removed registrations. But a device stays in an audience
+        /// that another of its registrations names.
         case unregister(atMilliseconds: Int64)
         /// Confirms that each audience in a reply's ``StoreReply/departures`` has an entry about the member's departure
-        /// (R27). Reply: `settled`. Until the confirmation, other replies name these audiences too, because the worker
-        /// that got the first reply may have died.
+        /// (R27). Reply: `settled`. Until then, other replies name these audiences too, because the worker that got the
+        /// first reply may have died.
         /// - Parameter atMilliseconds: the time in the reply. If Redis has another time by now, for example after a
         ///   later registration, the call has no effect. The next reply has the other time, which must be confirmed.
         case confirmDepartures(atMilliseconds: Int64)
 
-        // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own
-        // value in Redis.
+        // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own value
+        // in Redis.
 
         /// Records an event of an activity's life in the timetable. Reply: `settled`. (R34)
         case reportLifetimeEvent(LifetimeEvent, keeping: CommandKeptForRestart<Bytes>? = nil)
         /// Asks whether the timetable still has the life that began at `beganAtMilliseconds`. Reply: `retry` if it has,
         /// so that the caller may send its command; otherwise `superseded`.
         /// - Parameters:
-        ///   - stateVersion: the version of the state that a start would show; nil for an end. If the timetable keeps a
-        ///     newer state, the reply is `superseded`, and the activity is due at once.
+        ///   - stateVersion: the version of the state that a new start would show; nil for an end. If the timetable
+        ///     keeps a newer state, the reply is `superseded`, and another start is due at once.
         ///   - claimDelayMilliseconds: after `retry`, no worker claims the activity for this time. The time doubles
         ///     with each claim of the life after the first one, up to eight times `claimDelayMilliseconds`.
         case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, claimDelayMilliseconds: Int64)
@@ -197,40 +198,38 @@ public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
     case device
 }
 
-/// The parts of an update or end that decide about its admission.
+/// What Redis needs to decide about an update or end.
 ///
 /// The order of the properties keeps the value small, because every call is copied on its way to Redis.
 @frozen
 public struct StateAdmission<Bytes> {
     public var version: Version
     /// The digest of what the activity would show, including the alert. An update is `unchanged` if 48 bits of this
-    /// digest and of the shown state's digest are equal. Not compared for an end, and not for an activity in an
-    /// audience: a push to the audience may have replaced the shown state.
+    /// digest are equal to those of the shown state's digest. Not compared for an end. Not compared for an activity in
+    /// an audience either, because a push to the audience may have replaced the shown state.
     public var digest: UInt64
     public var pace: Policy.Pace
-    /// How much older the carried alert is than this command: the timestamp of ``version`` minus the timestamp of
-    /// ``carriedAlertVersion``. `Int32.min`: the command carries no older command's alert. A whole timestamp instead of
-    /// this difference would make every store call larger.
+    /// How many seconds the carried alert is older than this command: the timestamp of ``version`` minus that of
+    /// ``carriedAlertVersion``. `Int32.min`: the command carries no older command's alert. The difference takes less
+    /// room than a timestamp, so every store call is smaller.
     @usableFromInline var carriedAlertAgeSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from the budget.
     public var requestsHighPriority: Bool
-    /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
-    /// end.
+    /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an end.
     public var mayUseReserve: Bool
-    /// Whether this command may replace a held command that has an alert. If false, Redis first reports the held alert
-    /// (``StoreVerdict/alertHeld``), so that this command can carry it. True if this command has an alert, or if its
-    /// lane has already seen the held alert.
+    /// Whether this command may replace a held command that has an alert: if it has an alert itself, or if its lane has
+    /// already seen the held alert. If false, Redis first reports the held alert (``StoreVerdict/alertHeld``), so that
+    /// this command can carry it.
     public var mayReplaceHeldAlert: Bool
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
-    /// update, more than twelve for an end. Such a command is `expired` if Redis knows no version of its activity.
+    /// update, more than twelve for an end. If Redis knows no version of the activity, such a command is `expired`.
     public var isTooOld: Bool
-    /// Whether the record is read again because Redis lost data. If such a command brings a token and Redis has none,
-    /// the next push gets a timestamp above the present second, because Redis no longer knows the timestamps of earlier
-    /// pushes (``RegistrationSource/reread``).
+    /// Whether the record is read again because Redis lost data. If the command brings a token and Redis has none, the
+    /// next push then gets a timestamp above the present second (``RegistrationSource/reread``).
     public var isReread: Bool
-    /// Whether this end ends the activity's life even if a start with a newer version began that life. If false, Redis
-    /// supersedes an end that is older than the newest start, because the end belongs to an earlier life. (R13)
+    /// Whether this end also ends a life that a start with a newer version began. If false, such an end is
+    /// `superseded`, because it belongs to an earlier life. (R13)
     public var endsNewerLife: Bool
     /// The sequence of ``carriedAlertVersion``.
     @usableFromInline var carriedAlertSequence: UInt64
@@ -292,8 +291,8 @@ public struct StateAdmission<Bytes> {
 public struct TokenRegistration<Bytes> {
     /// Not empty.
     public var token: Bytes
-    /// UNIX milliseconds. Redis keeps the registration with the latest time. If several have the same time, it
-    /// keeps the one that arrives last.
+    /// UNIX milliseconds. Redis keeps the registration with the latest time. If several have this time, Redis keeps the
+    /// one that arrives last.
     public var registeredAtMilliseconds: Int64
     public var environment: APNsEnvironment
 
@@ -311,8 +310,8 @@ public struct TokenRetirement<Bytes> {
     /// Not empty.
     public var token: Bytes
     public var environment: APNsEnvironment
-    /// The token is retired only if it was registered before this time, UNIX milliseconds: the app may have registered
-    /// the token again since APNs found it dead. Nil: the token is retired, whenever it was registered.
+    /// The token is retired only if it was registered before this time, UNIX milliseconds. After this time, the app may
+    /// have registered the token again. Nil: the token is retired, whenever it was registered.
     public var invalidAtMilliseconds: Int64?
 
     @inlinable
@@ -340,21 +339,21 @@ public struct HeldStart<Bytes> {
     }
 }
 
-/// What one call of a device's registration does. The first call registers the token and returns the first held start.
+/// One of the calls for a device's registration. The first call registers the token and returns the first held start.
 /// Each further call returns the next held start.
 ///
-/// This is an enum so that the values of the two cases share memory. Every ``StoreCall`` is copied, so a rare
-/// operation must not make all calls larger: 17 more bytes cost each command 257 instructions (Measurements.md).
+/// The two cases are an enum so that their values share memory. Every ``StoreCall`` is copied, so a rare operation must
+/// not make all calls larger: 17 more bytes cost each command 257 instructions (Measurements.md).
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
     /// - Parameters:
     ///   - audiences: the audiences that the device is in from now on; nil: it stays in its audiences. More about them
     ///     is at ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
-    ///   - supportsChannels: whether the device's activities may begin on a broadcast channel. The device's hash in
-    ///     Redis does not keep this; only the device's entries in its audiences do.
+    ///   - supportsChannels: whether the device's activities may begin on a broadcast channel. Only the device's
+    ///     entries in its audiences keep this; its hash in Redis does not.
     case first(audiences: Bytes?, supportsChannels: Bool = false)
-    /// Asks for the held start that follows `after` in the order of the versions; `after` came in the previous reply.
-    /// The device's audiences do not change, because the call with `first` has set them.
+    /// Asks for the held start that follows `after` in the order of the versions. The previous reply returned `after`.
+    /// The device's audiences do not change, because the first call has set them.
     case nextHeldStart(after: HeldStart<Bytes>)
 
     /// The start that the previous reply returned; nil for `first`.
@@ -374,8 +373,8 @@ public enum DeviceRegistrationStep<Bytes> {
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
     /// APNs responded with 200, so the activity counts as showing this version.
     case accepted
-    /// The command is settled, and APNs never responded with 200 to it. As far as Causeway knows, the activity does not
-    /// show this version. If a response of APNs was lost, the activity may show it nevertheless.
+    /// The command is settled, but APNs never responded with 200. As far as Causeway knows, the activity does not show
+    /// this version. If a response of APNs was lost, the activity may show it nevertheless.
     case notShown
     /// A start whose response was lost. It is not sent again.
     case unknown

@@ -1,19 +1,17 @@
 /// The decision of the activity store.
 public enum StoreVerdict: UInt8, Sendable, CaseIterable {
-    // The most common verdicts come first: replies are compared with the verdicts in this order.
+    // The most common verdicts come first, because replies are compared with the verdicts in this order.
 
-    /// Send the command with the reply's timestamp. Send an update or end to the reply's token.
+    /// Send the command with the reply's timestamp. An update or end goes to the reply's token.
     case send
     /// Make the call again after ``StoreReply/waitMilliseconds``.
     case wait
-    /// There is no token. The caller holds the command. But the end of a lifetime is not held: its outcome is
-    /// `expired`.
+    /// There is no token. The caller holds the command. But the end of a lifetime is not held: it becomes `expired`.
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
     /// The meaning depends on the call:
-    /// - A hold: a token has registered since the call that found none. Repeat that call: an admission, or
-    ///   `takeStartToken`.
+    /// - A hold: a token has registered since the admission or `takeStartToken` that found none. Repeat that call.
     /// - ``StoreCall/Operation/reopen(version:)``: the version can be admitted again.
     /// - A check of a lifetime: the timetable still has the life.
     case retry
@@ -21,7 +19,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case duplicate
     /// The meaning depends on the call:
     /// - A check of a lifetime: the timetable no longer has the life, or keeps a newer state.
-    /// - An admission of a start: a newer version exists. Or the activity already has a token or has ended, so the
+    /// - An admission of a start: a newer version exists; or the activity has a token or has ended already, so that the
     ///   start must not begin it again.
     /// - Any other call: this version is not the newest any more.
     case superseded
@@ -29,8 +27,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case ended
     /// The activity shows this state already.
     case unchanged
-    /// Another record of this start got `send`, and is not settled. Its worker may have sent the start. So this record
-    /// must not send the start. (R16)
+    /// Another record of this start got `send`, and is not settled: its worker may have sent the start. So this record
+    /// must not send it. (R16)
     case unknown
     /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if there was one.
     case registered
@@ -42,37 +40,37 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
     case tokenFound
-    /// The command has an alert, and Redis knows a newer version. The newer version is not settled yet, so it can carry
-    /// the alert instead.
+    /// The command has an alert, but Redis knows a newer version. This version is not settled yet, so it can carry the
+    /// alert.
     case alertAwaitsCarrier
     /// The held command (``StoreReply/heldCommand``) has an alert, and this command has none. Add the held alert, and
-    /// admit the command again. Redis may have registered the token that came with the command, and changed nothing
-    /// else.
+    /// admit the command again. Redis has changed nothing, except that it may have registered the token that came with
+    /// the command.
     case alertHeld
     /// APNs has already accepted the command's alert or a newer one. Admit the command again without its alert. Redis
-    /// may have registered the token that came with the command, and changed nothing else.
+    /// has changed nothing, except that it may have registered the token that came with the command.
     case alertAlreadyAccepted
-    /// As far as Redis knows, the activity began more than eight hours ago, so the system has ended it. Only an end
+    /// As far as Redis knows, the activity began more than eight hours ago: Apple's system has ended it. Only an end
     /// can still be sent.
     case activityOver
-    /// The command is old, and Redis knows no version of its activity.
+    /// The command is too old, and Redis knows no version of its activity.
     case expired
-    /// In reply to a hold of a start: it is not held, because the maximum number of starts already waits for the token.
+    /// After a hold of a start: it is not held, because the maximum number of starts already waits for the token.
     ///
-    /// In reply to a registration: register again later. Either the member has too many departures that are not
-    /// confirmed yet, or the reply has no room for the held command.
+    /// After a registration: register again later. Either the member has too many departures that are not confirmed
+    /// yet, or the reply has no room for the held command.
     case full
-    /// In reply to an admission, which changed nothing: the activity has left audiences, and no worker has confirmed
-    /// yet that each of them has an entry about this (``StoreReply/departures``). Write the entries, confirm them, and
-    /// admit the command again.
+    /// After an admission, which changed nothing: the activity has left audiences (``StoreReply/departures``), and no
+    /// worker has confirmed yet that each of them has an entry about this. Write the entries, confirm them, and admit
+    /// the command again.
     case departures
-    /// Redis has processed what the call says: a settlement, a retirement, a 429, a refund, a confirmation or an event
-    /// of a lifetime. Redis ignores what no longer applies.
+    /// Redis has processed the call: a settlement, a retirement, a 429, a refund, a confirmation or an event of a
+    /// lifetime. A call that no longer applies had no effect.
     case settled
 }
 
-/// A reply of the activity store. `Bytes` is as in ``StoreCall``. Borrowed bytes are valid only until the function
-/// that gets the reply returns.
+/// A reply of the activity store. `Bytes` is as in ``StoreCall``. Borrowed bytes are valid only until the function that
+/// gets the reply returns.
 @frozen
 public struct StoreReply<Bytes> {
     public var verdict: StoreVerdict
@@ -90,20 +88,20 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/send``: whether the command asked for priority 10 and is sent at 5, because the budget was
     /// empty, or had only the reserve for alerts and ends left.
     public var isDemoted = false
-    /// With ``StoreVerdict/send`` for an update or end: the pushes of priority 10 that the budget has after
-    /// this push, including the reserve. Otherwise -1.
+    /// With ``StoreVerdict/send`` for an update or end: the pushes of priority 10 that the budget has after this push,
+    /// including the reserve. Otherwise -1.
     public var budgetLeft = -1
-    /// With ``StoreVerdict/registered``, if a command waited for the token, and with
-    /// ``StoreVerdict/alertHeld``: the command record that was held.
+    /// With ``StoreVerdict/registered``, if a command waited for the token, and with ``StoreVerdict/alertHeld``: the
+    /// command record that was held.
     public var heldCommand: Bytes?
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
-    /// registration names. Then these audiences only learn its present token (``MembershipChangeKind/updated``). False
+    /// registration names. These audiences then learn only its present token (``MembershipChangeKind/updated``). False
     /// if the registration names no audience.
     public var wasMemberOfAllAudiences = false
-    /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. Then
-    /// the phone still has the activity, so Causeway makes the end of a lifetime again.
+    /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. The
+    /// phone then still has the activity, so Causeway makes the end of a lifetime again.
     public var isUnshownDuplicate = false
     /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that the activity or
     /// device has left, and that perhaps have no entry about this yet (``AudienceDepartures``). Write the entries, then
@@ -117,16 +115,16 @@ public struct StoreReply<Bytes> {
 extension StoreReply: Equatable where Bytes: Equatable {}
 extension StoreReply: Sendable where Bytes: Sendable {}
 
-/// Why a call has no usable reply, and so what its caller should do.
+/// Why a call has no usable reply. The caller decides by this what to do.
 public enum StoreFailure: Sendable {
     /// No usable reply came, another server of the cluster has the key, or the server has lost the script. The same
     /// call may succeed at once, on this connection or another.
     case noReply
     /// The server refused the call for a reason that most calls share. The next call is likely to fail too.
     case serverRefusesMostCalls
-    /// The server replied with an error that may concern only this call, or others too. The call is repeated after a
-    /// pause, and other calls continue.
+    /// The server replied with an error that may concern only this call, or others too. The caller repeats the call
+    /// after a pause. Other calls continue.
     case unexplained
-    /// The call is refused, and a repetition does not help.
+    /// The call is refused, and repeating it would not help.
     case refused
 }

@@ -1,9 +1,8 @@
 /// The keys whose next call must go to another server than the owner of their hash slot, because the owner replied ASK.
 /// Each entry serves one call.
 ///
-/// The table has a fixed size, and a key's fingerprint decides the index of its entry. If two keys have the same index,
-/// the later entry replaces the earlier one. The next call of the earlier key then goes to the owner, which replies ASK
-/// again.
+/// The table has a fixed size. A key's fingerprint gives the index of its entry, and a later entry replaces an earlier
+/// one with the same index. The next call with the earlier key then goes to the owner, which replies ASK again.
 struct AskRedirections: ~Copyable {
     /// The number of entries. It must be a power of two, because a bit mask gives the index of a fingerprint.
     static let capacity = 2_048

@@ -1,20 +1,18 @@
 import Reactor
 
-/// A Redis cluster: a connection to each primary, and the map from hash slots to primaries.
+/// A Redis cluster: a connection to each primary, and the map from hash slots to primaries. MOVED changes the owner of
+/// its hash slot at once, and starts a look-up of all hash slots. ASK redirects only the next call with the same key.
 ///
-/// The servers' errors correct the map. MOVED changes the owner of its hash slot at once, and starts a look-up of
-/// all hash slots. ASK redirects only the next call with the same key.
-///
-/// The cluster repeats the look-up while a hash slot has no server, or while a server with hash slots cannot be
-/// reached. So it finds the replica that replaces a lost server. Once the cluster has a map, it looks up the hash slots
-/// at most once a second. The exact time is random, so that not all workers ask at the same moment.
+/// The look-up is repeated while a hash slot has no server, or while a server with hash slots cannot be reached, so
+/// that the cluster finds the replica that replaces a lost server. Once there is a map, a look-up begins at most once a
+/// second, at a random time, so that not all workers ask at the same moment.
 final class Cluster {
     /// The shortest time between two look-ups of the hash slots, once the cluster has a map.
     static let lookupIntervalMillisecondsMin: Int64 = 1_000
-    /// The longest random delay before a look-up of the hash slots. After a failed look-up, `lookupPause` gives the
+    /// The longest random delay before a look-up of the hash slots. After a failed look-up, `lookupPause` decides the
     /// delay instead.
     static let lookupJitterMillisecondsMax: Int64 = 250
-    /// The maximum number of servers with a connection: all primaries, and some servers that join or leave.
+    /// The maximum number of servers with a connection: all primaries, and some servers that are joining or leaving.
     static let nodesMax = HashSlotMap.primariesMax + 24
 
     /// A server of the cluster to which there is a connection.
@@ -22,9 +20,9 @@ final class Cluster {
         let location: RedisURL.Location
         /// Whether the server has hash slots, by the last look-up or by a later MOVED.
         var hasHashSlots: Bool
-        /// When an ASK last named this server, on the monotonic clock; `.min`: never.
+        /// When an ASK last named this server, on the monotonic clock; `.min` if none did.
         var lastAskAtMilliseconds = Int64.min
-        /// When the connection to the server closes, on the monotonic clock; `.max`: no time is set.
+        /// When the connection to the server closes, on the monotonic clock; `.max` if no time is set.
         var retiresAtMilliseconds = Int64.max
     }
 
@@ -38,11 +36,11 @@ final class Cluster {
     private let makeSession: (RedisConfiguration) -> any RedisSession
     private let lookup: HashSlotMapLookup
 
-    /// The servers; nil for a free index. A server keeps its index, because the hash slots and the ASK table refer
-    /// to it.
+    /// The servers; nil at a free index. A server keeps its index, because `hashSlotOwners` and `askRedirections` refer
+    /// to servers by index.
     private var nodes: ContiguousArray<Node?> = []
-    /// The connection of each server, at the server's index in `nodes`. Every call reads a connection but no ``Node``,
-    /// so the connections have an array of their own.
+    /// The connection of each server, at the server's index in `nodes`. The connections have an array of their own,
+    /// because every call reads a connection but no ``Node``.
     private var connections: ContiguousArray<RedisConnection?> = []
     private var hashSlotOwners: ContiguousArray<UInt16>
     private var askRedirections = AskRedirections()
@@ -56,6 +54,7 @@ final class Cluster {
     private var lookupStartedAtMilliseconds = Int64.min
     private var lookupPause = ReconnectPause()
 
+    /// Makes a cluster without connections; ``connect()`` looks up the servers.
     /// - Parameters:
     ///   - handler: held weakly.
     ///   - makeSession: called for each new connection, with the connection's configuration.
@@ -89,8 +88,7 @@ final class Cluster {
 
     var isReady: Bool { connections.contains { $0?.isReady ?? false } }
 
-    /// The number of servers that have hash slots but are not ready. Until a look-up has succeeded, the servers are
-    /// unknown, and the number is 1.
+    /// The number of servers that have hash slots but are not ready; 1 until a look-up has found the servers.
     var unavailableServerCount: Int {
         guard hasHashSlotMap else { return 1 }
         return nodes.indices.count { nodes[$0]?.hasHashSlots == true && connections[$0]?.isReady != true }
@@ -107,7 +105,7 @@ final class Cluster {
         }
         let owner = Int(hashSlotOwners[keyHashSlot.hashSlot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
-            // The hash slot may have a new owner, so look up the hash slots again.
+            // The hash slot may have a new owner, so look up all hash slots again.
             requestLookup()
             return nil
         }
@@ -231,9 +229,9 @@ final class Cluster {
         scheduleLookup(afterMilliseconds: waitMilliseconds)
     }
 
-    /// Schedules the next look-up. If one is scheduled already, the new time replaces its time: after a failed look-up,
-    /// the handler may have requested another one inside `redisLost`, and the pause after the failure must replace that
-    /// look-up's time.
+    /// Schedules the next look-up. The new time replaces the time of a look-up that is already scheduled: after a
+    /// failed look-up, the handler may have requested another one inside `redisLost`, but the pause after the failure
+    /// must be kept.
     private func scheduleLookup(afterMilliseconds milliseconds: Int64) {
         loop.cancel(lookupTimer)
         lookupTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.lookup.rawValue)
@@ -247,8 +245,8 @@ final class Cluster {
         }
     }
 
-    /// Returns the servers to ask for the hash slots: first the servers that are ready, then all others. Each
-    /// group is shuffled to spread the load.
+    /// Returns the servers to ask for the hash slots: first the servers that are ready, then all others. Each group is
+    /// shuffled, so that all servers are asked equally often.
     private func findServersToAsk() -> [RedisURL.Location] {
         let knownLocations = nodes.compactMap { $0?.location }
         let readyLocations = nodes.indices.filter { connections[$0]?.isReady ?? false }
@@ -297,13 +295,13 @@ final class Cluster {
     }
 
     private func followRedirection(_ redirection: Redirection, keyFingerprint: UInt64) {
-        // No index is free, so the cluster cannot connect to the server that the error names. Look up the hash slots
+        // If no index is free, the cluster cannot connect to the server that the error names. Look up the hash slots
         // again, because an index may be free then.
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.lastAskAtMilliseconds = loop.nowMilliseconds
-            // Schedule the end of this server's connection, because the server may never get hash slots. Usually a
-            // look-up does this, but ASK starts none.
+            // Set when the connection to this server closes, because the server may never get hash slots. Usually a
+            // look-up does this, but ASK starts no look-up.
             retireNodesWithoutHashSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, nodeIndex: index) }
         } else {
@@ -321,7 +319,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
 
     func connectionWasLost(_ connection: RedisConnection) {
         guard let index = nodeIndex(of: connection) else { return }
-        // Remove the ASK entries that name this server. The next calls with these keys go to the hash slots' owners,
+        // Remove the ASK entries that name this server. The next calls with their keys go to the hash slots' owners,
         // which say where the keys are now.
         askRedirections.removeAll(forNode: index)
         if nodes[index]?.retiresAtMilliseconds != .max {
@@ -343,8 +341,8 @@ extension Cluster: ConnectionDelegate, TimerHandler {
         switch ClusterTimer(rawValue: tag) {
         case .lookup:
             lookupTimer = .none
-            // Look up only if a look-up is still needed: it was requested, there is no map, or a hash slot has no ready
-            // server. The servers may have become ready since the timer was set.
+            // The servers may have become ready since the timer was set. So look up only if this is still needed: a
+            // look-up was requested, there is no map, or a hash slot has no ready server.
             if isLookupRequested || !hasHashSlotMap || !areAllHashSlotsServed { startLookup() }
         case .retirement:
             retirementTimer = .none
@@ -356,8 +354,9 @@ extension Cluster: ConnectionDelegate, TimerHandler {
 }
 
 extension RedisError {
-    /// Whether the error shows that the hash slot map may be outdated: the server does not have the key's hash slot, or
-    /// is now a replica (`readOnly`, `masterDown`), or the cluster does not serve all hash slots (`clusterDown`).
+    /// Whether the error shows that the hash slot map may be outdated. Either the server does not have the key's hash
+    /// slot (`moved`, `ask`), or it is now a replica (`readOnly`, `masterDown`), or the cluster does not serve all hash
+    /// slots (`clusterDown`).
     fileprivate var requiresLookup: Bool {
         switch code {
         case .clusterDown, .readOnly, .masterDown, .moved, .ask: true

@@ -1,11 +1,10 @@
 import Reactor
 
-/// A connection for look-ups at a Sentinel, look-ups of a cluster's hash slots, and the commands of
-/// ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A lane's script calls use
-/// ``RedisConnection``, which allocates nothing.
+/// A connection that allocates memory for each reply and does not reconnect. It serves look-ups at Sentinels and
+/// clusters, and the commands of ``PrimaryConnections``. The lanes use ``RedisConnection``, which allocates nothing.
 ///
 /// Each command gets one reply or one error, in the order of the commands. If the connection is lost, all waiting
-/// commands get the error. If the owner calls `close`, they get nothing. A command that is sent later fails at once.
+/// commands get the error, and later ones fail at once. If the owner calls `close`, waiting commands get nothing.
 final class CommandConnection {
     typealias Completion = (Result<RedisValue, RedisError>) -> Void
 
@@ -15,7 +14,7 @@ final class CommandConnection {
     private let loop: EventLoop
     private let url: RedisURL
     private let configuration: RedisConfiguration
-    /// The server's addresses that were not tried yet.
+    /// The server's addresses that the connection has not tried yet.
     private var untriedAddresses: ArraySlice<SocketAddress> = []
     private var stream: Stream?
     private var reader: RedisValueReader?
@@ -27,18 +26,17 @@ final class CommandConnection {
     private(set) var isClosed = false
     private var deadlineTimer = TimerIdentifier.none
 
-    /// Connects at once. If the URL has credentials or a database, the connection sends AUTH and SELECT before all
-    /// other commands.
+    /// Connects at once. If the URL has credentials or a database, sends AUTH and SELECT before all other commands.
     ///
     /// - Parameters:
     ///   - url: the connection goes to its first location.
-    ///   - configuration: gives only the limits and TLS.
+    ///   - configuration: only its limits and its TLS context are used.
     init(loop: EventLoop, url: RedisURL, configuration: RedisConfiguration) {
         precondition(!url.usesTLS || configuration.tls != nil, "a rediss URL needs a TLS context")
         self.loop = loop
         self.url = url
         self.configuration = configuration
-        // The deadline includes the look-up of the host's addresses, because the look-up has no time limit.
+        // The deadline includes the look-up of the host's addresses, which has no time limit of its own.
         restartDeadline(configuration.connectTimeoutMilliseconds + configuration.replyDeadlineMilliseconds)
         switch url.location {
         case .unix(let path):
@@ -122,8 +120,8 @@ final class CommandConnection {
         }
     }
 
-    /// Sends AUTH and SELECT, and then the commands that have waited for the connection. If AUTH or SELECT
-    /// fails, the connection ends.
+    /// Sends AUTH and SELECT, and then the commands that have waited for the connection. If AUTH or SELECT fails, the
+    /// connection ends.
     private func beginSession() {
         var commands: [[String]] = []
         if let credentials = url.credentials { commands.append(credentials.authenticationCommand) }
@@ -133,7 +131,7 @@ final class CommandConnection {
             return { [weak self] result in
                 guard case .success(.error(let text)) = result else { return }
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
-                // Do not report the text of an unknown error, because it may contain the password.
+                // Do not report the text of an unknown error, because the text may contain the password.
                 self?.endConnection(error.code == .unknown && command[0] == "AUTH" ? RedisError(.wrongPassword) : error)
             }
         }

@@ -7,22 +7,21 @@ struct HashSlotMap: Equatable {
     static let noOwner = UInt16.max
 
     private(set) var primaries: [RedisURL.Location] = []
-    /// Replicas of the primaries. A later look-up may ask them, too, for the server of each hash slot.
+    /// Replicas of the primaries. A later look-up may also ask these for the hash slots.
     private(set) var replicas: [RedisURL.Location] = []
-    /// For each hash slot: the index of its server in `primaries`, or `noOwner`.
+    /// The owner of each hash slot: an index in `primaries`, or `noOwner`.
     private(set) var primaryIndicesByHashSlot = [UInt16](repeating: noOwner, count: KeyHashSlot.hashSlotCount)
 
-    /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last hash slot of a range, the primary and
-    /// its replicas. Only the host and the port of a server are used. Returns nil if the reply has another
-    /// form, too many hash slots or too many primaries.
+    /// Reads the reply to CLUSTER SLOTS: ranges of hash slots, each with its primary and replicas. Uses only the host
+    /// and the port of a server. Returns nil if the reply has another form, too many hash slots or too many primaries.
     ///
-    /// - Parameter replyingServer: the server that sent the reply. A server that is listed without a host, or with
-    ///   `?`, has the host of this server.
+    /// - Parameter replyingServer: the server that replied. Its host is used for a server that is listed without a
+    ///   host, or with `?`.
     init?(slots reply: RedisValue, from replyingServer: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var primaryIndices: [RedisURL.Location: UInt16] = [:]
-        // Limits the work for a wrong reply: all ranges together may have at most as many hash slots as a cluster has.
-        // A hash slot that occurs in two ranges is not noticed.
+        // All ranges together may have at most as many hash slots as a cluster has. This limits the work for a wrong
+        // reply. A hash slot that occurs in two ranges is not noticed.
         var remainingHashSlotCount = Int64(KeyHashSlot.hashSlotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,
@@ -53,8 +52,8 @@ struct HashSlotMap: Equatable {
     }
 }
 
-/// Asks servers of a cluster for the hash slots, one after the other, until one replies. Only one look-up may run
-/// at a time.
+/// Asks servers of a cluster for the hash slots, one after the other, until one gives a valid reply. Only one look-up
+/// may run at a time.
 final class HashSlotMapLookup {
     typealias Completion = (Result<HashSlotMap, RedisError>) -> Void
 
@@ -75,6 +74,7 @@ final class HashSlotMapLookup {
 
     var isRunning: Bool { completion != nil }
 
+    /// Begins a look-up.
     /// - Parameters:
     ///   - serversToAsk: the servers in the order in which they are asked. Not empty.
     ///   - completion: the loop calls it once, unless the look-up is cancelled.

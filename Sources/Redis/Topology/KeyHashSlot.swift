@@ -5,8 +5,8 @@ struct KeyHashSlot: Equatable {
 
     /// The key's hash slot, 0..<``hashSlotCount``.
     var hashSlot: Int
-    /// A hash of the whole key, so that calls and ``AskRedirections`` need not store the key. It is never 0, because 0
-    /// means that there is no key.
+    /// A hash of the whole key, by which calls and ``AskRedirections`` know a key without storing it. It is never 0,
+    /// because 0 means that there is no key.
     var fingerprint: UInt64
 
     init(_ key: UnsafeRawBufferPointer) {
@@ -15,7 +15,7 @@ struct KeyHashSlot: Equatable {
     }
 
     /// Returns the hash slot of a key, by the cluster specification: the CRC16 of the key's hash tag, modulo
-    /// ``hashSlotCount``. If the key has no hash tag, or an empty one, the CRC16 is that of the whole key.
+    /// ``hashSlotCount``. Without a hash tag, or with an empty one, the CRC16 of the whole key counts.
     static func hashSlot(of key: UnsafeRawBufferPointer) -> Int {
         var tag = key
         if let opening = key.firstIndex(of: UInt8(ascii: "{")) {
@@ -30,8 +30,8 @@ struct KeyHashSlot: Equatable {
     }
 }
 
-/// A hash of a key. Equal keys have equal hashes, and different keys almost always have different hashes. The hash is
-/// cheap: one multiplication for each eight bytes.
+/// A hash that identifies a key: equal keys have equal hashes, and different keys almost always have different ones.
+/// The hash is cheap: one multiplication for each eight bytes.
 public struct KeyFingerprint {
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 
@@ -51,8 +51,8 @@ public struct KeyFingerprint {
             rest = rest << 8 | UInt64(bytes[offset])
             offset += 1
         }
-        // Mix in the length: `rest` has no trace of leading zero bytes, so two keys that differ only in such bytes
-        // would have the same hash.
+        // Add the length too. Leading zero bytes do not change `rest`, so keys that differ only in such bytes would
+        // otherwise have the same hash.
         add(rest ^ UInt64(bytes.count) << 56)
     }
 
@@ -62,8 +62,7 @@ public struct KeyFingerprint {
     }
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, initial value 0, no reflection of bits (appendix A of the cluster
-/// specification).
+/// CRC-16/XMODEM: polynomial 0x1021, initial value 0, no reflection of bits (appendix A of the cluster specification).
 private struct CRC16 {
     private(set) var value: UInt16 = 0
 

@@ -1,5 +1,5 @@
-/// The errors of the servers that a look-up has asked, to be reported as one error. Without this, the error of the last
-/// server would hide the others: for example, that the first one requires a password.
+/// The errors of all servers that a look-up has asked, to be reported as one error. Otherwise the error of the last
+/// server would hide the others: for example, that the first server requires a password.
 struct LookupFailures {
     /// The maximum number of errors whose texts are reported.
     static let reasonsMax = 8
@@ -8,8 +8,8 @@ struct LookupFailures {
 
     mutating func append(_ error: RedisError) { errors.append(error) }
 
-    /// The reasons of all errors, with the code of the most useful one: an error after which an operator may have to
-    /// act, otherwise the last error.
+    /// One error for all: the reasons of all errors, with the code of the first error after which an operator may have
+    /// to act. Without such an error, the code is that of the last one.
     var summary: RedisError {
         guard let last = errors.last else { return RedisError(.closed) }
         let code = (errors.first(where: \.needsOperatorAction) ?? last).code
@@ -22,10 +22,10 @@ struct LookupFailures {
 }
 
 extension RedisError {
-    /// Makes an error with the usual text of its code, and the server that caused it.
+    /// Makes an error with the usual text of its code, preceded by the server that caused it.
     init(_ code: Code, at location: RedisURL.Location) { self.init(code, "\(location): \(RedisError(code).reason)") }
 
-    /// Classifies an error reply, and adds the server that sent it.
+    /// Classifies an error reply, and puts the server that sent it before the text.
     init(reply text: [UInt8], from location: RedisURL.Location) {
         let error = text.withUnsafeBytes { RedisError(reply: $0) }
         self.init(error.code, "\(location): \(error.reason)")

@@ -1,20 +1,16 @@
 import Reactor
 
-/// Connections to the primaries of any topology, for code outside the lanes.
+/// Connections to the primaries of any topology, for code outside the lanes. Not thread-safe.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends with errors
-/// instead of replies if
-/// - the servers are silent for the configured deadline,
-/// - the search for the primaries, or the exchange of commands, takes `blockedMillisecondsMax`, or
-/// - `isCancelled` returns true: by default, when the task is cancelled.
-///
-/// Not thread-safe.
+/// Each call runs the object's own event loop, and blocks its thread until the replies arrive. It gets errors instead
+/// of replies if the servers are silent for the configured deadline, if one of its steps takes
+/// `blockedMillisecondsMax`, or if `isCancelled` returns true (by default: if the task is cancelled).
 final class PrimaryConnections {
     typealias Command = (location: RedisURL.Location, arguments: [[UInt8]])
     typealias ReplyResult = Result<RedisValue, RedisError>
 
-    /// The longest time that one step of a call waits: a search for the primaries, or an exchange of commands and
-    /// replies. A connection's own deadline ends a step with a silent server, but not with one that keeps sending
+    /// The longest time that one step of a call waits. A step is a search for the primaries, or an exchange of commands
+    /// and replies. A connection's own deadline ends a step only if the server is silent, not if it keeps sending
     /// replies.
     static let blockedMillisecondsMax: Int64 = 60_000
     /// How often a waiting call asks `isCancelled`.
@@ -24,13 +20,13 @@ final class PrimaryConnections {
     private let configuration: RedisConfiguration
     private let isCancelled: () -> Bool
     private var connections: [RedisURL.Location: CommandConnection] = [:]
-    /// The cluster's hash slots; nil if the next call must search for them.
+    /// The cluster's hash slots; nil if the next call must look them up.
     private var hashSlotMap: HashSlotMap?
     private var lastPrimaries: [RedisURL.Location] = []
     /// The primary that the Sentinels named; nil if the next call must ask them.
     private var sentinelPrimary: RedisURL.Location?
 
-    /// Opens no connection yet. The first method that needs Redis does.
+    /// Opens no connection. The first call connects.
     init(
         configuration: RedisConfiguration,
         isCancelled: @escaping () -> Bool = { Task.isCancelled }
@@ -46,7 +42,7 @@ final class PrimaryConnections {
 
     deinit { closeAll() }
 
-    /// Closes all connections and forgets the primaries. The next call searches for the primaries.
+    /// Closes all connections and forgets the primaries, so that the next call searches for them.
     func closeAll() {
         for connection in connections.values { connection.close() }
         connections = [:]
@@ -62,8 +58,8 @@ final class PrimaryConnections {
 
     // MARK: - Finding the primaries
 
-    /// Returns each primary with those of the `hashSlots` that it serves. Without a cluster, the only primary serves
-    /// all of them.
+    /// Returns each primary with those of the `hashSlots` that it owns. Without a cluster, the only primary owns all of
+    /// them.
     func findPrimaries(having hashSlots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, hashSlots: [Int])]
     {
         guard case .cluster = configuration.topology else { return try findPrimaries().map { ($0, hashSlots) } }
@@ -108,8 +104,8 @@ final class PrimaryConnections {
     private func findHashSlotMap() throws(RedisError) -> HashSlotMap {
         if let hashSlotMap { return hashSlotMap }
         let lookup = HashSlotMapLookup(loop: loop, configuration: configuration)
-        // Ask the last known primaries first, because the configured servers may no longer exist. But use only half of
-        // the attempts for them, so that the configured servers are asked too.
+        // Ask primaries of the last map first, because the configured servers may no longer exist. But use only half of
+        // the attempts for these, so that the configured servers are asked too.
         let otherLocations = configuration.url.locations.filter { !lastPrimaries.contains($0) }
         let map = try runLookup {
             lookup.find(
@@ -143,8 +139,8 @@ final class PrimaryConnections {
 
     // MARK: - Sending commands to primaries
 
-    /// Sends all commands at once. A reply redirects a command to another server if `hashSlotMap` is out of date, or
-    /// while the key's hash slot moves. The command is then sent to that server; a second redirection is not followed.
+    /// Sends all commands at once. If `hashSlotMap` is outdated or a key's hash slot is moving, the reply redirects the
+    /// command to another server. The command is then sent there; a second redirection is not followed.
     ///
     /// - Returns: the results, in the order of the commands. A failed command is not repeated.
     func send(_ commands: [Command]) -> [ReplyResult] {
@@ -158,18 +154,18 @@ final class PrimaryConnections {
         if !redirection.isAsk { hashSlotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
         let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
-        // Only a search for the primaries closes connections, and no search follows an ASK. So if `hashSlotMap` lacks
-        // the server that ASK named, close the connection to this server now.
+        // Only a search for the primaries closes connections, and no search follows an ASK. So close the connection to
+        // the server that ASK named here, unless this server is in `hashSlotMap`.
         if redirection.isAsk, let hashSlotMap { closeConnections(except: hashSlotMap.primaries) }
         return redirectedReply ?? reply
     }
 
-    /// Sends all commands at once. Does not follow redirections to other servers, but returns them as error replies.
+    /// Sends all commands at once. Redirections to other servers are not followed, but returned as error replies.
     func sendWithoutRedirection(_ commands: [Command]) -> [ReplyResult] {
         var results = [ReplyResult?](repeating: nil, count: commands.count)
         var replyCount = 0
         loop.refreshClock()
-        // The loop does not run between two calls. One iteration now notices which connections the servers have closed
+        // The loop does not run between two calls. This iteration notices which connections the servers have closed
         // since the last call.
         loop.runIteration(waitMilliseconds: 0)
         for (index, (location, arguments)) in commands.enumerated() {

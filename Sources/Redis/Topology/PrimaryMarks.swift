@@ -1,42 +1,36 @@
-/// The marks: small texts on every primary. From them a worker notices that a primary has lost its data or was replaced
-/// (R24).
+/// The marks: small texts on every primary, by which a worker notices that a primary has lost its data or was replaced
+/// (R24). In a cluster, each mark has many keys, in hash slots that are spread evenly over the cluster
+/// (``MarkHashTags``). A single server has one key for each mark.
 ///
-/// In a cluster, each mark has many keys, in hash slots that are spread evenly over the cluster (``MarkHashTags``). A
-/// single server has one key for each mark. Code outside the lanes uses this type, with the lanes' Redis configuration.
-/// Not thread-safe. A failed call is not repeated.
-///
-/// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends without replies
-/// if
-/// - the servers are silent for the configured deadline,
-/// - the search for the primaries, or one exchange of commands, takes a minute, or
-/// - the task is cancelled.
+/// For code outside the lanes; not thread-safe. Each call runs the object's own event loop, and blocks its thread until
+/// the replies arrive. There are no replies if the servers are silent for the configured deadline, if one of the call's
+/// steps takes a minute, or if the task is cancelled. A failed call is not repeated.
 public final class PrimaryMarks {
     /// A primary, and what one call of ``readMarks(_:)`` has read from it.
     public struct PrimaryReading: Sendable {
         public let location: RedisURL.Location
         public let server: ServerInformation
-        /// The texts of the marks, in the order in which ``readMarks(_:)`` got their names; nil for a mark that the
-        /// primary lacks.
+        /// The texts of the marks, in the order of the names in ``readMarks(_:)``; nil for a mark that the primary
+        /// lacks.
         public let markTexts: [String?]
-        /// The hash tags whose hash slots the primary serves, as indices of ``MarkHashTags/all``. Not empty.
+        /// The hash tags whose hash slots the primary owns, as indices of ``MarkHashTags/all``. Not empty.
         let hashTagIndices: [Int]
     }
 
-    /// Which copies of a mark are written. A copy is the mark's key in one of the hash slots of ``MarkHashTags``.
+    /// Which copies of a mark are written to a primary. Each copy is a key in one of the primary's hash slots with
+    /// marks (``MarkHashTags``).
     public enum WriteMode: Sendable {
-        /// Writes the mark's keys in all hash slots of ``MarkHashTags`` that the primary serves. Creates missing keys.
+        /// Writes all copies, and creates those that are missing.
         case writeAllCopies
-        /// Writes the mark's keys in all hash slots of ``MarkHashTags`` that the primary serves, but creates no missing
-        /// key.
+        /// Writes all copies that exist.
         case replaceExistingCopies
-        /// Writes only the mark's key that ``readMarks(_:)`` reads: the key in the first hash slot of ``MarkHashTags``
-        /// that the primary serves. Does nothing if this key is missing. This mode needs one write for a mark; the
-        /// other modes write each of its keys.
+        /// Writes only the copy that ``readMarks(_:)`` reads, in the first of the primary's hash slots with marks, and
+        /// only if it exists. So each mark needs only one write.
         case replaceFirstCopy
     }
 
-    /// The maximum number of marks that are read or written at once. It must not exceed
-    /// ``CommandConnection/commandsMax``, because one server gets all of them.
+    /// The maximum number of marks that are read or written at once. One server gets all of them, so the number must
+    /// not exceed ``CommandConnection/commandsMax``.
     private static let marksPerBatchMax = 1_024
     private static let textBytesMax = 256
 
@@ -44,11 +38,11 @@ public final class PrimaryMarks {
     private let consumerGroup: String
     private let isCluster: Bool
     private var readCallCount = 0
-    /// Without a cluster, one in this many calls of ``readMarks(_:)`` searches for the primaries again. So the worker
-    /// finds new primaries even if no error shows the change. In a cluster, every call searches.
+    /// Without a cluster, every tenth call of ``readMarks(_:)`` searches for the primaries again. So the worker finds
+    /// new primaries even if no error shows the change. In a cluster, every call searches.
     private static let readsPerPrimarySearch = 10
 
-    /// Opens no connection yet. The first method that needs Redis does.
+    /// Opens no connection. The first call connects.
     ///
     /// - Parameter consumerGroup: the consumer group of the workers. Each group has its own marks.
     public init(configuration: RedisConfiguration, consumerGroup: String) throws(RedisError) {
@@ -65,9 +59,8 @@ public final class PrimaryMarks {
 
     // MARK: - Reading marks
 
-    /// Reads the marks under these names on every primary. The result leaves out a primary that does not reply or
-    /// refuses to read a mark. It also leaves out a primary that owns none of the hash slots that have marks
-    /// (``MarkHashTags``).
+    /// Reads the marks with these names on every primary. Leaves out a primary that does not reply, that refuses to
+    /// read a mark, or that owns none of the hash slots with marks (``MarkHashTags``).
     ///
     /// - Throws: if the primaries cannot be found.
     public func readMarks(_ names: [String]) throws(RedisError) -> [PrimaryReading] {
@@ -97,8 +90,8 @@ public final class PrimaryMarks {
             case .success(let reply)? =
                 connections.sendWithoutRedirection([(location, Self.arguments("INFO", "server"))]).first
         else { return nil }
-        // A user without the permission for INFO gets no run id. Then the worker notices a restart of the primary only
-        // by missing marks.
+        // If the user may not call INFO, there is no run id. Then the worker notices a restart of the primary only by
+        // missing marks.
         let server = ServerInformation(reply: reply)
         var markTexts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {
@@ -120,9 +113,9 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether all keys were written that `mode` asks for. With `replaceExistingCopies` and
-    ///   `replaceFirstCopy`, false also if such a key is missing. These modes do not create it, because a new key would
-    ///   hide that the server lost its data after ``readMarks(_:)``.
+    /// - Returns: for each mark, whether all copies were written that `mode` asks for. With `replaceExistingCopies` and
+    ///   `replaceFirstCopy`, false also if such a copy is missing. These modes do not create it, because a new key
+    ///   would hide that the server lost its data after ``readMarks(_:)``.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {

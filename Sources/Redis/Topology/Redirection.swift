@@ -1,8 +1,8 @@
 import Numbers
 import Reactor
 
-/// The content of an error MOVED or ASK. The named server gets all calls for the hash slot (MOVED), or only the next
-/// call with the same key (ASK).
+/// The content of an error MOVED or ASK: the server that gets all further calls for the hash slot (MOVED), or only the
+/// next call with the same key (ASK).
 struct Redirection: Equatable {
     var isAsk: Bool
     var hashSlot: Int
@@ -10,9 +10,8 @@ struct Redirection: Equatable {
 
     /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Returns nil if the text is not a valid MOVED or ASK.
     ///
-    /// - Parameter replyingServer: the server that sent the error. A cluster that does not know its own addresses
-    ///   leaves out the host or writes `?`. The new location then has the host of the replying server and the port of
-    ///   the error.
+    /// - Parameter replyingServer: the server that sent the error. If the error has no host, or `?`, because the
+    ///   cluster does not know its own addresses, the new location has the host of this server.
     init?(error text: UnsafeRawBufferPointer, from replyingServer: RedisURL.Location) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: 3, omittingEmptySubsequences: false)
         guard words.count >= 3 else { return nil }
@@ -42,8 +41,8 @@ struct Redirection: Equatable {
 extension RedisURL.Location {
     private static let hostBytesMax = 255
 
-    /// Creates a server's location as another server announced it. Returns nil if the host or the port is
-    /// invalid, or if the host is missing and the replying server is on a Unix socket.
+    /// Makes a server's location from what another server said. Returns nil if the host or the port is invalid, or if
+    /// the host is missing and the other server is on a Unix socket.
     init?(announced host: String, port: UInt64, by replyingServer: RedisURL.Location) {
         guard let port = UInt16(exactly: port), port > 0, host.utf8.count <= Self.hostBytesMax, !host.utf8.contains(0)
         else { return nil }

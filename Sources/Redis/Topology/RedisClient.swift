@@ -1,10 +1,9 @@
 import Reactor
 
-/// Access to Redis for a lane or another event loop: to one server, to a primary that Sentinels watch, or to a
-/// cluster. It returns the connection for a key.
+/// Access to Redis for the thread of one event loop, such as a lane: to one server, to a primary that Sentinels watch,
+/// or to a cluster. It returns the connection for a key.
 ///
-/// Only the loop's thread uses it. Returning a connection allocates nothing. The connections report their
-/// events directly to the handler.
+/// Returning a connection allocates nothing. The connections report their events directly to the handler.
 public final class RedisClient {
     private enum Backend {
         case single(RedisConnection)
@@ -14,6 +13,7 @@ public final class RedisClient {
 
     private let backend: Backend
 
+    /// Makes a client without connections; ``connect()`` opens them.
     /// - Parameters:
     ///   - handler: held weakly.
     ///   - makeSession: called for each new connection, with the connection's configuration. All calls on the
@@ -69,7 +69,7 @@ public final class RedisClient {
         }
     }
 
-    /// Whether calls may be issued. In a cluster, true if at least one server is ready.
+    /// Whether calls can be issued. In a cluster, true if at least one server is ready.
     public var isReady: Bool {
         switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.isReady
@@ -77,7 +77,7 @@ public final class RedisClient {
         }
     }
 
-    /// The number of servers that have keys but take no calls now; 1 while the servers of a cluster are unknown.
+    /// The number of servers that have keys but accept no calls now; 1 while the servers of a cluster are unknown.
     public var unavailableServerCount: Int {
         switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? 0 : 1
@@ -85,8 +85,7 @@ public final class RedisClient {
         }
     }
 
-    /// Whether the keys are divided among several servers. Some keys may then be unavailable while others are
-    /// available.
+    /// Whether several servers share the keys. Then some keys may be available while others are not.
     public var hasSeveralServers: Bool {
         if case .cluster = backend { true } else { false }
     }
@@ -101,8 +100,8 @@ public final class RedisClient {
 
     /// Returns the connection for one call with this key. The caller must issue the call at once.
     ///
-    /// - Returns: nil if the key's server is not ready or is unknown. Also nil if an ASK redirects the call to a server
-    ///   without room. The caller may ask again after `redisReady`, or in a cluster after a pause.
+    /// - Returns: nil if the key's server is not ready or is unknown. In a cluster, nil also if an ASK redirects the
+    ///   call to a server without room. Ask again after `redisReady`; in a cluster, also after a pause.
     public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil

@@ -1,29 +1,27 @@
-/// Reads data from the primaries and never writes. Code outside the lanes uses this type, with the lanes' Redis
-/// configuration.
-///
-/// Each call runs the object's own loop, and blocks its thread until the reply arrives. Not thread-safe.
+/// Reads data from the primaries and never writes, for code outside the lanes. Each call runs the object's own event
+/// loop, and blocks its thread until the reply arrives. Not thread-safe.
 public final class RedisQueries {
-    /// Fields of a hash with their values, in the server's order.
+    /// A hash's fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
     /// The maximum number of attempts at one command. A failed command is attempted again, because the cluster may have
-    /// changed, or the connection may have been lost. But there is no further attempt if the call is cancelled, or if
-    /// the error is proven to be the command's own (`RedisError.isRetriable` is false). SCAN, and the search for the
+    /// changed, or the connection may have been lost. There is no further attempt if the call is cancelled, or if the
+    /// error is proven to be the command's own (`RedisError.isRetriable` is false). SCAN, and the search for the
     /// servers, are attempted only once.
     static let attemptsMax = 5
-    /// The maximum number of commands that are sent before their replies are read. It must not exceed
-    /// ``CommandConnection/commandsMax``, because one server may get all of them.
+    /// The maximum number of commands that are sent before their replies are read. One server may get all of them, so
+    /// the number must not exceed ``CommandConnection/commandsMax``.
     static let pipelinedCommandsMax = 512
-    /// The COUNT of each SCAN: about how many keys the server checks in one step. The calls of workers wait for the end
-    /// of a step, so a step must be short.
+    /// About how many keys the server checks in one step of SCAN (its argument COUNT). A step must be short, because
+    /// the calls of workers wait until the step ends.
     static let keysPerScanStep = 1_000
-    /// The maximum number of SCAN steps on one server.
+    /// The maximum number of steps of SCAN on one server.
     public static let scanStepsMax = 1_000_000
 
     private let connections: PrimaryConnections
     private let isCancelled: () -> Bool
 
-    /// Opens no connection yet. The first method that needs Redis does.
+    /// Opens no connection. The first call connects.
     ///
     /// - Parameter isCancelled: asked while a call waits. If it returns true, the call ends with an error.
     public init(
@@ -34,7 +32,7 @@ public final class RedisQueries {
         self.isCancelled = isCancelled
     }
 
-    /// Closes all connections. A later call finds the servers and connects again.
+    /// Closes all connections. A later call connects again.
     public func close() { connections.closeAll() }
 
     // MARK: - Reading keys
@@ -57,8 +55,7 @@ public final class RedisQueries {
         return hashes
     }
 
-    /// Reads the strings under many keys, in the order of the keys; an empty string for a key that does not
-    /// exist.
+    /// Reads the strings under many keys, in the order of the keys; empty for a key that does not exist.
     public func readStrings(_ keys: [[UInt8]]) throws(RedisError) -> [[UInt8]] {
         var values: [[UInt8]] = []
         values.reserveCapacity(keys.count)
@@ -85,13 +82,11 @@ public final class RedisQueries {
         return score
     }
 
-    /// Finds the keys that match a glob pattern on all primaries. Returns each key once.
+    /// Finds the keys that match a glob pattern on all primaries. Returns each key once. A key that is created, deleted
+    /// or moved to another primary during the scan may be missing or present; a complete scan finds all others.
     ///
-    /// A key that is created, deleted or moved to another primary during the scan may be missing or present. A complete
-    /// scan finds all other keys.
-    ///
-    /// - Returns: the keys. `isComplete` is false if the scan ended early, at `keysMax` keys or after
-    ///   `stepsMax` steps on one server.
+    /// - Returns: the keys. `isComplete` is false if the scan ended early, at `keysMax` keys or after `stepsMax` steps
+    ///   on one server.
     public func scanKeys(
         match pattern: String,
         keysMax: Int = 1_000_000,
@@ -148,8 +143,8 @@ public final class RedisQueries {
 
     // MARK: - Sending commands by key
 
-    /// Sends one command for each key, all at once, to the servers of the keys. Repeats failed commands after a new
-    /// search for the servers, up to `attemptsMax` attempts.
+    /// Sends one command for each key, all at once, to the servers of the keys. After a new search for the servers,
+    /// repeats the commands that failed, up to `attemptsMax` attempts.
     private func send(_ keyCommands: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: keyCommands.count)
         var remainingIndices = Array(keyCommands.indices)

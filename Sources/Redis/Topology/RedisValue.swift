@@ -28,17 +28,17 @@ enum RedisValue: Equatable {
     }
 }
 
-/// Reads replies with hiredis' parser and makes trees of values. It limits every length that the server can
-/// choose. It allocates memory for each reply, so script calls use ``ReplyReader`` instead.
+/// Reads replies with hiredis' parser, as trees of values. It limits every length that the server can choose. Each
+/// reply allocates memory, so a lane's calls use ``ReplyReader`` instead.
 final class RedisValueReader {
-    /// The maximum number of parts of a reply. Even the reply about the hash slots of a large cluster has fewer.
+    /// The maximum number of parts of a reply. Even the list of hash slots of a large cluster has fewer.
     static let elementsMax = 1 << 20
     static let replyBytesMax = 16 * 1024 * 1024
 
     private let parser: ReplyParser
     private let partialValue: UnsafeMutablePointer<PartialValue>
 
-    /// Returns nil if memory could not be allocated.
+    /// Makes a reader; nil if memory could not be allocated.
     init?() {
         let callbacks = redisReplyObjectFunctions(
             createString: appendString,
@@ -80,8 +80,7 @@ final class RedisValueReader {
     }
 }
 
-/// A reply that is being parsed. Its parts are in the order of their arrival; an array comes before its
-/// elements.
+/// A reply that is being parsed. Its parts are in the order of their arrival: an array comes before its elements.
 private struct PartialValue {
     private enum Part {
         case value(RedisValue)
@@ -140,7 +139,7 @@ private struct PartialValue {
     }
 }
 
-// The parser's callbacks. A callback returns null if a limit is exceeded, which makes the parser fail.
+// The parser's callbacks. A callback returns null if a limit is exceeded, and then the parser fails.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,

@@ -1,12 +1,11 @@
 import Reactor
 
-/// Finds the primary that the Sentinels know by its name. If the Redis user may call ROLE, also checks that the server
-/// is really a primary.
+/// Finds the primary that the Sentinels know under its name. If the Redis user may call ROLE, the look-up also checks
+/// that the server is really a primary. Only one look-up may run at a time.
 ///
-/// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the Sentinel that
-/// last gave a correct reply. It asks the next Sentinel in two cases: a Sentinel gives no usable reply; or the server
-/// that the Sentinel names does not reply, replies with an error, or is no primary. (These are steps 1 to 3 of the
-/// guidelines for Sentinel clients.) Only one look-up may run at a time.
+/// The Sentinels are asked one after the other, beginning with the one that last gave a correct reply. The look-up asks
+/// the next one if a Sentinel gives no usable reply, or if the server that it names gives none or is no primary (steps
+/// 1 to 3 of the guidelines for Sentinel clients).
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
 
@@ -14,15 +13,16 @@ final class SentinelLookup {
     private let configuration: RedisConfiguration
     private let sentinels: RedisURL
     private let primaryName: String
-    /// The index of the Sentinel that is asked now or next. A success does not change the index, so the next look-up
-    /// begins with the same Sentinel.
+    /// The index of the Sentinel that is asked now or next. It stays after a success, so the next look-up begins with
+    /// the same Sentinel.
     private var sentinelIndex = 0
     private var unaskedSentinelCount = 0
     private var failures = LookupFailures()
     private var connection: CommandConnection?
     private var completion: Completion?
 
-    /// - Parameter configuration: its URL has, in place of a host, the name by which the Sentinels know the primary.
+    /// Makes a look-up that asks nobody yet.
+    /// - Parameter configuration: in place of a host, its URL has the name under which the Sentinels know the primary.
     init(loop: EventLoop, configuration: RedisConfiguration, sentinels: RedisURL) {
         self.loop = loop
         self.configuration = configuration
@@ -30,6 +30,7 @@ final class SentinelLookup {
         if case .host(let name, _) = configuration.url.location { primaryName = name } else { primaryName = "" }
     }
 
+    /// Begins a look-up.
     /// - Parameter completion: the loop calls it once, unless the look-up is cancelled.
     func find(_ completion: @escaping Completion) {
         precondition(self.completion == nil, "one look-up at a time")
@@ -99,14 +100,15 @@ final class SentinelLookup {
                 lookup.askNextSentinel(after: RedisError(.readOnly, "\(location) is not the primary yet"))
             case .success(.error(let text)):
                 let error = RedisError(reply: text, from: location)
-                // The Redis user is not allowed to call ROLE, so the role cannot be checked. Trust the Sentinel: if the
-                // server is a replica, writes fail with READONLY.
+                // The user may not call ROLE, so the role cannot be checked. Trust the Sentinel: if the server is a
+                // replica, writes fail with READONLY.
                 guard error.code != .noPermission else { return lookup.finish(.success(location)) }
                 lookup.askNextSentinel(after: error)
             case .success:
                 lookup.askNextSentinel(after: RedisError(.protocolViolation, at: location))
             case .failure(let error):
-                // The Sentinel may be cut off from the others and name an old primary. Ask the next Sentinel.
+                // The server does not reply. Perhaps the Sentinel is cut off from the others and names an old primary,
+                // so ask the next one.
                 lookup.askNextSentinel(after: error)
             }
         }
@@ -119,8 +121,8 @@ final class SentinelLookup {
     }
 }
 
-/// Tells a connection where its server is: it asks the Sentinels for the primary before each attempt to connect.
-/// After a failover, the connection is lost or gets READONLY. Its next attempt to connect finds the new primary.
+/// Tells a connection where its server is. It asks the Sentinels for the primary before each attempt to connect. After
+/// a failover, the connection is lost or gets READONLY, so its next attempt to connect finds the new primary.
 final class SentinelLocator: ConnectionDelegate {
     private let lookup: SentinelLookup
 

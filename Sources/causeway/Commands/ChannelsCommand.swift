@@ -11,8 +11,8 @@ struct ChannelsCommand: AsyncParsableCommand {
         commandName: "channels",
         abstract: "Show and manage the broadcast channels of audiences.",
         discussion: """
-            A worker creates an audience's channel when a command needs it, and deletes the channel some time after the \
-            audience has ended. With these commands you show, create and delete channels yourself.
+            A worker creates an audience's channel when a command needs it, and deletes the channel some time after \
+            the audience has ended. With these commands you show, create and delete channels yourself.
 
             Examples:
               causeway channels list -c causeway.yaml
@@ -41,10 +41,11 @@ struct ChannelOptions: ParsableArguments {
     @Option(help: "production or sandbox; optional if the app has channels in only one.")
     var environment: String?
 
-    /// Calls `body` with the only app and environment that match the options, and closes the keeper afterwards.
+    /// Calls `body` with a channel keeper, and with the one app and environment that the options choose. Closes the
+    /// keeper afterwards.
     ///
-    /// - Throws: a `ValidationError` if no app and environment match the options, or more than one. An `ExitCode`,
-    ///   after the reason was printed, if the configuration is wrong or allows no channels, or if `body` throws a
+    /// - Throws: a `ValidationError` if the options choose no app and environment, or more than one. An `ExitCode`,
+    ///   after printing the reason, if the configuration is wrong or allows no channels, or if `body` throws a
     ///   ``ChannelFailure``.
     /// - Parameter name: the name of the subcommand, for messages.
     func withKeeper(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
@@ -109,7 +110,10 @@ struct ListChannelsCommand: AsyncParsableCommand {
             if !json {
                 let channelCount = content.entries.count + content.unreadableEntries.count
                 StandardStreams.printOutput(
-                    "\(appEnvironment.app) has \(channelCount) of at most \(Limits.channelsPerAppMax) channels in \(appEnvironment.environment)"
+                    """
+                    \(appEnvironment.app) has \(channelCount) of at most \(Limits.channelsPerAppMax) channels in \
+                    \(appEnvironment.environment)
+                    """
                 )
             }
             if !content.unreadableEntries.isEmpty { throw ExitCode.failure }
@@ -192,9 +196,9 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
         commandName: "reconcile",
         abstract: "Compare APNs' list of channels with the known ones, and repair the differences.",
         discussion: """
-            This command deletes channels that a crash left without an owner, and channels whose deletion is due. It creates \
-            channels again that another program deleted. It counts channels of other programs and does not change them. A \
-            worker does the same once a day, and soon after a creation whose outcome is unknown.
+            This command deletes channels that a crash left without an owner, and channels whose deletion is due. It \
+            creates channels again that another program deleted. It counts channels of other programs and does not \
+            change them. A worker does the same once a day, and soon after a creation whose outcome is unknown.
             """
     )
 
@@ -207,9 +211,12 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
         try await options.withKeeper("reconcile") { keeper, appEnvironment in
             let reconciliation = try await keeper.reconcile(appEnvironment, deletesUnknownChannels: deleteUnknown)
             StandardStreams.printOutput(
-                "deleted without an owner: \(reconciliation.channelsToDelete.count), deleted when due: \(reconciliation.entriesToDelete.count), "
-                    + "created again: \(reconciliation.lostEntries.count), published: \(reconciliation.unpublishedEntries.count), "
-                    + "of other programs: \(reconciliation.possiblyForeignChannels.count)"
+                """
+                deleted without an owner: \(reconciliation.channelsToDelete.count), deleted when due: \
+                \(reconciliation.entriesToDelete.count), created again: \(reconciliation.lostEntries.count), \
+                published: \(reconciliation.unpublishedEntries.count), of other programs: \
+                \(reconciliation.possiblyForeignChannels.count)
+                """
             )
             if reconciliation.hasCreationUnderWay {
                 StandardStreams.printError(
@@ -219,8 +226,10 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
             }
             if reconciliation.hasUnreadableChannel {
                 StandardStreams.printError(
-                    "the channel of a registry entry cannot be read, so unknown channels were not deleted. Correct the entry, and run "
-                        + "this command again"
+                    """
+                    the channel of a registry entry cannot be read, so unknown channels were not deleted. Correct the \
+                    entry, and run this command again
+                    """
                 )
                 throw ExitCode.failure
             }
@@ -229,7 +238,7 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
 }
 
 extension ChannelEntry {
-    /// What the registry says about the channel, in one line for people.
+    /// One line of text about the channel, from its entry in the registry.
     fileprivate var textLine: String {
         let nowMilliseconds = Clock.wallMilliseconds
         let deletionText =

@@ -10,12 +10,12 @@ struct CheckCommand: ParsableCommand {
         commandName: "check",
         abstract: "Check a configuration, commands and registrations, without sending anything.",
         discussion: """
-            This command applies the same rules as the worker, so producers can run it in their builds. It reads the keys \
-            and certificates that the configuration names, if these files exist on this machine, and creates librdkafka's \
-            clients without connecting them. It prints each error as one line on standard output: file:line: message. With a \
-            configuration, the apps and policies of records must be in it, and commands must fit the shapes of their apps, if \
-            the files of shapes exist. Standard error gets warnings about values that are allowed but rarely intended, and \
-            the fields that a policy drops from a body that is too large.
+            This command applies the same rules as the worker, so producers can run it in their builds. It reads the \
+            keys and certificates that the configuration names, if these files exist on this machine, and creates \
+            librdkafka's clients without connecting them. It prints each error as one line on standard output: \
+            file:line: message. With a configuration, the apps and policies of records must be in it, and commands \
+            must fit the shapes of their apps, if the files of shapes exist. Standard error gets warnings about values \
+            that are allowed but rarely intended, and the fields that a policy drops from a body that is too large.
 
             Examples:
               causeway check --config causeway.yaml
@@ -70,8 +70,8 @@ struct CheckCommand: ParsableCommand {
                     }
                 )
                 for app in configuration.apps {
-                    // Ignore a file of shapes that cannot be read. The loader has already reported a faulty
-                    // file, and without `--files` the file may be missing.
+                    // Ignore a file of shapes that cannot be read: the loader has already reported a faulty file, and
+                    // without `--files` the file may be missing.
                     if let rule = try? app.readContractRule() { contracts[app.bundleId] = rule }
                 }
             } catch {

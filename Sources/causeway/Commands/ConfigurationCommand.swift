@@ -7,9 +7,9 @@ struct ConfigurationCommand: ParsableCommand {
         commandName: "configuration",
         abstract: "Print every key of the configuration with its meaning, default and range.",
         discussion: """
-            yaml prints a file with every key and its default: copy it to begin a configuration. json-schema prints the JSON \
-            Schema of such files, with which an editor completes and checks keys. markdown prints a table of all keys. \
-            chart-schema prints the part of the Helm chart's JSON Schema for its value config.
+            yaml prints a file with every key and its default: copy it to begin a configuration. json-schema prints \
+            the JSON Schema of such files, with which an editor completes and checks keys. markdown prints a table of \
+            all keys. chart-schema prints the part of the Helm chart's JSON Schema for its value config.
 
             Examples:
               causeway configuration yaml > causeway.yaml

@@ -4,10 +4,10 @@ import CausewayConfiguration
 import CausewayWorker
 import Foundation
 
-/// Loads a configuration for a command. Faults go to standard error, one on each line, and end the program with exit
-/// code 78.
+/// Loads a configuration for a command. Prints each fault as a line on standard error, and then ends the program with
+/// exit code 78.
 ///
-/// Without `requiresFiles`, a file that the configuration names may be missing. A command that needs the file fails
+/// Without `requiresFiles`, files that the configuration names may be missing. A command that needs such a file fails
 /// when it reads the file.
 enum ConfigurationLoading {
     static func makeLoader(requiresFiles: Bool) -> ConfigurationLoader {

@@ -1,7 +1,7 @@
 import ArgumentParser
 
-/// Exit codes of `sysexits.h`, which init systems and scripts know. ArgumentParser itself uses 64 for a faulty command
-/// line.
+/// Exit codes of `sysexits.h`, which init systems and scripts know. For a faulty command line, ArgumentParser itself
+/// uses 64.
 extension ExitCode {
     /// The worker has stopped on its own. The log says why.
     static let internalError = ExitCode(70)

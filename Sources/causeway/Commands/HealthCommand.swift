@@ -11,9 +11,10 @@ struct HealthCommand: ParsableCommand {
         commandName: "health",
         abstract: "Check the health of a worker.",
         discussion: """
-            This command requests /livez or another page, and prints the response. Without options, it finds the worker that \
-            runs on this machine, and the address on which this worker listens. If it finds no worker, it uses \
-            CAUSEWAY_HTTP_HOST and CAUSEWAY_HTTP_PORT, or port 9464. If several workers run, choose one with an option.
+            This command requests /livez or another page, and prints the response. Without options, it finds the \
+            worker that runs on this machine, and the address on which this worker listens. If it finds no worker, it \
+            uses CAUSEWAY_HTTP_HOST and CAUSEWAY_HTTP_PORT, or port 9464. If several workers run, choose one with an \
+            option.
 
             Examples:
               causeway health
@@ -36,7 +37,7 @@ struct HealthCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The page to request, on this machine or another.", valueName: "url"))
     var url: String?
 
-    /// The time limit of the whole request, the same as that of `HEALTHCHECK` in the image.
+    /// The time limit of the whole request. `HEALTHCHECK` in the image has the same limit.
     static let timeoutMilliseconds = 3_000
 
     func validate() throws {
@@ -83,11 +84,14 @@ struct HealthCommand: ParsableCommand {
         if workers.count > 1 {
             let names = workers.map { "\($0.identifier)" }.joined(separator: ", ")
             throw Self.reportFailure(
-                "several workers run on this machine, with process ids \(names). Choose one with --process, --config or --url"
+                """
+                several workers run on this machine, with process ids \(names). Choose one with --process, --config or \
+                --url
+                """
             )
         }
-        // The list of processes shows no address of a worker. The worker may run as another user or outside this
-        // container, or perhaps does not listen yet. So use the address from the environment variables.
+        // No worker process with an address was found. The worker may run as another user or outside this container, or
+        // may not listen yet. So use the address from the environment variables.
         return try address(of: Self.httpFromEnvironment())
     }
 
@@ -98,8 +102,8 @@ struct HealthCommand: ParsableCommand {
         return HTTPAddress(host: WorkerProcess.reachableHost(http.host), port: port, path: "/livez")
     }
 
-    /// Returns the address that the environment variables give, or the default address. The worker's
-    /// configuration file is not known here.
+    /// Returns the address from the environment variables; without them, the default address. This command does not
+    /// know the worker's configuration file.
     private static func httpFromEnvironment() throws -> WorkerConfiguration.HTTP {
         let environment = ProcessInfo.processInfo.environment
         var http = WorkerConfiguration.HTTP()

@@ -13,15 +13,15 @@ struct InspectCommand: ParsableCommand {
         commandName: "inspect",
         abstract: "Show what Causeway knows about an activity, a device, an audience or a whole app. Read-only.",
         discussion: """
-            For an activity: its token, what it shows, what waits, its pace, budget and lifetime, and its last results. For a \
-            device: its push-to-start tokens and its remaining starts. For an audience: the number of its members, its \
-            newest command, the rounds in progress, and the outcomes of the last rounds. For an app: counts, and the \
-            activities that have used the most of their budget.
+            For an activity: its token, what it shows, what waits, its pace, budget and lifetime, and its last \
+            results. For a device: its push-to-start tokens and its remaining starts. For an audience: the number of \
+            its members, its newest command, the rounds in progress, and the outcomes of the last rounds. For an app: \
+            counts, and the activities that have used the most of their budget.
 
-            This command never prints a token; sha256 is the beginning of the output of: printf %s TOKEN | sha256sum. It writes \
-            nothing to Redis or Kafka, and joins no group. A Redis user needs ~{* and +get +hgetall +scan +time (and \
-            +cluster|slots +asking in a cluster, and +zscore if a policy has lifetimeSeconds). A Kafka user needs Read on the \
-            results topic.
+            This command never prints a token; sha256 is the beginning of the output of: printf %s TOKEN | sha256sum. \
+            It writes nothing to Redis or Kafka, and joins no group. A Redis user needs ~{* and +get +hgetall +scan \
+            +time (and +cluster|slots +asking in a cluster, and +zscore if a policy has lifetimeSeconds). A Kafka user \
+            needs Read on the results topic.
 
             Examples:
               causeway inspect -c causeway.yaml --app com.example.match final-2026
@@ -51,7 +51,10 @@ struct InspectCommand: ParsableCommand {
 
     @Flag(
         help: ArgumentHelp(
-            "Read all pages of members of a large audience. Default: with more than \(AudienceCensus.pagesMax) pages, estimate."
+            """
+            Read all pages of members of a large audience. Default: with more than \(AudienceCensus.pagesMax) pages, \
+            estimate.
+            """
         )
     )
     var allMembers = false

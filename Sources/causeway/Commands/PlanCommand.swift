@@ -29,7 +29,10 @@ struct PlanCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Live Activities per day: Redis keeps each for about a day. Default for an audience: the number of its members.",
+            """
+            Live Activities per day: Redis keeps each for about a day. Default for an audience: the number of its \
+            members.
+            """,
             valueName: "count"
         )
     )
@@ -46,7 +49,10 @@ struct PlanCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Activities at the same time whose policy has afterLifetime: restart: Redis keeps the start and the last update of each.",
+            """
+            Activities at the same time whose policy has afterLifetime: restart: Redis keeps the start and the last \
+            update of each.
+            """,
             valueName: "count"
         )
     )
@@ -121,8 +127,10 @@ struct PlanCommand: ParsableCommand {
             || retentionHours != defaults.retentionHours || restartedActivities != defaults.restartedActivityCount
         guard !hasSingleCommandOptions else {
             throw ValidationError(
-                "--commands-per-push, --devices, --restarted-activities, --replication and --retention-hours cannot be used with "
-                    + "--audience-members"
+                """
+                --commands-per-push, --devices, --restarted-activities, --replication and --retention-hours cannot be \
+                used with --audience-members
+                """
             )
         }
         var demand = AudienceDemand(memberCount: memberCount, updatesPerMinute: updatesPerMinute)

@@ -7,14 +7,14 @@ struct ReplayCommand: ParsableCommand {
         commandName: "replay",
         abstract: "Read a range of the commands topic again: report what would be sent, send it, or fill Redis.",
         discussion: """
-            report shows what a worker would do with the newest command of each activity and audience in the range, and \
-            changes nothing. send lets the workers send the commands that activities do not show and that are not too \
-            old. rebuild fills Redis from registrations and commands, and sends nothing. Without --execute, send and \
-            rebuild only report what they would do.
+            report shows what a worker would do with the newest command of each activity and audience in the range, \
+            and changes nothing. send lets the workers send the commands that activities do not show and that are not \
+            too old. rebuild fills Redis from registrations and commands, and sends nothing. Without --execute, send \
+            and rebuild only report what they would do.
 
             A range is a period of time (--from, --to), compared with the records' own times, or a range of offsets \
-            (--offsets). The commands join no group and commit no offset. They leave records that the workers' group has \
-            not committed yet to the workers.
+            (--offsets). The commands join no group and commit no offset. They leave records that the workers' group \
+            has not committed yet to the workers.
 
             Examples:
               causeway replay report -c causeway.yaml --from 2h
@@ -37,10 +37,10 @@ struct ReplayReportCommand: ParsableCommand {
         commandName: "report",
         abstract: "Report what would be sent and why. Read-only.",
         discussion: """
-            This command counts the commands of the range by what a worker would do with them now. Only the newest command of \
-            each activity and audience can be sent. --verbose prints a line for each of them, and for each invalid record. \
-            The command writes nothing to Redis or Kafka. A Redis user needs ~{* and +get +hgetall +time; a Kafka user needs \
-            Read on the topic and Describe on the workers' group.
+            This command counts the commands of the range by what a worker would do with them now. Only the newest \
+            command of each activity and audience can be sent. --verbose prints a line for each of them, and for each \
+            invalid record. The command writes nothing to Redis or Kafka. A Redis user needs ~{* and +get +hgetall \
+            +time; a Kafka user needs Read on the topic and Describe on the workers' group.
 
             Examples:
               causeway replay report -c causeway.yaml --from 2026-07-19T15:00:00Z --to 2026-07-19T16:00:00Z

@@ -15,18 +15,18 @@ struct ReplayRebuildCommand: ParsableCommand {
         abstract:
             "Fill Redis from registrations and commands, and send nothing. Without --execute, only report.",
         discussion: """
-            This command reads all registrations, and writes those of the last 12 hours (push-to-start tokens: 90 days) to \
-            Redis. Activities and devices become members of the audiences that their registrations name.
+            This command reads all registrations, and writes those of the last 12 hours (push-to-start tokens: 90 \
+            days) to Redis. Activities and devices become members of the audiences that their registrations name.
 
-            Of the commands in the range (default: the last 12 hours), it writes the newest of each activity and each audience \
-            to Redis, as if it had been sent with its alert. So workers send nothing older afterwards, and its alert is not \
-            sent again. If the activity has no token, Redis holds the command without its alert until a token is registered. \
-            What the activity shows stays unknown, so the next state is sent even if it is the same. The command skips \
-            starts, and commands that the workers' group has not committed.
+            Of the commands in the range (default: the last 12 hours), it writes the newest of each activity and each \
+            audience to Redis, as if it had been sent with its alert. So workers send nothing older afterwards, and \
+            its alert is not sent again. If the activity has no token, Redis holds the command without its alert until \
+            a token is registered. What the activity shows stays unknown, so the next state is sent even if it is the \
+            same. The command skips starts, and commands that the workers' group has not committed.
 
-            Running workers do the same automatically when they notice that Redis was emptied. Use this command to fill Redis \
-            before the workers start, for example after a migration. With --registrations, the workers may run. Use that for \
-            registrations that were invalid because the configuration lacked their app.
+            Running workers do the same automatically when they notice that Redis was emptied. Use this command to \
+            fill Redis before the workers start, for example after a migration. With --registrations, the workers may \
+            run. Use that for registrations that were invalid because the configuration lacked their app.
 
             Examples:
               causeway replay rebuild -c causeway.yaml
@@ -49,7 +49,7 @@ struct ReplayRebuildCommand: ParsableCommand {
     @Flag(help: "Write to Redis.")
     var execute = false
 
-    /// An activity is visible for at most 12 hours, so nothing needs an older command.
+    /// Nothing needs a command that is older, because an activity is visible for at most 12 hours.
     private static let fromIfAbsent = "12h"
 
     func validate() throws {
@@ -104,16 +104,16 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 
-    /// Restores the tokens, and then the newest commands of the range. The tokens come first: without its token, Redis
-    /// would hold an activity's newest command instead of recording it as sent.
+    /// Restores the tokens, and then the newest commands of the range. The tokens come first, because Redis would
+    /// otherwise hold an activity's newest command instead of recording it as sent.
     ///
-    /// Without `--execute`, this method reads the range first, and then the registrations. So it remembers only the
-    /// registrations of activities in the range.
+    /// Without `--execute`, the range is read before the registrations, so that only the registrations of its
+    /// activities need to be remembered.
     private func rebuild(_ run: inout ReplayRun, _ rebuilder: inout ReplayRebuilder) throws {
         let range = registrations ? nil : try options.range(fromIfAbsent: Self.fromIfAbsent)
         if let range, !execute {
             try run.read(range)
-            rebuilder.rememberRegistrations(run.table.entries.keys)
+            rebuilder.rememberRegistrations(of: run.table.entries.keys)
         }
         guard run.unreadRanges.isEmpty else { return }
         try run.readRegistrations { message in

@@ -6,22 +6,22 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway replay send`: writes the newest commands of a ``ReplayRange`` to the commands topic again, if Redis does
-/// not know them. Also writes a command that expired or failed according to Redis: the activity never showed such a
-/// command. Without `--execute`, the program only reports these commands.
+/// `causeway replay send`: writes the newest commands of a ``ReplayRange`` to the commands topic again. It leaves out
+/// the commands that Redis knows, except those that expired or failed according to Redis, because no phone showed them.
+/// Without `--execute`, it only reports what it would write.
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
         abstract: "Let the workers send commands that activities do not show. Without --execute, only report them.",
         discussion: """
-            This command writes the newest command of each activity and each audience in the range to the commands topic \
-            again, with the same key, value and time. The header replayed names the original record.
+            This command writes the newest command of each activity and each audience in the range to the commands \
+            topic again, with the same key, value and time. The header replayed names the original record.
 
-            A command to an activity is written if it is newer than what Redis knows, or if it is the newest and expired \
-            or failed without having been shown. It must not be too old, and its token must be known. A command to an \
-            audience is written if Redis does not know it. The workers process these commands like all others, so nothing \
-            is sent twice. Alerts older than the policy's alertSeconds are removed. Starts are skipped unless you add \
-            --starts: if Redis does not know a start, nobody knows whether it was sent.
+            A command to an activity is written if it is newer than what Redis knows, or if it is the newest and \
+            expired or failed without having been shown. It must not be too old, and its token must be known. A \
+            command to an audience is written if Redis does not know it. The workers process these commands like all \
+            others, so nothing is sent twice. Alerts older than the policy's alertSeconds are removed. Starts are \
+            skipped unless you add --starts: if Redis does not know a start, nobody knows whether it was sent.
 
             After an interruption, run the command again: Redis knows what was sent.
 
@@ -108,7 +108,10 @@ struct ReplaySendCommand: ParsableCommand {
         if let reason = sender.tally.failureReason { run.report("Kafka: \(reason)") }
         if let (count, reason) = sender.settlementFailure {
             run.report(
-                "\(reason): \(count) unsent commands stay marked as being sent in Redis, until their activities get newer states"
+                """
+                \(reason): \(count) unsent commands stay marked as being sent in Redis, until their activities get \
+                newer states
+                """
             )
         }
         let isStopped = sender.isStopped || run.isInterrupted

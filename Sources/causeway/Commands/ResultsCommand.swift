@@ -10,9 +10,9 @@ struct ResultsCommand: ParsableCommand {
         commandName: "results",
         abstract: "Print the results of commands, one line of JSON each.",
         discussion: """
-            This command reads the results topic from its beginning to its end, or with --follow until you stop it. It commits \
-            no offsets and does not affect other consumers, because each run is a group of its own. Records of one activity \
-            keep their order.
+            This command reads the results topic from its beginning to its end, or with --follow until you stop it. It \
+            commits no offsets and does not affect other consumers, because each run is a group of its own. Records of \
+            one activity keep their order.
 
             Examples:
               causeway results -b 127.0.0.1:9092 | jq -c 'select(.outcome == "failed")'

@@ -11,9 +11,9 @@ struct SendCommand: ParsableCommand {
         commandName: "send",
         abstract: "Send commands or registrations from files to Kafka.",
         discussion: """
-            A file contains JSON records; a record may have one line or several. - is standard input. The key of a record is \
-            its activity; if it has none, its audience; if it has none either, its device. Invalid records are sent, too, \
-            and counted on standard error; causeway check prints their errors.
+            A file contains JSON records; a record may have one line or several. - is standard input. The key of a \
+            record is its activity; if it has none, its audience; if it has none either, its device. Invalid records \
+            are sent, too, and counted on standard error; causeway check prints their errors.
 
             Examples:
               causeway send --bootstrap-servers 127.0.0.1:9092 --registrations tokens.jsonl
@@ -97,7 +97,10 @@ struct SendCommand: ParsableCommand {
         if invalidCount > 0 {
             let kind = registrations ? "registrations" : "commands"
             StandardStreams.printError(
-                "causeway send: \(invalidCount) of the records are not valid \(kind); causeway check --\(kind) FILE prints their errors"
+                """
+                causeway send: \(invalidCount) of the records are not valid \(kind); causeway check --\(kind) FILE \
+                prints their errors
+                """
             )
         }
         if let reason = tally.failureReason { StandardStreams.printError("causeway send: \(reason)") }
@@ -105,11 +108,11 @@ struct SendCommand: ParsableCommand {
         guard tally.failedCount == 0, case .success = inputFailure else { throw ExitCode.failure }
     }
 
-    /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. The configuration and
-    /// `--property` can change it. By default, a worker's producer waits longer.
+    /// How long Kafka may take to acknowledge a record. A user waits for this, so the time is shorter than a worker's
+    /// default. The configuration and `--property` can change it.
     private static let deliveryTimeoutProperties = [(name: "delivery.timeout.ms", value: "30000")]
 
-    /// Sends the records of the input. With `--count`, it sends that many, and repeats the input if it is shorter.
+    /// Sends the records of the input. With `--count`, sends that many records, and repeats the input if it has fewer.
     ///
     /// - Parameter invalidCount: counts the records that are not valid commands or registrations. With `--topic`, no
     ///   record is checked.

@@ -10,10 +10,10 @@ struct TopicsCommand: ParsableCommand {
         commandName: "topics",
         abstract: "Print the topics that a deployment needs, or create those that are missing.",
         discussion: """
-            This command prints one line for each topic: its name, partitions, replication factor and settings. --create \
-            creates the topics that do not exist. It does not change existing topics; the output says if the number of \
-            partitions is not the expected one. The Kafka user needs the right to create topics, which a worker's user does \
-            not need.
+            This command prints one line for each topic: its name, partitions, replication factor and settings. \
+            --create creates the topics that do not exist. It does not change existing topics; the output says if the \
+            number of partitions is not the expected one. The Kafka user needs the right to create topics, which a \
+            worker's user does not need.
 
             Examples:
               causeway topics

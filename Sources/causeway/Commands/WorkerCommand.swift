@@ -13,21 +13,22 @@ struct WorkerCommand: AsyncParsableCommand {
         commandName: "worker",
         abstract: "Run a worker: send commands from Kafka to APNs until SIGTERM or SIGINT.",
         discussion: """
-            causeway configuration yaml explains every key of the configuration. An environment variable \
-            overrides a key: CAUSEWAY_WORKER_LANES overrides worker.lanes. If the configuration has errors, the worker reports \
-            all of them with their positions, and does not start.
+            causeway configuration yaml explains every key of the configuration. An environment variable overrides a \
+            key: CAUSEWAY_WORKER_LANES overrides worker.lanes. If the configuration has errors, the worker reports all \
+            of them with their positions, and does not start.
 
             SIGTERM and SIGINT stop the worker gracefully: it stops reading, waits for pushes in flight (at most \
-            worker.drainMilliseconds), commits, and leaves the group. A second signal ends the wait at once: the next worker \
-            reads the uncommitted records again. SIGKILL loses no command either, but a few pushes may be sent twice. Phones \
-            ignore the second push.
+            worker.drainMilliseconds), commits, and leaves the group. A second signal ends the wait at once: the next \
+            worker reads the uncommitted records again. SIGKILL loses no command either, but a few pushes may be sent \
+            twice. Phones ignore the second push.
 
-            While it runs, http://HOST:9464 serves /metrics for Prometheus, /livez and /readyz for Kubernetes, and /statusz, \
-            which shows the throughput, what waits, and what is wrong (http.host and http.port in the configuration).
+            While it runs, http://HOST:9464 serves /metrics for Prometheus, /livez and /readyz for Kubernetes, and \
+            /statusz, which shows the throughput, what waits, and what is wrong (http.host and http.port in the \
+            configuration).
 
             After SIGHUP or a change of the file, the worker reads the configuration again. It applies the keys that \
-            causeway configuration yaml marks with "Reloadable.", and logs which other changed keys need a restart. If the file \
-            has an error, the worker applies nothing.
+            causeway configuration yaml marks with "Reloadable.", and logs which other changed keys need a restart. If \
+            the file has an error, the worker applies nothing.
 
             Examples:
               causeway worker --config /etc/causeway/causeway.yaml
@@ -61,7 +62,7 @@ struct WorkerCommand: AsyncParsableCommand {
         let services: [ServiceGroupConfiguration.ServiceConfiguration]
         do {
             worker = try Worker(configuration: configuration, source: source, logger: logger, version: Release.version)
-            // Services stop in reverse order. So the HTTP endpoint responds until the worker has drained.
+            // Services stop in reverse order, so the HTTP endpoint responds until the worker has drained.
             services =
                 try Self.observabilityServices(of: worker, configuration.http, logger: logger) + [
                     .init(service: worker)
@@ -103,13 +104,13 @@ struct WorkerCommand: AsyncParsableCommand {
             metricRegistry: worker.metricRegistry,
             logger: logger
         )
-        // If the HTTP endpoint fails, the worker stops too. The port may belong to an older worker that still runs, and
-        // health checks of this worker would then reach the older one.
+        // If the HTTP endpoint fails, stop the worker too. The port may belong to an older worker that still runs, and
+        // health checks of this worker would reach the older one.
         return [.init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)]
     }
 
-    /// Handles signals until the caller cancels this task. SIGHUP reloads the configuration. The first other
-    /// signal stops the worker gracefully, and the second one stops it at once.
+    /// Handles signals until the caller cancels this task. SIGHUP reloads the configuration. The first other signal
+    /// stops the worker gracefully, and the second one stops it at once.
     private static func handleSignals(
         _ signals: UnixSignalsSequence,
         group: ServiceGroup,

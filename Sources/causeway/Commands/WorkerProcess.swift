@@ -4,13 +4,14 @@ import Glibc
 
 /// A worker process on this machine, as the kernel shows it (proc(5)).
 struct WorkerProcess: Equatable {
-    /// The maximum number of entries (processes, or descriptors of a process) that are read from a directory.
+    /// The maximum number of entries that are read from a directory: of processes, or of a process's descriptors.
     private static let entriesMax = 65_536
     private static let textBytesMax = 16 << 20
 
     let identifier: Int32
 
-    /// The worker processes that run this program file and that the user may read, by ascending process id.
+    /// The worker processes, by ascending process id. A process counts if it runs this program file and the user may
+    /// read its files.
     static var all: [WorkerProcess] {
         guard let ownExecutable = linkDestination("/proc/self/exe") else { return [] }
         return entries(of: "/proc").compactMap { Int32($0) }.sorted().map(WorkerProcess.init)
@@ -24,8 +25,8 @@ struct WorkerProcess: Equatable {
         (Self.fileText("/proc/\(identifier)/cmdline") ?? "").split(separator: "\0").map(String.init)
     }
 
-    /// The address at which the worker listens, as this machine can reach it. A worker listens at one address. Nil if
-    /// the worker does not listen, or if its files cannot be read.
+    /// The address of the worker's only listening socket, as this machine can reach it. Nil if the worker does not
+    /// listen, or if its files cannot be read.
     var listeningAddress: (host: String, port: UInt16)? {
         let directory = "/proc/\(identifier)/fd"
         let socketInodes = Set(
@@ -48,7 +49,8 @@ struct WorkerProcess: Equatable {
         return nil
     }
 
-    /// Returns the loopback address if a worker listens on all interfaces, and else the address itself.
+    /// Returns the address at which this machine reaches a worker: loopback if the worker listens on all interfaces,
+    /// otherwise the address itself.
     static func reachableHost(_ host: String) -> String { ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host }
 
     /// Reads an address as the kernel writes it, for example `0100007F:2508`. Both parts are hexadecimal: the IP
@@ -74,8 +76,7 @@ struct WorkerProcess: Equatable {
         Array(((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).prefix(entriesMax))
     }
 
-    /// Reads a file of `/proc` to its end. The kernel reports a size of 0 for the file, so the size cannot be
-    /// used.
+    /// Reads a file of `/proc` to its end. Its size cannot be used, because the kernel reports 0.
     private static func fileText(_ path: String) -> String? {
         try? ConfigurationFile.readText(path: path, bytesMax: textBytesMax)
     }

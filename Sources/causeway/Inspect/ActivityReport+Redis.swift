@@ -8,10 +8,9 @@ extension ActivityReport {
     /// Makes the report from an activity's value in Redis.
     ///
     /// - Parameters:
-    ///   - policy: the policy whose pace and budget the report assumes. Redis does not know which policy the commands
-    ///     name. So the caller takes the policy from the activity's newest result of a push, or the app's default
-    ///     policy.
-    ///   - lifetimeEndsAtMilliseconds: when the activity is due in the timetable; nil if the timetable does not have
+    ///   - policy: the policy whose pace and budget the report assumes. Redis does not know the policies of the
+    ///     commands, so the caller gives the policy of the newest pushed command, or the app's default policy.
+    ///   - lifetimeEndsAtMilliseconds: when the activity is due in the timetable. Nil if the timetable does not have
     ///     the activity, or was not read.
     init(
         _ inspection: ActivityInspection,

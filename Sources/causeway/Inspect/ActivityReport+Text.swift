@@ -5,7 +5,7 @@ import Numbers
 extension ActivityReport {
     private static let contentCharactersMax = 200
 
-    /// Returns the report as text: for each question that an operator asks during an incident, a label and one or more
+    /// Returns the report as text. Each question that an operator asks during an incident has a label and one or more
     /// lines.
     func lines() -> [String] {
         var lines = LabelledLines()
@@ -24,7 +24,10 @@ extension ActivityReport {
     }
 
     private func agoText(_ milliseconds: Int64) -> String {
-        "\(TimeText.relative(milliseconds, to: nowMilliseconds)) (\(TimeText.timeOfDay(milliseconds, nowMilliseconds: nowMilliseconds)))"
+        """
+        \(TimeText.relative(milliseconds, to: nowMilliseconds)) \
+        (\(TimeText.timeOfDay(milliseconds, nowMilliseconds: nowMilliseconds)))
+        """
     }
 
     private var tokenText: String {
@@ -44,7 +47,10 @@ extension ActivityReport {
         let sequenceText = version.sequence == 0 ? "" : ", sequence \(version.sequence)"
         let age = TimeText.relative(UnixSeconds.milliseconds(ofSeconds: version.timestamp), to: nowMilliseconds)
         return
-            "\(version.timestamp), \(age)\(sequenceText)\(newestVersion.isEnd ? ", an end" : ""): \(newestVersion.phase.explanation)"
+            """
+            \(version.timestamp), \(age)\(sequenceText)\(newestVersion.isEnd ? ", an end" : ""): \
+            \(newestVersion.phase.explanation)
+            """
     }
 
     private var shownText: String {
@@ -62,7 +68,10 @@ extension ActivityReport {
         let expirationText = heldCommand.expiresAtMilliseconds.map { ", or expires \(agoText($0))" } ?? ""
         lines.add(
             "waits",
-            "\(heldCommand.event) of \(age)\(heldCommand.hasAlert ? " with an alert" : ""): \(reasonForHolding(heldCommand))\(expirationText)",
+            """
+            \(heldCommand.event) of \(age)\(heldCommand.hasAlert ? " with an alert" : ""): \
+            \(reasonForHolding(heldCommand))\(expirationText)
+            """,
             heldCommand.contentState.map { "content-state \(Self.shortened($0.oneLineJSON))" } ?? "",
             heldCommand.alert.map { "alert \(Self.shortened($0.oneLineJSON))" } ?? ""
         )
@@ -99,15 +108,20 @@ extension ActivityReport {
         if newestVersion?.isEnd == true { return "\(beginText); ended, only a start can begin it again" }
         if let lifetimeEndsAtMilliseconds {
             return
-                "\(beginText); its lifetime ends at \(TimeText.timeOfDay(lifetimeEndsAtMilliseconds, nowMilliseconds: nowMilliseconds))"
+                """
+                \(beginText); its lifetime ends at \
+                \(TimeText.timeOfDay(lifetimeEndsAtMilliseconds, nowMilliseconds: nowMilliseconds))
+                """
         }
         return endMilliseconds > nowMilliseconds
-            ? "\(beginText); updates until \(TimeText.timeOfDay(endMilliseconds, nowMilliseconds: nowMilliseconds)), for \(TimeText.duration(endMilliseconds - nowMilliseconds))"
+            ? """
+            \(beginText); updates until \(TimeText.timeOfDay(endMilliseconds, nowMilliseconds: nowMilliseconds)), \
+            for \(TimeText.duration(endMilliseconds - nowMilliseconds))
+            """
             : "\(beginText); its 8 hours are over, only an end can be sent"
     }
 
-    /// How long Redis admits updates of an activity after its beginning. So the activity began this long before
-    /// ``updatesUntilMilliseconds``.
+    /// How long Redis admits updates after an activity's beginning: the time until ``updatesUntilMilliseconds``.
     private static let updatableMilliseconds = StoreLimits.updatePeriodSeconds * 1_000
 }
 

@@ -3,8 +3,8 @@ import LiveActivity
 
 import enum CausewayRecords.JSONValue
 
-/// The known facts about one activity. Times are UNIX milliseconds by Redis' clock, which the scripts use; the time of
-/// a registration comes from its record.
+/// The known facts about one activity. Times are UNIX milliseconds by Redis' clock; only the time of a registration
+/// comes from its record.
 struct ActivityReport {
     struct Token: Equatable {
         /// A ``TokenFingerprint``, never the token itself.
@@ -20,27 +20,27 @@ struct ActivityReport {
     }
 
     struct SentVersion: Equatable {
-        /// The last `aps.timestamp` that Redis assigned. It can be above the command's own (R11). If Redis has lost its
-        /// data since then, it can instead be the time at which a worker read the activity's token again, in UNIX
-        /// seconds.
+        /// The last `aps.timestamp` that Redis assigned, UNIX seconds. It can be above the command's own (R11). After
+        /// Redis has lost its data, it can also be the time at which a worker read the activity's token again.
         var timestamp: Int64
         var atMilliseconds: Int64
     }
 
-    /// The present state of a budget: of the pushes of an activity at priority 10, or of the starts on a device.
+    /// How much of a budget is left: of an activity's budget for pushes at priority 10, or of a device's budget for
+    /// starts.
     struct Budget: Equatable {
         var remainingDrawCount: Int
         var drawsMax: Int
-        /// How many of the draws only alerts and ends may use.
+        /// How many of the draws are reserved for alerts and ends.
         var reservedDrawCount: Int
         /// When all draws will be available again; nil if they are now.
         var fullAtMilliseconds: Int64?
     }
 
     struct Pace: Equatable {
-        /// The current spacing between two pushes.
+        /// The spacing between two pushes at present.
         var spacingMilliseconds: Int64
-        /// How many times the spacing is doubled at present, because APNs responded with 429.
+        /// How many times the spacing is doubled at present. Each response 429 of APNs doubles the spacing for a while.
         var spacingDoublingCount: Int
         /// When the next push may be sent; nil: at once.
         var nextPushAtMilliseconds: Int64?
@@ -52,9 +52,8 @@ struct ActivityReport {
     /// The policy whose settings the budget and the pace use.
     var policyName: String
     var token: Token?
-    /// The time of the last registration or unregistration; nil if there was none. With a token, this is the time of
-    /// the token's registration. Redis adds 1 ms in two cases: when it retires the token, and when an accepted end
-    /// removes the activity from audiences.
+    /// The time of the last registration or unregistration; nil if there was none. Redis adds 1 ms when it retires the
+    /// token, and when an accepted end removes the activity from its audiences.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     var newestVersion: NewestVersion?
@@ -64,11 +63,11 @@ struct ActivityReport {
     var heldCommand: HeldCommand?
     var pace: Pace
     var budget: Budget
-    /// Until when updates are sent: eight hours after the activity's beginning, as far as Redis knows it. Nil before
-    /// the first admission or registration.
+    /// Updates are sent until this time: eight hours after the activity's beginning, as far as Redis knows it. Nil
+    /// before the first admission or registration.
     var updatesUntilMilliseconds: Int64?
-    /// When the lifetime that a policy allows the activity ends, by the timetable. Nil if the timetable does not have
-    /// the activity, or was not read.
+    /// When the activity's lifetime ends according to the timetable. Nil if the timetable does not have the activity,
+    /// or was not read.
     var lifetimeEndsAtMilliseconds: Int64?
 }
 
@@ -84,8 +83,8 @@ struct HeldCommand {
 
     var event: String { commandJSON["aps"]?["event"]?.text ?? "command" }
     var timestampMilliseconds: Int64 { UnixSeconds.milliseconds(ofSeconds: version.timestamp) }
-    /// When the held command expires, UNIX milliseconds. Nil: Redis holds the command as long as it keeps the activity
-    /// or device.
+    /// When the held command expires, UNIX milliseconds. Nil: Redis keeps the command as long as the activity or
+    /// device.
     var expiresAtMilliseconds: Int64? { commandJSON["expiration"]?.integerValue.map(UnixSeconds.milliseconds) }
     var contentState: JSONValue? { commandJSON["aps"]?["content-state"] }
     var alert: JSONValue? { commandJSON["aps"]?["alert"] }

@@ -2,12 +2,12 @@ import LiveActivity
 
 import enum CausewayRecords.JSONValue
 
-/// A summary of the activities of an app, with a list of the activities that have spent the most of their budget.
+/// A summary of an app's activities, and a list of those that have spent the most of their budget.
 struct AppOverview {
-    /// The maximum number of activities that are read. If the app has more, the summary covers only the activities
-    /// that were read, and the output says so.
+    /// The maximum number of activities that are read. If the app has more, the summary covers only the activities that
+    /// were read, and the output says so.
     static let activitiesMax = 200_000
-    /// How many activities are read from Redis at a time, to limit the memory.
+    /// How many activities are read from Redis at a time. The number limits the memory that they need.
     static let activitiesPerBatch = 5_000
     static let busiestActivitiesMax = 10
 
@@ -20,8 +20,7 @@ struct AppOverview {
     private(set) var outOfBudgetActivityCount = 0
     /// Activities whose value in Redis has an unknown form, for example because another program wrote it.
     private(set) var unreadableActivityCount = 0
-    /// The activities that have spent the most of their budget. If two have spent the same, the one with the
-    /// later push comes first.
+    /// The activities that have spent the most of their budget. Among equals, the one with the latest push comes first.
     private(set) var busiestActivities: [ActivityReport] = []
 
     mutating func add(_ report: ActivityReport) {

@@ -5,11 +5,12 @@ import Redis
 
 /// Counts the members of an audience from their pages in Redis.
 ///
-/// The census reads some pages, and then pauses for as long as the reading took. So Redis is free for workers at least
-/// half of the time. If the audience has more than ``pagesMax`` pages, the census reads only that many, with the same
-/// share in each segment. The number of members is then an estimate.
+/// After each batch of pages, the census pauses for as long as the reading took, so that Redis is free for workers at
+/// least half of the time. Of an audience with more than ``pagesMax`` pages, it reads only that many: the same share of
+/// each segment. The number of members is then an estimate.
 struct AudienceCensus {
-    /// The maximum number of pages that are read. A page has up to 32 KiB, so they can have several million members.
+    /// The maximum number of pages that are read. A page has up to 32 KiB, so these pages can have several million
+    /// members.
     static let pagesMax = 20_000
     private static let pagesPerBatch = 256
 
@@ -19,11 +20,11 @@ struct AudienceCensus {
     private(set) var frequentUpdateMemberCount = 0
     /// The number of devices whose starts may name a broadcast channel.
     private(set) var channelCapableDeviceCount = 0
-    /// The number of pages of the audience. Each segment has a directory in Redis that names its pages.
+    /// The number of pages of the audience, as the segments' directories in Redis name them.
     private(set) var pageCount = 0
     private(set) var readPageCount = 0
-    /// The number of pages and directories that cannot be read, in whole or in part, for example because another
-    /// program wrote them.
+    /// The number of pages and directories that cannot be read completely, for example because another program wrote
+    /// them.
     private(set) var unreadableCount = 0
     /// The size of the pages that were read, without Redis' own overhead.
     private(set) var pageBytes = 0
@@ -31,8 +32,8 @@ struct AudienceCensus {
     private(set) var memberCountsBySegment = [Int](repeating: 0, count: MemberLocation.segmentCount)
 
     var isComplete: Bool { readPageCount == pageCount }
-    /// The number of members on all pages. It is an estimate if not all pages were read. Members on damaged pages may
-    /// be missing.
+    /// The number of members on all pages, estimated if not all pages were read. Members on damaged pages may be
+    /// missing.
     var estimatedMemberCount: Int {
         if isComplete { return readMemberCount }
         return Int((Double(readMemberCount) * Double(pageCount) / Double(max(1, readPageCount))).rounded())
@@ -72,7 +73,7 @@ struct AudienceCensus {
         }
     }
 
-    /// Counts the members of one page. An empty value is a page that Redis no longer has; it counts as read.
+    /// Counts the members of one page. An empty value means that Redis no longer has the page; the page counts as read.
     private mutating func countMembers(
         _ value: [UInt8],
         segment: Int,

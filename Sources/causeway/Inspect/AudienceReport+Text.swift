@@ -2,7 +2,7 @@ import ActivityStore
 import LiveActivity
 
 extension AudienceReport {
-    /// The maximum number of ranges in the list, which has the ranges with the most work left.
+    /// The maximum number of listed ranges. Those with the most work left are listed.
     private static let listedRangesMax = 5
 
     func lines() -> [String] {
@@ -36,7 +36,10 @@ extension AudienceReport {
             census.channelCapableDeviceCount == 0
             ? "" : ", \(Self.percent(census.channelCapableDeviceCount, of: census.readMemberCount)) support channels"
         return
-            "\(count)\(devicesText), \(sandboxPercent) sandbox, \(frequentUpdatesPercent) allow frequent updates\(channelsText)"
+            """
+            \(count)\(devicesText), \(sandboxPercent) sandbox, \(frequentUpdatesPercent) allow frequent \
+            updates\(channelsText)
+            """
     }
 
     private var pagesText: String {
@@ -45,7 +48,10 @@ extension AudienceReport {
         let unreadableText = census.unreadableCount == 0 ? "" : ", \(census.unreadableCount) cannot be read completely"
         let memberCounts = census.memberCountsBySegment
         return
-            "on \(census.pageCount) pages\(readText)\(unreadableText); \(memberCounts.min() ?? 0) to \(memberCounts.max() ?? 0) in each segment"
+            """
+            on \(census.pageCount) pages\(readText)\(unreadableText); \(memberCounts.min() ?? 0) to \
+            \(memberCounts.max() ?? 0) in each segment
+            """
     }
 
     private func channelText(_ channel: AudienceInspection.Channel) -> String {
@@ -70,8 +76,10 @@ extension AudienceReport {
             to: nowMilliseconds
         )
         return
-            "\(kind) \(agoText(lastAdmission.admittedAtMilliseconds)) as \(grant.timestamp), \(priorities)\(grant.isDemoted ? ", demoted" : "")"
-            + "; expires \(expirationText)"
+            """
+            \(kind) \(agoText(lastAdmission.admittedAtMilliseconds)) as \(grant.timestamp), \
+            \(priorities)\(grant.isDemoted ? ", demoted" : ""); expires \(expirationText)
+            """
     }
 
     private func progressText(_ fanout: FanoutUnderWay) -> String {
@@ -116,7 +124,10 @@ extension AudienceReport {
     }
 
     private func agoText(_ milliseconds: Int64) -> String {
-        "\(TimeText.relative(milliseconds, to: nowMilliseconds)) (\(TimeText.timeOfDay(milliseconds, nowMilliseconds: nowMilliseconds)))"
+        """
+        \(TimeText.relative(milliseconds, to: nowMilliseconds)) \
+        (\(TimeText.timeOfDay(milliseconds, nowMilliseconds: nowMilliseconds)))
+        """
     }
 
     private func text(_ version: Version) -> String {

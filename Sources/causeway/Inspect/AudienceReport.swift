@@ -2,8 +2,8 @@ import ActivityStore
 import Audiences
 import LiveActivity
 
-/// The known facts about one audience. Times are UNIX milliseconds. The present time and the times of admissions are by
-/// Redis' clock.
+/// The known facts about one audience. Times are UNIX milliseconds. The present time and the times of admissions are
+/// from Redis' clock.
 struct AudienceReport {
     /// The fan-out of a version whose ranges and broadcasts are not all finished.
     struct FanoutUnderWay {
@@ -23,8 +23,8 @@ struct AudienceReport {
             (Double(finishedRangeCount) + unfinishedRanges.reduce(0) { $0 + $1.progressFraction }) / Double(rangeCount)
         }
 
-        /// Returns how many members per second the version has passed since APNs' first response, whatever their
-        /// outcome. Nil if APNs has not responded yet.
+        /// Returns how many members a second the version has passed since APNs' first response, whatever their outcome.
+        /// Nil if APNs has not responded yet.
         func membersPerSecond(nowMilliseconds: Int64) -> Double? {
             let milliseconds = nowMilliseconds - times.firstResponseAtMilliseconds
             guard times.firstResponseAtMilliseconds >= 0, milliseconds > 0 else { return nil }
@@ -91,7 +91,7 @@ extension AudienceReport.FanoutUnderWay {
             times: fanout.times
         )
         for entry in checkpoints where Int(entry.range.rangeCount) == fanout.rangeCount {
-            // Skip the checkpoints of finished ranges. `fanout.counts` already has the counts of these ranges, and
+            // Skip the checkpoints of finished ranges. `fanout.counts` already contains the counts of these ranges, and
             // their last checkpoints may be older.
             guard !fanout.finishedRanges.contains(Int(entry.range.index)),
                 let rangeProgress = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),

@@ -2,7 +2,7 @@ import LiveActivity
 
 import enum CausewayRecords.JSONValue
 
-/// The known facts about one device: which activities can be started on it, and how many more its budget allows now.
+/// The known facts about one device: which activities can be started on it, and how many starts its budget allows now.
 struct DeviceReport {
     struct AttributesTypeReport {
         var attributesType: String

@@ -7,7 +7,8 @@ struct LabelledLines {
         self.labelWidth = labelWidth
     }
 
-    /// Adds a line with a label. Each further text goes on its own line below, indented. Empty texts are left out.
+    /// Adds a line with a label and the first text. Each further text gets its own indented line below. Empty texts are
+    /// left out.
     mutating func add(_ label: String, _ texts: String...) {
         for (index, text) in texts.enumerated() where !text.isEmpty {
             lines.append(Self.padded(index == 0 ? label : "", labelWidth) + text)

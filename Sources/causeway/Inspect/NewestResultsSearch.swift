@@ -5,18 +5,18 @@ import Kafka
 
 import enum CausewayRecords.JSONValue
 
-/// A finished search for the newest results of one activity, and what it found. The search begins at the end of the
-/// results topic. The property `partitioner` of the worker's producer says which partition has the activity's results.
-/// If the partitioner is unknown or chooses at random, the search reads all partitions.
+/// The newest results of one activity, found by a search from the end of the results topic. The search reads only the
+/// partition that the producer's `partitioner` chooses for the activity, or all partitions if that is unknown or
+/// random.
 ///
-/// In each partition, the search reads backwards from the end until it has enough results: the last 2,000 offsets, then
-/// the 10,000 before them, and so on. So an activity with a recent push costs one short fetch. ``searchedRecordsMax``
-/// limits the search in each partition, ``searchMillisecondsMax`` the whole search.
+/// A partition is read backwards until enough results are found: the last 2,000 offsets, then the 10,000 before them,
+/// and so on. So the search is short for an activity with a recent push. ``searchedRecordsMax`` limits it for each
+/// partition, ``searchMillisecondsMax`` in all.
 struct NewestResultsSearch {
     static let searchedRecordsMax: Int64 = 200_000
     static let searchMillisecondsMax: Int64 = 5_000
     private static let firstWindowOffsetCount: Int64 = 2_000
-    /// A window has this many times the offsets of the window that was read before it.
+    /// Each window has this many times the offsets of the window before.
     private static let windowGrowthFactor: Int64 = 5
     private static let requestTimeoutMilliseconds: Int32 = 3_000
 
@@ -24,7 +24,7 @@ struct NewestResultsSearch {
     private(set) var records: [JSONValue] = []
     /// How many offsets were searched. Their records may be of any activity.
     private(set) var searchedOffsetCount: Int64 = 0
-    /// Whether the search has reached the beginning of each partition that may have results of the activity.
+    /// Whether the search has read each partition that may have results of the activity back to its beginning.
     private(set) var isComplete = false
 
     /// - Parameters:
@@ -91,8 +91,8 @@ struct NewestResultsSearch {
             ) { message in
                 if let record = match(message) { windowResults.append((message.timestampMilliseconds, record)) }
             }
-            // Discard a window that was read only in part. Kafka sends the older records first, so the newest results
-            // of the window would be missing.
+            // Discard a window that was read only in part. Kafka sends older records first, so the newest results of
+            // the window would be missing.
             guard isWindowComplete else { break }
             searchedOffsetCount += end - windowStart
             foundResults += windowResults.reversed()

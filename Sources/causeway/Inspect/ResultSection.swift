@@ -3,8 +3,8 @@ import Kafka
 
 import enum CausewayRecords.JSONValue
 
-/// The part of a report that shows results. If the results cannot be read, it shows Kafka's error, and the rest of the
-/// report is still printed.
+/// The part of a report that shows results. If the results cannot be read, this part shows Kafka's error, and the
+/// rest of the report is still printed.
 struct ResultSection {
     private let search: Result<NewestResultsSearch, KafkaError>
 
@@ -14,8 +14,8 @@ struct ResultSection {
         }
     }
 
-    /// The policy of the newest command in the section that was sent to APNs. Nil if this command names no policy, or
-    /// if the section has no such command.
+    /// The policy of the newest command in the section that was sent to APNs. Nil if there is no such command, or if it
+    /// names no policy.
     var policyName: String? {
         (try? search.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }

@@ -1,7 +1,6 @@
 import Glibc
 
-/// Writes times and durations as text for reports. Times are UNIX milliseconds and are printed in UTC, as in
-/// the logs.
+/// Writes times and durations as text for reports. Times are UNIX milliseconds and are printed in UTC, as in the logs.
 enum TimeText {
     /// Writes a duration with at most two units: `3 s`, `12 min`, `2 h 13 min`, `3 d 4 h`.
     static func duration(_ milliseconds: Int64) -> String {
@@ -30,7 +29,10 @@ enum TimeText {
         let today = utc(nowMilliseconds)
         guard (parts.tm_year, parts.tm_yday) != (today.tm_year, today.tm_yday) else { return time }
         return
-            "\(zeroPadded(parts.tm_year + 1900, 4))-\(zeroPadded(parts.tm_mon + 1, 2))-\(zeroPadded(parts.tm_mday, 2)) \(time)"
+            """
+            \(zeroPadded(parts.tm_year + 1900, 4))-\(zeroPadded(parts.tm_mon + 1, 2))-\(zeroPadded(parts.tm_mday, 2)) \
+            \(time)
+            """
     }
 
     private static func joined(_ large: Int64, _ largeUnit: String, _ small: Int64, _ smallUnit: String) -> String {
@@ -50,8 +52,8 @@ enum TimeText {
     }
 }
 
-/// Converts UNIX seconds to milliseconds. The seconds come from records and may be any number. A result that is too
-/// large or too small becomes the nearest number that fits.
+/// Converts UNIX seconds to milliseconds. The seconds come from records and may be any number, so a result that does
+/// not fit becomes the greatest or least number.
 enum UnixSeconds {
     static func milliseconds(ofSeconds seconds: Int64) -> Int64 {
         let (product, overflows) = seconds.multipliedReportingOverflow(by: 1_000)

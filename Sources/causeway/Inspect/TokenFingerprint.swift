@@ -1,8 +1,8 @@
 import COpenSSL
 import Numbers
 
-/// A text that reports show instead of a token. Different tokens practically always have different texts (48 bits of a
-/// hash), and no push can be sent with the text.
+/// A text that reports show instead of a token. It is a part of the token's hash, so nobody can send a push with it.
+/// With 48 bits, two tokens practically never have the same text.
 enum TokenFingerprint {
     /// The number of hexadecimal digits of the hash that are shown.
     static let digitCount = 12

@@ -7,7 +7,7 @@ struct RecordCheck {
         case command, registration
     }
 
-    /// The names of a configuration's apps and policies. Records may use no others.
+    /// The apps and policies of a configuration. Records may name no others.
     struct ConfiguredNames {
         /// The name of each app's policy, by bundle id.
         var policyNamesByApp: [String: String]
@@ -21,8 +21,7 @@ struct RecordCheck {
     var contracts: [String: ContractRule]
     private(set) var recordCount = 0
     private(set) var faultCount = 0
-    /// A remark `file:line: message` for each command from which a worker would drop fields, because its body is too
-    /// large.
+    /// One remark `file:line: message` for each command whose body is so large that a worker would drop fields.
     private(set) var droppedFieldsRemarks: [String] = []
 
     /// The present time, with which `aps.timestamp` is compared.
@@ -38,7 +37,7 @@ struct RecordCheck {
         self.wallSeconds = wallSeconds
     }
 
-    /// After this many faults, the search for faults in one record ends, because each fault costs another decoding.
+    /// Once a record has this many faults, the search for further ones ends, because each costs another decoding.
     private static let faultsMax = 32
 
     /// Checks all records of a file, and reports each fault as `file:line: message`.
@@ -55,7 +54,7 @@ struct RecordCheck {
     }
 
     /// Returns the faults of a record. A decoder stops at the first fault, so this method repairs each fault in a copy
-    /// to find the next one. It ends when it finds no fault, or one that cannot be repaired, or ``faultsMax`` faults.
+    /// and decodes again. It stops after ``faultsMax`` faults, or at a fault that cannot be repaired.
     func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
         var foundFaults: [(line: Int, message: String, dependsOnEvent: Bool)] = []
@@ -81,15 +80,18 @@ struct RecordCheck {
         return foundFaults.filter { !(repair.isEventUnknown && $0.dependsOnEvent) }.map { ($0.line, $0.message) }
     }
 
-    /// Returns which fields a worker drops from a command that is too large. Returns nil if it drops none, or
-    /// if the command stays too large.
+    /// Returns a remark that names the fields that a worker drops because the command is too large. Returns nil if it
+    /// drops none, or if the command stays too large.
     private func droppedFieldsRemark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in
             guard let command = try? Command.decodeIgnoringBodyLimit(bytes), !command.fitsBodyLimit,
                 let smallerCommand = try? dropFields(of: command, in: bytes)
             else { return nil }
             return
-                "the request body has \(command.bodyByteCount) bytes; a worker drops \(smallerCommand.droppedFieldNames) and sends \(smallerCommand.bodyByteCount)"
+                """
+                the request body has \(command.bodyByteCount) bytes; a worker drops \
+                \(smallerCommand.droppedFieldNames) and sends \(smallerCommand.bodyByteCount)
+                """
         }
     }
 
@@ -97,15 +99,15 @@ struct RecordCheck {
     private struct SmallerCommand {
         var bodyByteCount: Int
         var droppedFieldNames: String
-        /// Why the phones of the app cannot decode the state now that these fields are missing. Nil if they can decode
-        /// it, or if the app's contract is not known.
+        /// Why the app's phones cannot decode the state without the dropped fields. Nil if they can decode it, or if
+        /// the app's contract is not known.
         var mismatch: (offset: Int, message: String)?
     }
 
     /// Drops the policy's fields from a command that is too large.
     ///
-    /// - Throws: the command's `sizeFault` if its policy is not configured, or drops no field. If the command is too
-    ///   large even without the dropped fields, the fault of this smaller command.
+    /// - Throws: the command's `sizeFault` if its policy is not configured, or drops no field. If the command stays too
+    ///   large without the fields, the fault of the smaller command.
     private func dropFields(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault)
         -> SmallerCommand
     {
@@ -122,7 +124,7 @@ struct RecordCheck {
         let decodedCommand = try Command.decode(smallerRecord)
         let fieldNames = String(decoding: fields.droppedFieldNames(of: dropResult), as: UTF8.self).split(separator: ",")
         // The mismatch has an offset in the smaller command, so its line in the original record is not known. Report
-        // the line on which the state begins in the original record.
+        // the line on which the state begins.
         let message = contractMismatch(of: decodedCommand, in: smallerRecord)?.message
         return SmallerCommand(
             bodyByteCount: decodedCommand.bodyByteCount,
@@ -135,8 +137,8 @@ struct RecordCheck {
         record.lineNumber + record.bytes.prefix(max(0, offset)).count { $0 == UInt8(ascii: "\n") }
     }
 
-    /// Checks what a decoder does not check: the names of the app and the policy, the time, and the app's
-    /// contract. If the record cannot be decoded, the result is a failure with the decoder's fault.
+    /// Checks what a decoder does not: the names of the app and the policy, the time, and the app's contract. Returns
+    /// the decoder's fault as a failure if the record cannot be decoded.
     private func faultsBeyondDecoding(
         _ bytes: UnsafeRawBufferPointer,
         kind: Kind,
@@ -179,9 +181,9 @@ struct RecordCheck {
         }
     }
 
-    /// Returns where and how the command's content breaks the app's contract. No phone of the app could decode this
-    /// content. Returns nil if the content fits the contract, or if the contract is not known. The check reports this
-    /// fault even if the configuration lets the worker only warn about it.
+    /// Returns where and how a command's content breaks the app's contract, so that no phone could decode it. Returns
+    /// nil if the content fits, or if the contract is not known. Also applies if the configuration only warns about
+    /// such content.
     private func contractMismatch(
         of command: Command,
         in bytes: UnsafeRawBufferPointer

@@ -1,12 +1,12 @@
 import LiveActivity
 
-/// Repairs a record's first fault in a copy, so that a check can find the next fault. Only the faults are used; the
-/// repaired record is never sent.
+/// Repairs the first fault of a record in a copy, so that a check can find the next fault. The repaired copy is never
+/// sent.
 struct RecordRepair {
     private(set) var bytes: [UInt8]
     /// The fields whose value was replaced or added by a repair.
     private(set) var repairedFields: Set<Field> = []
-    /// The insertions, oldest first: the offset, counted in the text as it was before this insertion, and the length of
+    /// The insertions, oldest first. Each has its offset in the text as it was before this insertion, and the length of
     /// the inserted text.
     private var insertions: [(offset: Int, count: Int)] = []
     private var lastFault: (code: FaultCode, field: Field, offset: Int)?
@@ -23,8 +23,8 @@ struct RecordRepair {
 
     /// Repairs the record so that decoding does not find this fault again.
     ///
-    /// - Returns: false if the fault cannot be repaired, for example because the record is not JSON. Also false if
-    ///   decoding found the fault again after its repair.
+    /// - Returns: false if the fault cannot be repaired, for example because the record is not JSON, or if this fault
+    ///   was already repaired and was found again.
     mutating func repair(_ fault: Fault) -> Bool {
         let field = fault.path.field
         let faultPosition = (fault.code, field, fault.offset)
@@ -34,8 +34,8 @@ struct RecordRepair {
         case .unknownKey, .duplicateKey:
             return remove(memberAt: fault.offset)
         case .notAllowed where field == .channel && byte(at: fault.offset) == UInt8(ascii: "{"):
-            // The record has `channel` but no audience. Perhaps the producer forgot the audience. So do not remove
-            // `channel`: decoding would then report that the activity is missing.
+            // The record has `channel` but no audience. The producer perhaps forgot the audience. Removing `channel`
+            // would let decoding report a missing activity instead.
             return false
         case .notAllowed:
             // An audience is not allowed beside a device or an activity, so remove the device or the activity.
@@ -63,7 +63,7 @@ struct RecordRepair {
     }
 
     /// Whether a repair has replaced or added the record's event. The event that the producer meant is then unknown, so
-    /// faults that depend on the event are not reported.
+    /// faults that depend on it are not reported.
     var isEventUnknown: Bool { !repairedFields.isDisjoint(with: [.event, .aps]) }
 
     /// Whether the fault might not exist if the record had another event: a forbidden field might be allowed, or a
@@ -109,9 +109,9 @@ struct RecordRepair {
         for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
     }
 
-    /// Returns the offset of a member's key in the object that begins at `offset`; nil if the object does not have the
-    /// member. Also nil if no object begins at `offset`: the offset of a fault `notAllowed` can be that of the
-    /// forbidden member itself.
+    /// Returns the offset of a member's key in the object that begins at `offset`. Returns nil if the object has no
+    /// such member, or if no object begins there: a fault `notAllowed` can have the offset of the forbidden member
+    /// itself.
     private func memberOffset(named key: String, inObjectAt offset: Int) -> Int? {
         guard byte(at: offset) == UInt8(ascii: "{") else { return nil }
         let quotedKey = Array("\"\(key)\"".utf8)
@@ -152,8 +152,8 @@ struct RecordRepair {
         return true
     }
 
-    /// Returns the offset at which the key of a value begins; nil if there is no key. The search may stop at
-    /// any quotation mark, because decoders know only keys without escapes.
+    /// Returns the offset at which the key of a value begins; nil if there is no key. The key begins at the previous
+    /// quotation mark, because the keys that decoders know contain no escapes.
     private func keyOffset(ofValueAt offset: Int) -> Int? {
         func lastNonblank(before end: Int) -> Int? {
             bytes[..<min(end, bytes.count)].lastIndex { !Self.isWhitespace($0) }

@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// Gives recorded commands the current time, because a phone ignores a command with an old time. Commands of the same
-/// second get a sequence that orders them. Without it, the second one would be a duplicate of the first one.
+/// second also get a sequence, because equal versions would be duplicates.
 struct TimestampUpdater {
     private static let microsecondsPerSecond: Int64 = 1_000_000
 
@@ -16,8 +16,7 @@ struct TimestampUpdater {
         let microseconds = max(unixMicroseconds, lastCommandAtMicroseconds + 1)
         let timestampRange = command.timestampDigits
         let digits = Array(String(microseconds / Self.microsecondsPerSecond).utf8)
-        // Overwrite the digits only if their number stays the same. Timestamps have ten digits until the year
-        // 2286.
+        // Overwrite the digits only if the new number is as long. Timestamps have ten digits until the year 2286.
         guard digits.count == Int(timestampRange.count) else { return record }
         lastCommandAtMicroseconds = microseconds
         var updatedRecord = recordWithTimestamp
@@ -28,14 +27,14 @@ struct TimestampUpdater {
         var recordWithSequence = updatedRecord
         let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
         recordWithSequence.insert(contentsOf: member.utf8, at: brace + 1)
-        // If the record already has `"sequence": 0`, a second `sequence` would be a fault. So change only the
-        // timestamp then.
+        // If the record already has `"sequence": 0`, a second `sequence` would be a fault. Then change only the
+        // timestamp.
         guard case .success = Self.decode(recordWithSequence) else { return updatedRecord }
         return recordWithSequence
     }
 
-    /// Returns the command with its own or an added timestamp; nil if the record has a fault other than a
-    /// missing timestamp.
+    /// Returns the command with its own or an added timestamp; nil if the record has a fault other than a missing
+    /// timestamp.
     private static func addTimestampIfMissing(to record: [UInt8]) -> ([UInt8], Command)? {
         switch decode(record) {
         case .success(let command): return (record, command)

@@ -4,12 +4,11 @@ import Kafka
 
 /// Writes the values of a topic's records to standard output, from the topic's beginning, one on each line.
 final class TopicPrinter: ConsumerHandler {
-    /// How long the brokers may send nothing before the printer gives up, although the end of the topic is not reached.
-    /// With `follows`, there is no limit.
+    /// How long the printer waits for the next record, or for the topic's end, before it gives up. With `follows`, it
+    /// never gives up.
     static let silenceMillisecondsMax: Int64 = 30_000
     static let closeTimeoutMilliseconds: Int64 = 5_000
-    /// How long closing may take if the consumer never reached a broker. Such a consumer is in no group, so it need not
-    /// leave one.
+    /// How long closing may take if the consumer never reached a broker. Such a consumer has no group to leave.
     private static let unconnectedCloseTimeoutMilliseconds: Int64 = 100
     private static let pollPauseMicroseconds: UInt32 = 2_000
     /// The buffer is written when it has this many bytes, or when no further record is waiting.
@@ -50,8 +49,8 @@ final class TopicPrinter: ConsumerHandler {
 
     /// Prints until the end is reached, or forever with `follows`.
     ///
-    /// - Throws: an error if the topic does not exist, if it cannot be read any more, or if its end cannot be
-    ///   reached.
+    /// - Throws: an error if the topic does not exist, cannot be read any more, or has an end that is not reached in
+    ///   time.
     func printRecords() throws(KafkaError) {
         guard let consumer else { return }
         defer {
@@ -72,9 +71,9 @@ final class TopicPrinter: ConsumerHandler {
                 unfinishedPartitions.remove(partition)
                 deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
             case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
-                // The topic does not exist. Stop even with `follows`: if the topic is created now, the consumer may
-                // notice it only after minutes. A consumer that has had partitions continues, because its topic exists;
-                // only this broker does not know it yet.
+                // The topic does not exist. Stop even with `follows`, because the consumer may notice a new topic only
+                // after minutes. But a consumer that has had partitions continues: its topic exists, and only this
+                // broker does not know it yet.
                 throw noTopicError
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")
@@ -87,8 +86,8 @@ final class TopicPrinter: ConsumerHandler {
                 }
                 guard buffer.isEmpty else {
                     flush()
-                    // Writing may have taken long, because the program that reads the output is slow. So restart the
-                    // time limit for the brokers.
+                    // Writing may have taken long, because the program that reads the output is slow. So the brokers
+                    // get the whole time again.
                     deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
                     continue
                 }
@@ -105,8 +104,10 @@ final class TopicPrinter: ConsumerHandler {
 
     private var noTopicError: KafkaError {
         .unknownTopic(
-            "the topic \(topic) does not exist at \(brokerMonitor.brokerAddresses), or this Kafka user may not read it; "
-                + "`causeway topics --create` creates the topics of a deployment"
+            """
+            the topic \(topic) does not exist at \(brokerMonitor.brokerAddresses), or this Kafka user may not read it; \
+            `causeway topics --create` creates the topics of a deployment
+            """
         )
     }
 

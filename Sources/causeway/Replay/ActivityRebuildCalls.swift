@@ -30,7 +30,7 @@ struct ActivityRebuildCalls {
                 restartsActivities: scope.restartsActivities,
                 nowSeconds: nowSeconds
             )
-            // Redis may keep the alert of an older command. Without this flag, it would then reply `alertHeld` and not
+            // Without this flag, Redis would reply `alertHeld` if it keeps the alert of an older command, and would not
             // admit this command. The flag does no harm, because a rebuild sends no alert.
             admission.mayReplaceHeldAlert = true
             let heldCommand = Self.heldCommand(command, of: record, app: app, activity: identifier)
@@ -39,8 +39,8 @@ struct ActivityRebuildCalls {
         guard let (admission, heldCommand, hasAlert) = admissionParts else { return nil }
         let version = candidate.version
         admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
-        // No content has the digest 0, so after this call Redis does not know what the activity shows. If the command
-        // has an alert, `alert` tells Redis that this alert and all older ones have rung.
+        // No content has the digest 0, so after this call Redis does not know what the activity shows. `alert` tells
+        // Redis that the command's alert, and all older alerts, have rung.
         settlementCall = StoreCall(
             tag: 0,
             subject: subject,

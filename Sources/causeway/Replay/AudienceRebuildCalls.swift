@@ -3,14 +3,14 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// The calls that restore an audience's newest command. They record that the command's fan-out is finished, although no
-/// push is sent. Members that join later get the command's state.
+/// The calls that restore an audience's newest command. They record its fan-out as finished, although no push is sent.
+/// Members that join later get the command's state.
 struct AudienceRebuildCalls {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>
-    /// Finishes the command's fan-out, which has one range. Without this call, the fan-out would stay unfinished. As
-    /// long as it is unfinished, but at most for an hour, Redis does not change the audience's number of ranges. So the
-    /// next command would have one range too, and only one lane could work on it.
+    /// Finishes the command's fan-out, which has one range. Redis does not change an audience's number of ranges while
+    /// a fan-out is unfinished, at most for an hour. Without this call, the next command would have one range too, and
+    /// only one lane could work on it.
     let finishRangeCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this configuration.
@@ -33,7 +33,7 @@ struct AudienceRebuildCalls {
         else {
             return nil
         }
-        // The digest 0 belongs to no content, so the next state is sent even if its content is the same.
+        // No content has the digest 0, so the next state is sent even if its content is the same.
         admission.digest = 0
         let audience = audienceName.withUnsafeBytes { AudienceDigest(of: $0) }
         let app = Array(scope.apps[appIndex].bundleIdentifier.utf8)

@@ -7,8 +7,8 @@ import Redis
 final class BlockingCalls<Call, Reply> {
     private let loop: EventLoop
     private var replies: [Reply?] = []
-    /// The number of the present batch of calls, in the upper half of each call's tag. A late reply to a call of an
-    /// earlier batch has another number and is ignored.
+    /// The number of the present batch of calls, which is in the upper half of each call's tag. A late reply to an
+    /// earlier batch has another number, and is ignored.
     private var batchNumber: UInt64 = 0
     /// The indices of the calls that ``perform(_:until:issue:)`` must still make.
     private var waitingIndices: [Int] = []
@@ -20,15 +20,15 @@ final class BlockingCalls<Call, Reply> {
 
     init(loop: EventLoop) { self.loop = loop }
 
-    /// Makes the calls and waits until each has its reply. Makes failed calls again.
+    /// Makes the calls, and waits until each has its reply. Repeats calls that fail.
     ///
     /// - Parameters:
     ///   - isCancelled: called repeatedly while waiting. After it has returned true, the method gives up if no call
     ///     succeeds for ``BlockingStore/cancelledSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
-    /// - Throws: an error in one of four cases: no call succeeded for ``BlockingStore/silenceMillisecondsMax``; Redis
-    ///   refused a call for good; a call exceeds Redis' limits; the store is closed. Redis may have carried out any
-    ///   of the calls.
+    /// - Throws: an error if no call succeeded for ``BlockingStore/silenceMillisecondsMax``, if Redis refused a call
+    ///   for good, if a call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the
+    ///   calls.
     func perform(
         _ calls: [Call],
         until isCancelled: () -> Bool,

@@ -3,10 +3,10 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// The stores of activities and audiences, for a thread that waits for each reply. The stores make the same
-/// calls as a lane, on an event loop of their own.
+/// The stores of activities and audiences, for a thread that waits for each reply. They make the same calls as a lane,
+/// on an event loop of their own.
 final class BlockingStore {
-    /// A call of `perform` fails if Redis has been down, or has refused calls for a temporary reason, for this long.
+    /// How long `perform` waits while no call succeeds, because Redis is down or refuses calls for a temporary reason.
     static let silenceMillisecondsMax: Int64 = 30_000
     /// Replaces ``silenceMillisecondsMax`` after the user has asked to stop.
     static let cancelledSilenceMillisecondsMax: Int64 = 1_000
@@ -43,14 +43,13 @@ final class BlockingStore {
         (activityStore, audienceStore) = (nil, nil)
     }
 
-    /// Makes the calls and waits until each has its reply. Makes failed calls again. No two calls may concern the same
+    /// Makes the calls, and waits until each has its reply. Repeats calls that fail. No two calls may concern the same
     /// activity or device, because Redis may carry them out in any order.
     ///
     /// - Parameter isCancelled: called repeatedly while waiting. After it has returned true, the method gives up if no
     ///   call succeeds for ``cancelledSilenceMillisecondsMax``.
-    /// - Throws: an error in one of four cases: no call succeeded for ``silenceMillisecondsMax``; Redis refused a
-    ///   call for good; a call exceeds Redis' limits; the store is closed. Redis may have carried out any of the
-    ///   calls.
+    /// - Throws: an error if no call succeeded for ``silenceMillisecondsMax``, if Redis refused a call for good, if a
+    ///   call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the calls.
     func perform(
         _ calls: [StoreCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }
@@ -65,8 +64,8 @@ final class BlockingStore {
     /// Makes the calls for audiences. No two calls may concern the hash of the same audience, or the same member of an
     /// audience.
     ///
-    /// If a call makes a page too long, the store shortens or splits the page afterwards. This method waits until this
-    /// is done, but at most ``cancelledSilenceMillisecondsMax``.
+    /// If a call makes a page too long, the store then shortens or splits the page. This method waits for this, but at
+    /// most ``cancelledSilenceMillisecondsMax``.
     func perform(
         _ calls: [AudienceCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }
@@ -104,7 +103,7 @@ extension BlockingStore: ActivityStoreHandler {
     func redisReady() {}
     func redisLost(_ reason: RedisError) { activityCalls.handleConnectionLoss(reason) }
     func redisWarned(_ warning: RedisWarning) {
-        // Each server of a cluster warns, and each again after a lost connection.
+        // Skip a known warning: each server of a cluster warns, and warns again after a lost connection.
         if !warnings.contains(warning), warnings.count < Self.warningsMax { warnings.append(warning) }
     }
 }

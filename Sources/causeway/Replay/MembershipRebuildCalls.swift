@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// The calls that record a member's changes of audiences, after a store call has made the member join or leave them. A
-/// lane makes the same calls, so a rebuild leaves the audiences as a worker would.
+/// The calls that record a member's joining and leaving in the audiences, after a store call has changed the member's
+/// value. A lane makes the same calls, so a rebuild leaves the audiences as a worker would.
 struct MembershipRebuildCalls {
-    /// The calls that write the member's entries to the pages of the audiences: first of those that it leaves, then of
-    /// those that it joins.
+    /// The calls that write the member's entries to the pages of audiences: first of those that it has left, then of
+    /// those that it has joined.
     let entryCalls: [AudienceCall<[UInt8]>]
     let joinCount: Int
-    /// The call that confirms to Redis that the member's departures are written into the audiences' pages (R27). Nil if
-    /// the member left no audience.
+    /// The call that tells Redis that all entries about left audiences are written (R27). Nil if the member left no
+    /// audience.
     let departureConfirmationCall: StoreCall<[UInt8]>?
 
     var leaveCount: Int { entryCalls.count - joinCount }
@@ -46,8 +46,8 @@ struct MembershipRebuildCalls {
         var entryCalls: [AudienceCall<[UInt8]>] = []
         var departureConfirmationCall: StoreCall<[UInt8]>?
         if let departures {
-            // Write an entry about the departure for each audience. Leave out an audience that the member joins by
-            // this registration, if the registration is as new as the departure, or newer.
+            // Write an entry for each audience that the member has left. But leave out an audience that this
+            // registration joins again, if the registration is as new as the departure, or newer.
             let registeredAtMilliseconds = joiningMember?.registration.registeredAtMilliseconds ?? .min
             for audience in departures.audiences
             where departures.leftAtMilliseconds > registeredAtMilliseconds || !joinedAudiences.contains(audience) {
@@ -77,7 +77,7 @@ struct JoiningMember {
     let supportsChannels: Bool
     let audiences: [AudienceDigest]
 
-    /// Takes the member from a store call that registers a token. Returns nil for any other call, and for a
+    /// Makes the member from a store call that registers a token. Returns nil for any other call, and for a
     /// registration that names no audience.
     init?(_ operation: StoreCall<[UInt8]>.Operation) {
         let audienceList: [UInt8]?

@@ -67,7 +67,7 @@ struct RebuildTally {
 
     subscript(_ counter: Counter) -> Int { counts[counter] ?? 0 }
 
-    /// - Parameter isDone: false if nothing was written. The counts then say what `--execute` would write.
+    /// - Parameter isDone: whether the rebuild has written. If not, the lines say what `--execute` would write.
     func lines(isDone: Bool) -> [String] {
         var lines = LabelledLines()
         let rows = Counter.allCases.filter { self[$0] > 0 }.map { [$0.title, "\(self[$0])", $0.explanation] }

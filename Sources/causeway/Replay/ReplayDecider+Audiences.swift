@@ -5,8 +5,8 @@ import LiveActivity
 
 /// Decides about commands to audiences.
 ///
-/// The replay sends the newest command only if Redis does not know it. If Redis knows it, workers have fanned it out,
-/// or will finish the fan-out. So the decider does not look at the members.
+/// The replay sends the newest command only if Redis does not know it. A known command has been fanned out, or a worker
+/// will finish its fan-out. So the decider does not look at the members.
 extension ReplayDecider {
     /// Returns the verdict on an update, an end or a start to an audience.
     ///
@@ -35,8 +35,8 @@ extension ReplayDecider {
         }
     }
 
-    /// Returns why the replay leaves the command out before it looks at the data of Redis: the command has expired or
-    /// is too old, or it is a start and the user has not allowed starts. Nil if none of this is true.
+    /// Returns why the replay leaves out the command, whatever Redis knows: the command has expired or is too old, or
+    /// it is a start and the user has not allowed starts. Nil if there is no such reason.
     private func exclusionReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds) { return .expired }
@@ -53,8 +53,8 @@ extension ReplayDecider {
         return AgeRules.isExpired(expirationSeconds, nowSeconds: nowSeconds) ? .startTooOld : nil
     }
 
-    /// Makes the admission that a worker would request from Redis, with two differences: it has one range, and draws
-    /// nothing from the budgets.
+    /// Makes the admission that a worker would request from Redis. But this one has a single range, and draws nothing
+    /// from the budgets.
     static func audienceAdmission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,
@@ -83,7 +83,7 @@ extension ReplayDecider {
         )
     }
 
-    /// Returns the body that a member would get when it joins after the command.
+    /// Returns the body of the push to a member that joins after the command.
     private static func joinerBody(of command: Command, _ record: UnsafeRawBufferPointer) -> [UInt8] {
         withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
             let layout = Body.write(command, from: record, into: memory)

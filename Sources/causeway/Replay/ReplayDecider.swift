@@ -2,10 +2,11 @@ import ActivityStore
 import Delivery
 import LiveActivity
 
-/// Decides what a worker would do with a command if it read the command now.
+/// Decides what a worker would do with a command if it read the command now. Ages follow the core's rules
+/// (``AgeRules``).
 ///
-/// The decider does no I/O: the caller passes the state in Redis. Ages follow the core's rules (``AgeRules``),
-/// and the model of the scripts decides instead of Redis.
+/// The decider does no I/O: the caller passes the state in Redis, and the model of the scripts decides instead of
+/// Redis.
 struct ReplayDecider {
     /// The time by this machine's clock, for the ages of commands.
     var nowMilliseconds: Int64
@@ -13,8 +14,8 @@ struct ReplayDecider {
     var redisNowMilliseconds: Int64
     /// Whether the user allows the replay to send starts.
     var includesStarts: Bool
-    /// Whether any policy starts activities again after their lifetime. If so, the newest start of an activity may be
-    /// Causeway's own. So a worker sends the producer's end even if the end is older than this start (R13).
+    /// Whether any policy starts activities again after their lifetime. If so, an end that is older than an activity's
+    /// newest start is sent, because Causeway itself may have made this start (R13).
     var restartsActivities: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }
@@ -98,8 +99,8 @@ struct ReplayDecider {
             )
     }
 
-    /// Makes the admission that a worker would request from Redis, without any draw on the budget, because a replay
-    /// pushes nothing itself.
+    /// Makes the admission that a worker would request from Redis, but draws nothing from the budget, because a replay
+    /// itself sends no push.
     static func admission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,
@@ -149,8 +150,8 @@ struct ReplayDecider {
     private static func reason(of verdict: StoreVerdict, sendReason: ReplayReason, hasToken: Bool) -> ReplayReason {
         switch verdict {
         case .send, .wait: sendReason
-        // Redis keeps the alert of an older command. A worker adds this alert to the command and sends both, but only
-        // with a token.
+        // Redis keeps the alert of an older command. A worker adds this alert to the command, but only if there is a
+        // token.
         case .alertHeld: hasToken ? sendReason : .tokenUnknown
         case .noToken, .held: .tokenUnknown
         case .duplicate: .duplicate

@@ -3,8 +3,8 @@ import CausewayCommandLine
 import LiveActivity
 import Redis
 
-/// The decision about one command. An activity or audience can have two decisions: one about its newest state, and one
-/// about the start before this state.
+/// The decision about one command. If an activity or audience also has a start before its newest state, it has two
+/// decisions: one about the start, one about the state.
 struct ReplayDecision {
     var appIndex: Int
     /// The activity's or audience's key in Redis.
@@ -13,8 +13,8 @@ struct ReplayDecision {
     var verdict: ReplayVerdict
 }
 
-/// Reads the activities and audiences of a ``ReplayTable`` from Redis in batches, and lets a ``ReplayDecider``
-/// decide about each.
+/// Reads the activities and audiences of a ``ReplayTable`` from Redis in batches, and lets a ``ReplayDecider`` decide
+/// about their commands.
 struct ReplayDecisions {
     /// The number of activities and audiences in one batch.
     static let entriesPerBatch = 512
@@ -23,11 +23,9 @@ struct ReplayDecisions {
     let queries: RedisQueries
     var includesStarts: Bool
 
-    /// Passes the decisions to `body`.
-    ///
-    /// The activities and audiences come in the order of their first records in the table: the record of the start or,
-    /// without a start, the record of the state. The decision about a start comes directly before the decision about
-    /// the later state.
+    /// Passes the decisions to `body`. Activities and audiences come in the order in which their first commands in the
+    /// table were written. The decision about a start comes directly before the decision about the state after this
+    /// start.
     ///
     /// - Parameter body: returns false to stop.
     /// - Returns: false if `body` has stopped the loop.

@@ -19,7 +19,10 @@ struct ReplayOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Instead of times: the first and the last offset of a partition, 0:1200-1800, or 0:1200- up to its end. Repeatable.",
+            """
+            Instead of times: the first and the last offset of a partition, 0:1200-1800, or 0:1200- up to its end. \
+            Repeatable.
+            """,
             valueName: "partition:from-to"
         )
     )
@@ -53,8 +56,8 @@ struct ReplayOptions: ParsableArguments {
 
     /// Reads the range from the options.
     ///
-    /// - Parameter fromIfAbsent: where reading begins if the user gives neither a time nor offsets; nil: the
-    ///   user must give one of them.
+    /// - Parameter fromIfAbsent: the beginning of the range if the user gives neither a time nor offsets; nil: the user
+    ///   must give one of them.
     func range(fromIfAbsent: String? = nil) throws -> ReplayRange {
         do throws(ReplayRangeError) {
             return try ReplayRange(

@@ -21,8 +21,8 @@ struct ReplayRangeError: Error, Equatable {
 }
 
 extension ReplayRange {
-    /// The last offset of a range without an end. It is one below the greatest number, so that adding 1 does
-    /// not overflow.
+    /// The last offset of a range without an end. It is one below the greatest number, so that adding 1 does not
+    /// overflow.
     static let openEndOffset = Int64.max - 1
 
     /// - Parameters:
@@ -84,7 +84,10 @@ extension ReplayRange {
         }
         throw ReplayRangeError(
             message:
-                "\(option) \(text): must be a time, such as 2026-07-19T15:00:00Z, or how long ago, such as 90s, 30m, 2h or 3d"
+                """
+                \(option) \(text): must be a time, such as 2026-07-19T15:00:00Z, or how long ago, such as 90s, 30m, 2h \
+                or 3d
+                """
         )
     }
 

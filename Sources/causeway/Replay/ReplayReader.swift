@@ -2,8 +2,7 @@ import CausewayCommandLine
 import CausewayConfiguration
 import Kafka
 
-/// Reads the records of a ``ReplayRange``, which names times or offsets, from Kafka. It joins no group and commits no
-/// offset.
+/// Reads the records of a ``ReplayRange`` from Kafka. It joins no group and commits no offset.
 struct ReplayReader {
     /// The offsets to read of one partition.
     struct PartitionRange: Equatable {
@@ -15,7 +14,7 @@ struct ReplayReader {
     }
 
     private static let requestTimeoutMilliseconds: Int32 = 30_000
-    /// How long the brokers may send no record before the reading fails, although the range is not read to its end.
+    /// How long the reader waits for a record before the end of the range.
     private static let silenceMillisecondsMax: Int64 = 30_000
     private static let closeTimeoutMilliseconds: Int64 = 5_000
 
@@ -103,8 +102,8 @@ struct ReplayReader {
     ) throws(KafkaError) -> Int64 {
         if logOffsets.isEmpty { return logOffsets.lowerBound }
         if let found = try offset(of: partition, logOffsets, atOrAfter: milliseconds) { return found }
-        // The broker names no offset: either all records are older than `milliseconds`, or the broker keeps no
-        // timestamps. The newest record shows which of the two is true.
+        // The broker names no offset. Either all records are older than `milliseconds`, or the broker keeps no
+        // timestamps. The timestamp of the newest record shows which of the two is true.
         var newestTimestampMilliseconds: Int64?
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Int64(Self.requestTimeoutMilliseconds)
         _ = try reader.read(
@@ -185,10 +184,10 @@ struct ReplayReader {
     }
 }
 
-/// The records of a topic that the workers' group has not committed yet. The workers will read these records
+/// The offsets of a topic that the workers' group has committed. The workers will still read the later records
 /// themselves.
 struct GroupCommittedOffsets {
-    /// The committed offset of each partition; nil if nothing is committed. Then all records of the partition are
+    /// The committed offset of each partition; nil if none is committed. Without one, all records of the partition are
     /// unread if ``isReadByGroup`` is true, and none otherwise.
     private let committedOffsets: [Int64?]
     /// Whether the workers' group reads this topic: the topic is one of their inputs, or the group has committed an

@@ -9,8 +9,8 @@ enum ReplayReason: String, CaseIterable {
     case duplicate
     case unchanged
     case underWay
-    /// The workers have not committed the command's offset and will read the command themselves. If the replay wrote
-    /// such commands again, the workers' backlog would double.
+    /// The workers have not committed the command's offset, so they will read the command themselves. If the replay
+    /// wrote it again, their backlog would double.
     case unread
     case held
     case tokenUnknown
@@ -27,7 +27,7 @@ enum ReplayReason: String, CaseIterable {
 
     var leadsToSending: Bool { self == .send || self == .sendAgain }
 
-    /// The first words of this reason's line in a report with `--execute`, after the replay has sent the commands.
+    /// The beginning of this reason's line in a report after the replay has sent the commands (`--execute`).
     var titleWhenSent: String {
         switch self {
         case .send: "sent"
@@ -36,7 +36,7 @@ enum ReplayReason: String, CaseIterable {
         }
     }
 
-    /// The first words of this reason's line in a report without `--execute`, which sends nothing.
+    /// The beginning of this reason's line in a report without `--execute`.
     var title: String {
         switch self {
         case .send: "would be sent"

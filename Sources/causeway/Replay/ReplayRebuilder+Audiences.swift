@@ -4,7 +4,7 @@ import Redis
 
 /// Restores the newest commands of audiences.
 extension ReplayRebuilder {
-    /// Writes to Redis those of the commands that Redis does not know.
+    /// Writes those of the audiences' commands to Redis that Redis does not know.
     mutating func rebuild(ofAudiences entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
         var newAudienceCalls: [AudienceRebuildCalls] = []
         guard !entries.isEmpty else { return }
@@ -38,8 +38,7 @@ extension ReplayRebuilder {
             audienceCalls,
             try store.perform(audienceCalls.map(\.admissionCall), until: isCancelled)
         ) {
-            // Redis refuses the command if a worker has admitted it, or a newer one, since the replay read
-            // Redis.
+            // Redis refuses the command if a worker has admitted it, or a newer one, since the replay read Redis.
             if reply.verdict == .send { admittedCalls.append(calls) } else { count(.audiencesKnown) }
         }
         _ = try store.perform(admittedCalls.map(\.settlementCall), until: isCancelled)

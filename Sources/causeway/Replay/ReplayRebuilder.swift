@@ -7,13 +7,12 @@ import Redis
 /// Writes the data that Redis has lost, and sends nothing.
 ///
 /// It restores tokens, the members of audiences, and the newest command of each activity and audience. These commands
-/// are recorded as sent, but Redis does not learn what the activity shows. So a worker sends the activity's next state
-/// even if the activity already shows it.
+/// are recorded as sent, but without their content. So the next state is sent even if the activity already shows it.
 ///
-/// Without a store, this type only counts what it would write. The model of the scripts then decides instead of Redis,
-/// and the count of written registrations includes those that Redis already knows.
+/// Without a store, this type only counts what it would write. The model of the scripts then decides instead of Redis.
+/// The count of registrations then includes those that Redis already knows.
 struct ReplayRebuilder {
-    /// The maximum number of registrations, or of states, that are written at the same time.
+    /// The maximum number of registrations, or of newest commands, that are written at the same time.
     static let writesPerBatchMax = 256
 
     let scope: ReplayScope
@@ -25,13 +24,13 @@ struct ReplayRebuilder {
     private let startedAtMilliseconds = Clock.monotonicMilliseconds
     private var writtenCallCount = 0
     private(set) var tally = RebuildTally()
-    /// Calls that are collected for the next batch. No two concern the same activity or device, because Redis may carry
-    /// out a batch in any order.
+    /// The calls of the next batch. No two concern the same activity or device, because Redis may carry out a batch in
+    /// any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
-    /// When the newest token of each activity was registered; nil for an activity that has no token. The dictionary's
-    /// keys are the activities' keys in Redis. Only activities with a command among the replayed records are in it. It
-    /// is empty with `--execute`, because Redis then knows the tokens.
+    /// When the newest token of each remembered activity was registered; nil if it has no token. The keys are the
+    /// activities' keys in Redis. The dictionary has only activities of the replayed range, and is empty with
+    /// `--execute`, because then Redis knows the tokens.
     private var tokenRegisteredAtMillisecondsByActivity: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -51,9 +50,9 @@ struct ReplayRebuilder {
         rateLimit = RecordRateLimit(recordsPerSecond: callsPerSecond)
     }
 
-    /// Chooses the activities whose registrations are remembered from now on. Without a store, the verdict on an
-    /// activity's command also depends on whether a registration gave the activity a token.
-    mutating func rememberRegistrations(_ activities: some Collection<[UInt8]>) {
+    /// Sets the activities whose registrations are remembered from now on. Without a store, the decision about an
+    /// activity's command needs to know whether a registration gave the activity a token.
+    mutating func rememberRegistrations(of activities: some Collection<[UInt8]>) {
         tokenRegisteredAtMillisecondsByActivity = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
 
@@ -145,8 +144,8 @@ struct ReplayRebuilder {
         }
     }
 
-    /// Collects the calls for a tombstone. The key of a tombstone does not say which app it concerns, or whether it
-    /// names an activity or a device. So there are two calls for each app that the options include.
+    /// Collects the calls for a tombstone. Its key names an activity or a device, but neither says which of the two nor
+    /// names the app. So there are two calls for each app that the options include.
     private mutating func collectUnregistration(_ key: UnsafeRawBufferPointer?, recordTimestampMilliseconds: Int64)
         throws
     {
@@ -174,7 +173,7 @@ struct ReplayRebuilder {
         collectedSubjects.insert(subject)
     }
 
-    /// Makes the collected calls. Without a store, only counts them and remembers which activities have tokens.
+    /// Makes the collected calls. Without a store, only counts them, and remembers which activities have tokens.
     mutating func flush() throws {
         defer {
             collectedCalls.removeAll(keepingCapacity: true)
@@ -193,11 +192,11 @@ struct ReplayRebuilder {
         }
     }
 
-    /// Makes the calls and returns the replies. If an activity or device joins or leaves audiences by a call, this
-    /// method also writes these changes to the audiences.
+    /// Makes the calls and returns the replies. If a call lets an activity or device join or leave audiences, also
+    /// writes this to the audiences.
     ///
-    /// While a member has a departure that is not confirmed, Redis does not return the member's held command, and
-    /// admits no command for the member. Then this method
+    /// For a member with an unconfirmed departure, Redis returns no held command and admits no command. Then this
+    /// method
     /// 1. writes an entry about the departure into the audience's page,
     /// 2. confirms this to Redis, and
     /// 3. makes the member's call again.
@@ -206,7 +205,7 @@ struct ReplayRebuilder {
         on store: BlockingStore
     ) throws -> [StoreReply<[UInt8]>] {
         var replies = try store.perform(calls, until: isCancelled)
-        // The reply to a batch may have had no room for the held command of a call. Make this call again alone.
+        // The reply to a batch may have no room for the held command of a call. Make such a call again, alone.
         for index in replies.indices where replies[index].verdict == .full {
             replies[index] = try store.perform([calls[index]], until: isCancelled)[0]
         }
@@ -270,7 +269,7 @@ struct ReplayRebuilder {
 
     // MARK: - Rebuilding the newest states
 
-    /// Writes the newest commands of some activities and audiences to Redis. Does not touch a command that Redis knows,
+    /// Writes the newest commands of some activities and audiences to Redis. Leaves out a command that Redis knows,
     /// because a worker may still send it.
     mutating func rebuild(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
         try rebuild(ofAudiences: entries.filter(\.value.isOfAudience))
@@ -309,7 +308,7 @@ struct ReplayRebuilder {
         for (calls, inspection, activity) in states {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
             if let registeredAtMilliseconds = tokenRegisteredAtMillisecondsByActivity[activity] ?? nil {
-                // For the decision, it only matters whether the activity has a token. So leave out the token's bytes.
+                // The decision depends on whether there is a token, not on its bytes. So leave out the bytes.
                 admission.registration = TokenRegistration(
                     token: [],
                     environment: .production,
@@ -330,13 +329,13 @@ struct ReplayRebuilder {
             if counter == .statesHeld { followUpCalls.append(calls.holdCall) }
             tally.count(counter)
         }
-        // An end removes its activity from its audiences. `perform` tells the audiences, so make these calls with it.
+        // An end also removes its activity from audiences. `perform` writes this to the audiences.
         if !followUpCalls.isEmpty { _ = try perform(followUpCalls, on: store) }
     }
 
     private static func counter(for verdict: StoreVerdict) -> RebuildTally.Counter {
         switch verdict {
-        // `wait` means that a worker would wait for the pace. A rebuild sends nothing, so it need not wait.
+        // `wait` means that a worker would wait for the pace. A rebuild sends nothing, so it does not wait.
         case .send, .wait: .statesWritten
         case .noToken: .statesHeld
         case .expired, .activityOver: .statesTooOld

@@ -8,8 +8,8 @@ import Redis
 
 import enum CausewayRecords.JSONValue
 
-/// The common part of all subcommands of `causeway replay`. It reads the range, keeps the newest command of each
-/// activity and audience, and looks up these activities and audiences in Redis.
+/// What all subcommands of `causeway replay` have in common: reading the range, keeping the newest command of each
+/// activity and audience, and looking up these activities and audiences in Redis.
 struct ReplayRun {
     let name: String
     let options: ReplayOptions
@@ -62,7 +62,7 @@ struct ReplayRun {
             )
         }
         // The closure changes the tally and the table while the reader changes `progress`. Swift permits this for local
-        // variables, but not for properties of `self`.
+        // variables, but not for properties.
         var (tally, table, progress) = (tally, table, progress)
         unreadRanges = try reader.read(interruption, &progress) { message in
             let record = scope.classify(
@@ -96,16 +96,16 @@ struct ReplayRun {
         progress.erase()
     }
 
-    /// Looks up each activity and audience of `table` in Redis, and passes the decisions to `body`. If `table` has a
-    /// start before the newest state, the decision about this start comes first, then the decision about the state.
+    /// Looks up each activity and audience of `table` in Redis, and passes the decisions to `body`. The decision about
+    /// a start comes before the decision about the state after this start.
     ///
-    /// - Parameter body: returns false to stop. It gets the tally and the progress bar to change them, because it must
-    ///   not use this run during the call.
+    /// - Parameter body: returns false to stop. It must not use this run, so it gets the tally and the progress bar to
+    ///   change them.
     mutating func decide(
         includesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgressBar) throws -> Bool
     ) throws {
-        // After an interruption of the reading, the replay still decides about the commands that were read.
+        // After an interruption of the reading, still decide about the commands that were read.
         let wasReadingInterrupted = !unreadRanges.isEmpty
         let interruption = interruption
         let isCancelled = { interruption.pendingSignal != nil && !wasReadingInterrupted }
@@ -137,8 +137,8 @@ struct ReplayRun {
 
     /// Prints a line for one command if `--verbose` is set.
     ///
-    /// - Parameter isSent: whether the replay has sent the commands. The text then says "sent" instead of "would be
-    ///   sent". JSON does not use it.
+    /// - Parameter isSent: whether the replay has sent the commands. The text says "sent" or "would be sent"; JSON is
+    ///   the same for both.
     func printLine(_ decision: ReplayDecision, isSent: Bool) {
         guard options.verbose else { return }
         let app = scope.apps[decision.appIndex]
@@ -150,7 +150,10 @@ struct ReplayRun {
             let alert = decision.verdict.dropsAlert ? ", without its alert" : ""
             let addressee = audience.map { "audience \($0)" } ?? activity ?? "-"
             let line =
-                "\(source)  \(app.bundleIdentifier)  \(addressee)  \(candidate.event.name)  \(candidate.version.timestamp)"
+                """
+                \(source)  \(app.bundleIdentifier)  \(addressee)  \(candidate.event.name)  \
+                \(candidate.version.timestamp)
+                """
             let reason = decision.verdict.reason
             return StandardStreams.printOutput("\(line)  \(isSent ? reason.titleWhenSent : reason.title)\(alert)")
         }
@@ -168,7 +171,7 @@ struct ReplayRun {
         StandardStreams.printOutput(line.oneLineJSON)
     }
 
-    /// Prints a line for a record that a worker would refuse, with everything that is known of the record.
+    /// Prints a line with all that is known about a record that a worker would refuse.
     private func printLine(invalid message: borrowing Message, code: String) {
         guard options.verbose else { return }
         let source = "\(topic)/\(message.partition)/\(message.offset)"
@@ -191,10 +194,10 @@ struct ReplayRun {
         StandardStreams.printOutput(line.oneLineJSON)
     }
 
-    /// Prints the counts: as one JSON object that also has `otherMembers`, or as text.
+    /// Prints the counts, as text or as one JSON object. Only the object has `otherMembers`.
     ///
-    /// - Parameter isSent: whether the replay has sent the commands. The text then says "sent" instead of "would be
-    ///   sent". JSON does not use it.
+    /// - Parameter isSent: whether the replay has sent the commands. The text says "sent" or "would be sent"; JSON is
+    ///   the same for both.
     func printReport(_ otherMembers: [String: JSONValue] = [:], isSent: Bool = false) {
         guard !options.json else {
             let members = otherMembers.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }
@@ -215,10 +218,9 @@ struct ReplayRun {
         report("stopped while reading; not read: \(unreadRanges.map { "--offsets \($0.text)" }.joined(separator: " "))")
     }
 
-    /// Runs code in which Kafka or Redis may fail, or in which a value in Redis may have an unknown form.
+    /// Runs code in which Kafka or Redis may fail, or a value in Redis may have an unknown form.
     ///
-    /// - Parameter configuration: gives the address of Kafka for the text, because Kafka's errors do not contain the
-    ///   address.
+    /// - Parameter configuration: gives the address of Kafka, which Kafka's errors do not contain.
     /// - Returns: the failure as text; nil if the code succeeded.
     static func captureFailure(_ configuration: WorkerConfiguration, _ body: () throws -> Void) throws -> String? {
         do {
@@ -227,8 +229,8 @@ struct ReplayRun {
         } catch let error as RedisError {
             return "\(error)"
         } catch let error as KafkaError {
-            // A text of librdkafka does not name the address, so add it. If `isDescribedByReasonOnly` is true, the text
-            // is Causeway's own, and already names the address where it helps the user.
+            // librdkafka's texts do not name the address, so add it. If `isDescribedByReasonOnly` is true, the text is
+            // Causeway's own, and names the address where this helps.
             return error.isDescribedByReasonOnly
                 ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {

@@ -3,7 +3,7 @@ import CausewayConfiguration
 import Kafka
 import LiveActivity
 
-/// Which apps, policies and activities a replay concerns: those of the configuration, or only the app or activity that
+/// Which apps, policies and activities a replay concerns: all of the configuration, or only the app or activity that
 /// the options choose.
 struct ReplayScope {
     let apps: [InspectedApp]
@@ -19,8 +19,8 @@ struct ReplayScope {
         onlyActivity = activity
     }
 
-    /// Whether any policy starts activities again after their lifetime. A replay needs this to predict the verdict that
-    /// an end gets from a worker (R13). The core's `PolicyTable` has the same property.
+    /// Whether any policy starts activities again after their lifetime. What becomes of an old end depends on this
+    /// (R13). The core's `PolicyTable` has the same property.
     var restartsActivities: Bool { apps.contains { $0.policies.contains(where: \.restartsActivities) } }
 
     func includes(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }
@@ -42,7 +42,7 @@ struct ReplayScope {
     }
 }
 
-/// The result of reading one record.
+/// What a record is to a replay.
 enum ClassifiedRecord: Equatable {
     /// A command. `redisKey` is the key of its activity or audience in Redis.
     case command(ReplayCandidate, redisKey: [UInt8], appIndex: Int)
@@ -51,8 +51,7 @@ enum ClassifiedRecord: Equatable {
     /// A record of the registrations topic, or a dead letter of such a record.
     case registration
     /// A record that is not replayed: the options exclude it, or it is a command to a channel that its producer
-    /// manages. With `--app` or `--activity`, a record that cannot be read, or that names an unknown app, is also
-    /// skipped.
+    /// manages. With `--app` or `--activity`, also a record that cannot be read or names an unknown app.
     case skipped
 }
 
@@ -63,8 +62,8 @@ extension ReplayScope {
         return InspectedAudienceKeys(app: name, audience: String(decoding: addressee, as: UTF8.self))?.audienceKey ?? []
     }
 
-    /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil
-    /// if the body stays too large.
+    /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil if the
+    /// body stays too large.
     private static func makeFittingRecord(
         _ value: UnsafeRawBufferPointer,
         of command: Command,
@@ -78,7 +77,7 @@ extension ReplayScope {
         }
     }
 
-    /// Reads a record by the rules of a worker, and says what kind of record it is.
+    /// Says what a record is to the replay, by the rules of a worker.
     func classify(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,

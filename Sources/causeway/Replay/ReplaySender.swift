@@ -8,17 +8,15 @@ import Redis
 
 import enum CausewayRecords.JSONValue
 
-/// Writes commands of the range to the commands topic again, at a given rate.
+/// Writes commands of the range to the commands topic again, at a given rate. A copy keeps the record's timestamp in
+/// Kafka: the command may carry a token, and with a new timestamp this old token would replace a newer registration.
 ///
-/// The copy of a record keeps the record's timestamp in Kafka. A command may carry a token that is as old as the
-/// record. With a new timestamp, this token would replace a newer registration.
-///
-/// If Redis has settled a command that no phone ever showed, the replay first reopens the command in Redis
+/// A command that Redis has settled, but that no phone ever showed, is first reopened in Redis
 /// (``StoreCall/Operation/reopen(version:)``), so that Redis admits its version again. If the replay is killed before
 /// it writes the copy, Redis treats the command as under way until a newer state comes.
 struct ReplaySender {
-    /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. The configuration can change
-    /// it. By default, a worker's producer waits longer.
+    /// How long Kafka may take to acknowledge a record. A user waits for this, so the time is shorter than a worker's
+    /// default. The configuration can change it.
     private static let deliveryTimeoutProperties = [(name: "delivery.timeout.ms", value: "30000")]
     /// How long to wait for the last acknowledgements after the user has asked to stop.
     private static let stopFlushTimeoutMilliseconds: Int64 = 2_000
@@ -29,16 +27,16 @@ struct ReplaySender {
     private let sourceTopic: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// The calls that settle the versions of reopened commands again. A call is made if the copy of its command does
-    /// not reach Kafka. The key is the copy's number, which is also the copy's tag at the producer.
+    /// For each copy of a reopened command: the call that settles the command's version again if the copy does not
+    /// reach Kafka. The key is the copy's number, which is also its tag at the producer.
     private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
-    /// The numbers of copies that belong to reopened commands, and that the producer never got.
+    /// The numbers of the copies of reopened commands that the producer never got.
     private var copyNumbersNotProduced: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
-    /// Set if the versions of reopened commands could not be settled again: how many of these commands have no copy in
-    /// Kafka but may still be reopened in Redis, and why the calls failed.
+    /// Set if reopened commands without a copy in Kafka could not be settled again: how many there are, and why the
+    /// calls failed. Redis may still treat these commands as under way.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
     private var appIdentifiers: [[UInt8]]
     /// What Redis warned of. Set by `finish`.
@@ -60,8 +58,8 @@ struct ReplaySender {
 
     /// Waits until the rate allows the command, and writes it.
     ///
-    /// - Returns: the decision's verdict, or another verdict if a worker has since admitted the command or a
-    ///   newer command. Nil if the sending ended before the command was written.
+    /// - Returns: the decision's verdict, or another one if a worker has admitted this command or a newer one in the
+    ///   meantime. Nil if the sending ended before the command was written.
     mutating func send(_ decision: ReplayDecision, until isCancelled: () -> Bool) throws -> ReplayVerdict? {
         guard sender.waitForRateLimit(until: isCancelled), tally.failedCount < Self.failuresMax else {
             isStopped = true
@@ -117,20 +115,20 @@ struct ReplaySender {
             if verdict != .retry { settlementCallsByCopyNumber[copyNumber] = nil }
             return verdict
         } catch {
-            // The call failed, but Redis may have reopened the version. So `finish` settles it again. If the version is
-            // settled already, this does no harm.
+            // The call failed, but Redis may have reopened the version. So let `finish` settle the version again, which
+            // does no harm if it is settled.
             copyNumbersNotProduced.append(copyNumber)
             isStopped = true
             throw error
         }
     }
 
-    /// Waits for Kafka's acknowledgements of the copies. If the copy of a reopened command has not reached Kafka,
-    /// settles the command's version in Redis again. Without this, Redis would treat the command as under way, and
-    /// another replay would not send it.
+    /// Waits for Kafka's acknowledgements of the copies. If the copy of a reopened command is not in Kafka, settles the
+    /// command's version in Redis again. Otherwise Redis would treat the command as under way, and another replay would
+    /// not send it.
     ///
-    /// - Parameter isStoppingAtOnce: whether the user has asked to stop, or a failure has ended the sending. The waits
-    ///   for Kafka and Redis are then limited to a few seconds.
+    /// - Parameter isStoppingAtOnce: whether the user has asked to stop, or a failure has ended the sending. If so, the
+    ///   waits for Kafka and Redis take at most a few seconds.
     mutating func finish(isStoppingAtOnce: Bool) {
         let flushTimeoutMilliseconds =
             isStoppingAtOnce ? Self.stopFlushTimeoutMilliseconds : RecordSender.flushTimeoutMilliseconds

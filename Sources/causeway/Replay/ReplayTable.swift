@@ -10,25 +10,24 @@ struct ReplayCandidate: Equatable {
     var offset: Int64
     /// The record's timestamp in the topic.
     var timestampMilliseconds: Int64
-    /// Whether the workers have not committed the record's offset.
+    /// Whether the workers have not committed the record yet.
     var isUnread = false
     var key: [UInt8]?
-    /// The record; empty if the table had no room. If the body was too large, the fields that the policy drops are
-    /// missing.
+    /// The record, without the fields that its policy drops from a body that is too large. Empty if the table had no
+    /// room for it.
     var value: [UInt8]
 
     var byteCount: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
 }
 
-/// The newest command of each activity and of each audience. A worker merges waiting commands by similar rules, but
-/// leaves more of the decisions to Redis.
+/// The newest command of each activity and of each audience, found by rules like those for a lane's waiting commands.
 ///
 /// A newer update replaces an older one. An end replaces any update, and no update replaces an end. An activity can
-/// have a start and a state that is not older than the start. If this state is an end, it replaces the start too.
+/// also have a start before its newest state. But if this state is an end, it replaces the start too.
 ///
-/// The table's bytes are limited (R4). A full table takes no more activities and audiences. If it has no room for a
-/// newer command of one of its activities or audiences, it keeps only that command's version and offset, without the
-/// record. The replay then sends neither the newer command nor the older one.
+/// The table's bytes are limited (R4). A full table takes no more activities and audiences. Of a newer command for
+/// which it has no room, it keeps only the version and offset. The replay then sends neither this command nor the older
+/// one.
 struct ReplayTable {
     struct Entry {
         var appIndex: Int
@@ -50,10 +49,9 @@ struct ReplayTable {
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
-    /// Takes a command into the table, unless a command of the table replaces it, or there is no room.
+    /// Takes a command into the table, unless the table has a command that replaces it, or has no room.
     ///
-    /// - Parameter onDropped: called for each command that the table drops, with the reason. The dropped
-    ///   command may be `candidate` itself.
+    /// - Parameter onDropped: called with each command that leaves the table or does not enter it, and with the reason.
     mutating func insert(
         _ candidate: ReplayCandidate,
         of redisKey: [UInt8],

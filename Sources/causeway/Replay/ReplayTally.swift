@@ -6,8 +6,8 @@ import enum CausewayRecords.JSONValue
 struct ReplayTally {
     private(set) var readRecordCount = 0
     private(set) var skippedRecordCount = 0
-    /// The counts by the app's index. The index nil counts records without a known app: registrations, records that
-    /// cannot be read, and records that name no configured app.
+    /// The counts by the index of the app. The index nil counts records without a known app: registrations, unreadable
+    /// records, and records that name no configured app.
     private(set) var reasonCountsByApp: [Int?: [ReplayReason: Int]] = [:]
     /// The number of invalid records, by the code of their result.
     private(set) var invalidCounts: [String: Int] = [:]

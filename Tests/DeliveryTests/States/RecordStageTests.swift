@@ -85,10 +85,10 @@ struct RecordStageTests {
 
     @Test func `A count of superseded commands stays at its maximum`() {
         var count = SupersededCount()
-        count.add(commandWith: SupersededCount())
+        count.addCommand(withCount: SupersededCount())
         #expect(count.commandCount == 1)
         var sum = count
-        for _ in 0..<40 { sum.add(commandWith: sum) }
+        for _ in 0..<40 { sum.addCommand(withCount: sum) }
         #expect(sum.commandCount == .max)
     }
 }

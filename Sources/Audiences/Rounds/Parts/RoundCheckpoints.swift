@@ -7,33 +7,34 @@ struct RoundCheckpoints: BitwiseCopyable {
     /// A number that grows with every change that a checkpoint contains. It tells whether a change, such as the end of
     /// a version, is recorded yet: an end at revision 12 is recorded once `recordedRevision` is at least 12.
     var revision: UInt64 = 0
-    /// The revision up to which all changes are recorded, or need not be recorded any more. There are three reasons why
-    /// they need not be recorded:
-    /// - Their checkpoint was too long, or the store refused it.
+    /// The revision up to which all changes are recorded, or need not be recorded any more. A change need not be
+    /// recorded for one of three reasons:
+    /// - Its checkpoint was too long, or the store refused the checkpoint.
     /// - The round is claimed again. It then continues from a recorded checkpoint.
-    /// - The round is drained before it has sent anything since its claim. The last owner's checkpoint must then stay
-    ///   in the store.
+    /// - The round is drained before it has sent anything since its claim. The checkpoint of the partition's last owner
+    ///   must then stay in the store.
     var recordedRevision: UInt64 = 0
-    /// The revision in the last checkpoint that was composed.
+    /// The value of `revision` when the last checkpoint was composed.
     var composedRevision: UInt64 = 0
     /// The text of the checkpoint that is being recorded.
     var textBeingRecorded = HeapBytes.none
-    /// The text of the last recorded checkpoint. If the store has lost its own copy, the round continues from this one.
+    /// The text of the last recorded checkpoint. If the store has lost the checkpoint, the round continues from this
+    /// text.
     var recordedText = HeapBytes.none
-    /// The last moment at which the round's claim succeeded, or the round asked the store to record a checkpoint
-    /// (monotonic milliseconds). The next checkpoint is due at the next multiple of the interval. `.min`: no claim has
-    /// succeeded yet.
-    var claimedOrRequestedAtMilliseconds: Int64 = .min
+    /// When the round's claim last succeeded, or the round last asked the store to record a checkpoint, whichever came
+    /// later (monotonic milliseconds). The next checkpoint is due at the next multiple of the interval. `.min`: no
+    /// claim has succeeded yet.
+    var claimOrCheckpointAtMilliseconds: Int64 = .min
 
     /// Whether the round has changes that no recorded checkpoint has.
     var hasUnrecordedChanges: Bool { revision != recordedRevision }
 
-    /// Forgets the last owner's checkpoint, and which changes are not recorded yet.
+    /// Forgets the checkpoint of the partition's last owner, and which changes are not recorded yet.
     mutating func prepareNewClaim() {
         restored.free()
         restored = .none
         recordedRevision = revision
-        claimedOrRequestedAtMilliseconds = .min
+        claimOrCheckpointAtMilliseconds = .min
     }
 
     func freeBytes() {
@@ -43,13 +44,13 @@ struct RoundCheckpoints: BitwiseCopyable {
     }
 }
 
-/// The contents of the last owner's checkpoint, until the round has used them.
+/// The contents of the checkpoint of the partition's last owner, until the round has used them.
 struct RestoredCheckpoint: BitwiseCopyable {
     var text: HeapBytes
-    /// The newest version that the last owner had under way; with the timestamp 0: none.
+    /// The newest version that the partition's last owner had under way; its timestamp is 0 if there was none.
     var newestVersion = Version.zero
-    /// The positions of the last owner's parked members, ascending, eight bytes each. The members at the first
-    /// `readPositionCount` positions have been read again.
+    /// The positions of the parked members of the partition's last owner, ascending, eight bytes each. The members at
+    /// the first `readPositionCount` positions have been read again.
     var parkedPositions: HeapBytes
     var readPositionCount = 0
 

@@ -4,24 +4,24 @@ struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim. Each attempt to claim the range has a new random number.
     private(set) var number: UInt64
     /// How often in a row the claim was lost. The count begins again after a claim that was held for longer than
-    /// `lossCountResetAfterMilliseconds`. It is at most `pauseDoublingsMax` + 1, because the pause before a claim
-    /// then grows no further.
+    /// `lossCountResetAfterMilliseconds`. It stops at `pauseDoublingsMax` + 1, where the pause before a claim stops
+    /// growing.
     var consecutiveLossCount: UInt8 = 0
     /// How many times the round has waited until the store has all members again. At `waitsForMembersMax` the round
     /// waits no more, because the store may have lost nothing: each failed attempt to connect counts as a loss.
     ///
     /// | event | count |
     /// | --- | --- |
-    /// | after a claim, the store may lack members (``Audiences/mayHaveLostMembers(_:_:)``) | grows by 1 |
-    /// | the store replies to a checkpoint that it has lost the round; the round waits too | stays |
+    /// | a wait begins, because the store may lack members (``Audiences/mayHaveLostMembers(_:_:)``) | grows by 1 |
+    /// | a wait begins, because the store replied to a checkpoint that it has lost the round | stays |
     /// | a wait has lasted ``Audiences/membersWaitMillisecondsMax`` | becomes `waitsForMembersMax` |
     var waitForMembersCount: UInt8 = 0
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// When the pause before the present claim ended (monotonic milliseconds). Nil: it is the round's first claim. From
-    /// this time on, the claim counts as held. The store may have granted it later, because after the pause the round
-    /// may have waited for members. So `consecutiveLossCount` may begin again too early, which does no harm.
+    /// When the pause before the present claim ended (monotonic milliseconds); nil for the round's first claim. The
+    /// claim counts as held from this time on. In fact the store may have granted it later, because the round may also
+    /// have waited for members. So `consecutiveLossCount` may begin again too early, which does no harm.
     @CompactOptional private(set) var pauseEndedAtMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the core found that the store has lost the
     /// round, or may lack its members. Nil: the core has not found this since the last claim.
@@ -29,7 +29,7 @@ struct RoundClaim: BitwiseCopyable {
 
     init(number: UInt64) { self.number = number }
 
-    /// Called when the round claims its range again after the pause.
+    /// Called when the round claims its range again, after the loss of an earlier claim.
     mutating func beginNewClaim(number: UInt64) {
         self.number = number
         pauseEndedAtMilliseconds = nextClaimAtMilliseconds

@@ -1,21 +1,21 @@
 import Delivery
 
-/// The members of a round (``RoundSlot``) on which work has begun and has not ended: a push or start is under way, the
-/// member is parked or is being read again, or its refusal is being recorded.
+/// The members of a round (``RoundSlot``) on which work has begun and has not ended: their push or start is under way,
+/// they are parked or being read again, or their refusal is being recorded.
 struct RoundMembers: BitwiseCopyable {
     /// The number of pushes in flight, or of starts that are being produced.
     var inFlightCount: UInt32 = 0
-    /// The number of refused members whose results are being recorded, plus the number of parked members that
-    /// are being read again.
+    /// The number of refused members whose results are being recorded, plus the number of parked members that are being
+    /// read again.
     var awaitingStoreCount: UInt32 = 0
     /// The first in the list of parked members; `.null`: none is parked.
     var firstParked = ParkedMemberIndex.null
     var parkedCount: UInt32 = 0
     /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap (``RoundProgress``)
-    /// above this position: the same member has its next turn there, and must not get two pushes at once. (R28)
+    /// above this position: there the same member has its next turn, and a member must not get two pushes at once.
+    /// (R28)
     var lowestParkedPosition: UInt64 = .max
     /// For each environment: the earliest time at which one of its parked members is due (monotonic milliseconds);
-    /// `.max`: none of them waits for a time. Before this time, the core does not search the list for a member of the
-    /// environment.
+    /// `.max`: none of them waits for a time. Before this time, the core does not search the list for such a member.
     var parkedDueMilliseconds: ByEnvironment<Int64> = .init(repeating: .max)
 }

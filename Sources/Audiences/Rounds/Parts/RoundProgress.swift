@@ -16,24 +16,25 @@ struct RoundProgress: BitwiseCopyable {
     let positionsPerLap: UInt64
     /// Every member below this position has its outcome or is parked.
     var completedPosition: UInt64 = 0
-    /// One above the position of the last member that had its turn. In a member's turn, the shell takes the member's
-    /// push, or the core queues the member's start. Some members need neither.
+    /// One above the position of the last member that had its turn. In its turn, the shell takes the member's push, or
+    /// the core queues the member's start; some members get neither.
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// When the first version took over at the position at which the newest version begins (monotonic milliseconds);
-    /// nil: no version has taken over yet. If several versions began at this position, the round has sent nothing since
-    /// this time, and may close the older ones (``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``).
+    /// When a version first took over at the position at which the newest version begins (monotonic milliseconds); nil:
+    /// no version has taken over yet. For example, versions take over at position 40 at the times 1,000 and 9,000. The
+    /// value stays 1,000, because the round has sent nothing in between. If its pools are unavailable, the round later
+    /// closes the older versions (``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``).
     @CompactOptional var nothingSentSinceMilliseconds: Int64?
-    /// Since when members have waited for their turns (UNIX milliseconds), for a metric (``RoundGauges``). It is the
-    /// time at which the store admitted the first version of the present wait:
-    /// - A wait begins with a version that joins the round while no member waits.
+    /// Since when members have waited for their turns (UNIX milliseconds), for a metric (``RoundGauges``):
+    /// - A wait begins when a version joins the round while no member waits. The value is the time at which the store
+    ///   admitted this version.
     /// - Versions that join during the wait leave the value as it is.
     /// - The wait ends when the round has reached all members. From then on the value has no meaning.
     var membersWaitingSinceWallMilliseconds: Int64 = 0
 
-    /// The position that the round has reached: no member below it waits for its turn. Usually it is ``sendPosition``.
-    /// After a page whose last positions have no member, it is ``completedPosition``.
+    /// The position that the round has reached: no member below it waits for its turn. Usually this is
+    /// ``sendPosition``. If a page ends with positions that have no member, it is ``completedPosition``.
     var presentPosition: UInt64 { max(sendPosition, completedPosition) }
 
     /// Notes that all members below `position` have their outcomes or are parked.

@@ -1,7 +1,7 @@
 import Delivery
 
-/// The places of a round (``RoundSlot``) in two queues of its app (``AppWork``). The send queue has the rounds that
-/// may have something to send, the page queue those that need a page.
+/// The places of a round (``RoundSlot``) in two queues of its app (``AppWork``). The send queue has the rounds that may
+/// have something to send, the page queue those that need a page.
 struct RoundQueuePlaces: BitwiseCopyable {
     var isInSendQueue = false
     /// The next round in the send queue; `.null`: there is none, or this round is not in the queue.

@@ -7,19 +7,20 @@ struct RoundVersions: BitwiseCopyable {
     /// The first version in the round's list; `.null`: the list is empty.
     ///
     /// The list begins with the versions that have begun (all phases except `received`), oldest first. Then come the
-    /// versions in the phase `received`, in the order in which their records arrived. Only a round in the phase
-    /// `claiming` or `awaitingClaim`, or one that was drained or abandoned in these phases, has versions in the phase
-    /// `received`.
+    /// versions in the phase `received`, in the order in which their records arrived. There are such versions only
+    /// before the store has granted the round's claim: in the phases `claiming` and `awaitingClaim`, and if the round
+    /// was drained or abandoned in these phases.
     var first = RangeVersionIndex.null
     /// The last version in the round's list (see `first`); `.null`: the list is empty. If no version is in the phase
     /// `received`, this is the newest one. Otherwise a version nearer to the front of the list may be newer.
     var last = RangeVersionIndex.null
-    /// The number of late versions that are not settled yet (``RangeVersionSlot/isLate``). They are not in the list of
-    /// versions. The round is not freed while it has any.
+    /// The number of late versions (``RangeVersionSlot/isLate``) that are not settled yet. They are not in the list of
+    /// versions. The round is not freed before they are settled.
     var lateVersionCount: UInt16 = 0
-    /// The newest version that this worker or an earlier owner has settled in this round; with the timestamp 0: none.
+    /// The newest version that this worker or an earlier owner has settled in this round; its timestamp is 0 if there
+    /// is none.
     var newestSettled = Version.zero
-    /// The newest version that the store has admitted; with the timestamp 0: none is known.
+    /// The newest version that the store has admitted; its timestamp is 0 if none is known.
     var newestAdmitted = Version.zero
     /// Since when the record of `newestAdmitted` is missing (monotonic milliseconds); nil: it is not missing.
     @CompactOptional var newestAdmittedMissingSinceMilliseconds: Int64?
@@ -29,13 +30,14 @@ struct RoundVersions: BitwiseCopyable {
     /// While this is set, the round does not wait for the record of `newestAdmitted`, as
     /// ``Audiences/awaitsNewerVersion(_:)`` explains.
     @CompactOptional var firstPassedOverOffset: Int64?
-    /// Whether the round was in the phase `claiming` when one of its records was last passed over (R30), from any
-    /// partition. If true, the round skips the wait for the last owner's versions (`awaitingVersions`). The passed-over
-    /// record may be one of theirs, and may get room only when the round's other records have settled.
+    /// Whether the round was in the phase `claiming` when a record for it was last passed over (R30), from any
+    /// partition. If so, the round does not wait for the versions of the partition's last owner (`awaitingVersions`):
+    /// the passed-over record may be of such a version, and may get room only when the round's other records have
+    /// settled.
     var wasClaimingAtLastPassOver = false
 
-    /// Forgets the newest settled and the newest admitted version. The next claim's reply names the newest admitted
-    /// one, and the checkpoint from which the round continues names the newest settled one.
+    /// Forgets the newest settled and the newest admitted version. They are read again: the newest admitted one from
+    /// the reply to the next claim, the newest settled one from the checkpoint from which the round continues.
     mutating func forgetNewest() {
         newestSettled = .zero
         newestAdmitted = .zero

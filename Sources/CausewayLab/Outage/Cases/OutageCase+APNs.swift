@@ -44,9 +44,9 @@ extension OutageCase {
             apps: [OutageApp(pushStartedActivityCount: 40)],
             workers: OutageWorkers(beginsWithWrongKey: true),
             steps: [OutageStep(at: 12_000, .installValidKey)],
-            // The commands wait for the right key. After 10 s in the lane they are deferred, and are due 30 s later.
-            // The worker must read them again as soon as APNs accepts the key, at about 12 s. If it read them only when
-            // they are due, phones would get no state for about 40 s.
+            // The commands wait for the right key. After 10 s they are deferred, due 30 s later. The worker must read
+            // them again when APNs accepts the key, at about 12 s. If it waited until they are due, phones would get no
+            // state for about 40 s.
             expectations: [.noOutcome("failed"), .invalidationCount(0), .noSilenceLongerThan(milliseconds: 30_000)]
         ),
     ]

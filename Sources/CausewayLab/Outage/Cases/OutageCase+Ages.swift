@@ -23,7 +23,10 @@ extension OutageCase {
         OutageCase(
             name: "start-and-end-in-a-backlog",
             summary:
-                "Starts and ends of the same activities are read together: no phone gets the alert of a start for a finished match",
+                """
+                Starts and ends of the same activities are read together: no phone gets the alert of a start for a \
+                finished match
+                """,
             apps: [
                 OutageApp(
                     activityCount: 60,

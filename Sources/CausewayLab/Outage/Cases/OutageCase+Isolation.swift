@@ -1,15 +1,14 @@
 import CausewayConfiguration
 
 extension OutageCase {
-    /// The time, in milliseconds, that 99 of 100 pushes of a healthy app may take. It is long, because the
-    /// machine may have other load.
+    /// The milliseconds that 99 of 100 pushes of a healthy app may take. The time is long, because the machine may have
+    /// other load.
     private static let freshnessP99MillisecondsMax: Int64 = 2_500
 
     /// How long a record may wait for its commit with the worker's defaults: the sum of these times.
     ///
-    /// - `deferAfterMilliseconds`: a worker defers a command after this time.
-    /// - `requestTimeoutMilliseconds`: if a push begins just before, the worker first waits at most this long for the
-    ///   response.
+    /// - `deferAfterMilliseconds`: after it, a worker defers a command.
+    /// - `requestTimeoutMilliseconds`: the longest wait for a response, if the push begins just before the deferral.
     /// - One second for the commit, and one for the poll that measures the wait.
     private static let commitWaitMillisecondsMax: Int64 = {
         let defaults = WorkerConfiguration()
@@ -41,8 +40,10 @@ extension OutageCase {
         OutageCase(
             name: "device-out-of-starts",
             summary:
-                "Twelve starts for one device that may have eight per hour, and a healthy app; a start expires after 30 s "
-                + "instead of 600",
+                """
+                Twelve starts for one device that may have eight per hour, and a healthy app; a start expires after 30 \
+                s instead of 600
+                """,
             apps: [
                 OutageApp(
                     name: "affected",
@@ -54,8 +55,8 @@ extension OutageCase {
                 OutageApp(name: "healthy", activityCount: 60),
             ],
             workers: OutageWorkers(
-                // These starts expire after 30 s. A worker defers a command only if its deferred record is due before
-                // the command expires. So the delay must be short.
+                // These starts expire after 30 s. A worker defers a command only if it is due again before it expires,
+                // so the delay must be short.
                 workerSettings: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
                 policySettings: ["expiration": "{startSeconds: 30}"]
             ),
@@ -68,7 +69,10 @@ extension OutageCase {
         OutageCase(
             name: "token-retired",
             summary:
-                "APNs responds with 410 to all tokens of an app. New tokens are registered 8 s later; the last updates and ends come in between",
+                """
+                APNs responds with 410 to all tokens of an app. New tokens are registered 8 s later; the last updates \
+                and ends come in between
+                """,
             apps: [OutageApp(activityCount: 60)],
             steps: [
                 OutageStep(at: 13_000, .rotateTokens(app: "match")), OutageStep(at: 21_000, .resumeRegistrations),

@@ -4,8 +4,10 @@ extension OutageCase {
         OutageCase(
             name: "lifetimes",
             summary:
-                "APNs responds with 503 to everything while lifetimes of 30 s end, and the worker is killed meanwhile: each activity ends once, and "
-                + "each that was started by push is started again once",
+                """
+                APNs responds with 503 to everything while lifetimes of 30 s end, and the worker is killed meanwhile: \
+                each activity ends once, and each that was started by push is started again once
+                """,
             apps: [OutageApp(pushStartedActivityCount: 40, activitiesPerEnd: 0)],
             workers: OutageWorkers(
                 workerSettings: ["deferAfterMilliseconds": "1000", "deferredDelayMilliseconds": "3000"],
@@ -17,8 +19,8 @@ extension OutageCase {
                 OutageStep(at: 40_000, .clearFaults(.sandbox)),
             ],
             expectations: [.noOutcome("failed"), .noOutcome("invalid"), .invalidationCount(0)],
-            // The case must end while the activities that were started again still live, because the checker expects
-            // them on the phones.
+            // The case must end while the restarted activities still live, because the checker expects them on the
+            // phones.
             recoveryMillisecondsMax: 24_000
         )
     ]

@@ -35,8 +35,10 @@ extension OutageCase {
         OutageCase(
             name: "redis-failover",
             summary:
-                "The primary is killed, and Sentinel promotes a replica that lacks the last 5 s, in which other tokens replaced all tokens "
-                + "of an app; with three workers",
+                """
+                The primary is killed, and Sentinel promotes a replica that lacks the last 5 s, in which other tokens \
+                replaced all tokens of an app; with three workers
+                """,
             apps: appsWithPushStarts,
             workers: threeWorkers,
             redis: .sentinel,

@@ -48,7 +48,10 @@ extension OutageCase {
         OutageCase(
             name: "stop-with-apns-frozen",
             summary:
-                "SIGTERM while APNs does not respond, with a drain of 4 s: the worker stops, and the next worker continues",
+                """
+                SIGTERM while APNs does not respond, with a drain of 4 s: the worker stops, and the next worker \
+                continues
+                """,
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [
                 OutageStep(at: 8_000, .freeze(.simulator(.sandbox))), OutageStep(at: 9_000, .stop(.worker(0))),
@@ -59,7 +62,10 @@ extension OutageCase {
         OutageCase(
             name: "stop-with-kafka-frozen",
             summary:
-                "SIGTERM while the broker is frozen, with a drain of 4 s: the worker stops, and the next worker continues",
+                """
+                SIGTERM while the broker is frozen, with a drain of 4 s: the worker stops, and the next worker \
+                continues
+                """,
             apps: [OutageApp(pushStartedActivityCount: 40)],
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [

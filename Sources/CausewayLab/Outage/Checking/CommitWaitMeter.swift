@@ -1,13 +1,13 @@
 import Kafka
 
-/// Measures how long records wait for their commit: until the group's committed offset passes them. The caller polls
-/// the committed offset and the log end of each partition, and passes them to `addPoll`.
+/// Measures how long records wait until the group's committed offset passes them. The caller polls the committed offset
+/// and the log end of each partition.
 ///
 /// The wait counts from the poll that first saw the record. A record that is written and committed between two polls
 /// counts as no wait.
 struct CommitWaitMeter {
-    /// By partition: the log ends that polls have found, oldest first. A log end is removed when the committed offset
-    /// has reached it.
+    /// By partition: the log ends that polls have found, oldest first. A log end that the committed offset has reached
+    /// is removed.
     private var uncommittedLogEnds: [Int: [(seenAtMilliseconds: Int64, endOffset: Int64)]] = [:]
     private(set) var longestWaitMilliseconds: Int64 = 0
 

@@ -2,17 +2,16 @@ import LiveActivity
 
 /// Compares a history with Causeway's promises. The same history always gives the same findings.
 ///
-/// - **lost**: an activity whose phone does not show the newest state, although this state has not expired. Or an alert
-///   that is not too old and never rang, although no newer alert replaced it.
-/// - **old**: a push that APNs accepted after its age limit (``AgeLimits``), or after a newer push of its
-///   activity. Or an alert that rang after a newer alert. Or a push that no valid command requests.
-/// - **twice**: an alert or a start that reached a phone twice. A repeat that an ``AlertRepeatCause`` permits is
-///   counted separately. A start is never permitted twice.
+/// - **lost**: a phone does not show its activity's newest state, which has not expired. Or an alert never rang,
+///   although it is not too old and no newer alert replaced it.
+/// - **old**: APNs accepted a push after its age limit (``AgeLimits``), or after a newer push of its activity. Or an
+///   alert rang after a newer one. Or no valid command requests the push.
+/// - **twice**: a start or an alert reached a phone twice. Only repeated alerts can be permitted
+///   (``AlertRepeatCause``); they are counted separately.
 /// - **silence**: the time from a state to the push that brings this state or a newer one.
 ///
-/// Age counts from `aps.timestamp`. Invalid commands and commands after an end have no effect, so none of them is the
-/// newest state. An activity that no phone ever had needs no end. If a start is lost, the updates of its activity do
-/// not count as lost too.
+/// Invalid commands and commands after an end have no effect, so the newest state is never theirs. An activity that no
+/// phone ever had needs no end. If a start is lost, the updates of its activity do not count as lost too.
 struct OutageChecker {
     private let ageLimits: AgeLimits
     private let alertRepeatCauses: [AlertRepeatCause]
@@ -121,7 +120,7 @@ struct OutageChecker {
         }
     }
 
-    /// Whether the age of a command at a given time (UNIX milliseconds) exceeds `seconds` by more than the tolerance.
+    /// Whether the age of a command at a time (UNIX milliseconds) exceeds `seconds` by more than the tolerance.
     private func isOlder(_ command: OutageHistory.Command, thanSeconds seconds: Int64, at milliseconds: Int64) -> Bool {
         milliseconds - command.timestampMilliseconds > seconds * 1_000 + AgeLimits.toleranceMilliseconds
     }
@@ -132,7 +131,10 @@ struct OutageChecker {
         let starts = observations.appliedPushes.filter { $0.effect == .started }
         for push in starts.dropFirst() {
             findings.repeats.append(
-                "\(observations.activity): started again after \(push.arrivedAtMilliseconds - starts[0].arrivedAtMilliseconds) ms"
+                """
+                \(observations.activity): started again after \
+                \(push.arrivedAtMilliseconds - starts[0].arrivedAtMilliseconds) ms
+                """
             )
         }
         var firstAtMillisecondsByAlert: [String: Int64] = [:]
@@ -172,8 +174,8 @@ struct OutageChecker {
         }
     }
 
-    /// Whether the command must still have its effect when the screens are read: it has not expired, and its age limit
-    /// has not passed.
+    /// Whether the command must still have its effect when the screens are read: it has not expired, and is not above
+    /// its age limit.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
         if let expiresAtMilliseconds = command.expiresAtMilliseconds,
             expiresAtMilliseconds <= screensReadAtMilliseconds
@@ -183,8 +185,8 @@ struct OutageChecker {
         return !isOlder(command, thanSeconds: ageLimits.ageSecondsMax(of: command.event), at: screensReadAtMilliseconds)
     }
 
-    /// Whether a phone must have the activity. This is true in each of three cases: a phone has the activity already,
-    /// its app began the activity, or the start is still required.
+    /// Whether a phone must have the activity: a phone already has it, its app began it, or its start is still
+    /// required.
     private func mustBeOnPhone(_ observations: ActivityObservations) -> Bool {
         guard observations.screen == nil, let start = observations.commands.first(where: { $0.event == .start }) else {
             return true
@@ -241,9 +243,8 @@ struct OutageChecker {
         }
         for command in observations.commandsUntilFirstEnd {
             let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.atMilliseconds
-            // A silence begins with a command, and ends with the first push that has the command's state or a newer
-            // one. If no such push came, the silence lasts until the screens are read. It counts only if Causeway still
-            // had to send such a push.
+            // A silence lasts from a command to the first push with its state or a newer one. If no such push came, the
+            // silence lasts until the screens are read, but counts only if Causeway had to send such a push.
             guard
                 shownAtMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))
@@ -260,18 +261,18 @@ struct OutageChecker {
     }
 }
 
-/// One activity's part of the history. Invalid commands are left out, and so are pushes that APNs refused.
+/// One activity's part of the history, without invalid commands and refused pushes.
 private struct ActivityObservations {
     let activity: String
     /// Valid commands, oldest version first.
     let commands: [OutageHistory.Command]
     /// The valid commands up to the first end. Commands after an end have no effect.
     let commandsUntilFirstEnd: ArraySlice<OutageHistory.Command>
-    /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and starts that the lifetime caused
-    /// are left out.
+    /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and restarts by the lifetime are left
+    /// out.
     let acceptedPushes: [OutageHistory.Push]
-    /// The ends that Causeway made because the lifetime had ended. They are the only pushes without a state, because
-    /// every command of a case has a state.
+    /// The ends that Causeway made because the lifetime was over. They are the only pushes without a state, because
+    /// every command of a case has one.
     let lifetimeEnds: [OutageHistory.Push]
     /// The starts after the first of `lifetimeEnds`.
     let restarts: [OutageHistory.Push]

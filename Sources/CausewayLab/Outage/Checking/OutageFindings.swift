@@ -1,12 +1,12 @@
 /// The findings about a history. Each list of texts describes broken promises, except `permittedAlertRepeats`.
 struct OutageFindings: Equatable {
-    /// Activities whose phone shows another state than the newest valid state. Also alerts that should have rung and
-    /// never rang, and missing ends and restarts of lifetimes.
+    /// Phones that do not show the newest valid state. Also alerts that should have rung and never rang, and missing
+    /// ends and restarts by lifetimes.
     var losses: [String] = []
     /// Pushes that APNs accepted after their age limit, or after a newer push or alert. Also pushes that no valid
     /// command requests.
     var oldPushes: [String] = []
-    /// Alerts and starts that reached a phone twice. Also ends and restarts of lifetimes that happened too often.
+    /// Alerts and starts that reached a phone twice. Also ends and restarts by lifetimes that happened too often.
     var repeats: [String] = []
     /// Alerts that rang twice, as an ``AlertRepeatCause`` permits.
     var permittedAlertRepeats: [String] = []

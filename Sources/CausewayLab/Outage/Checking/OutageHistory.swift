@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// The observations of one case: what its producers wrote, what arrived at APNs, and what the phones show at
-/// the end. Times are UNIX milliseconds.
+/// The observations of one case: what its producers wrote, what arrived at APNs, and what the phones show at the end.
+/// Times are UNIX milliseconds.
 struct OutageHistory: Equatable {
     struct Command: Equatable {
         var app: String
         var activity: String
         var event: Event
-        /// `aps.timestamp` and `sequence`. The content state contains the sequence too. So a phone's content
-        /// shows to which command it belongs.
+        /// `aps.timestamp` and `sequence`. The content state contains the sequence too, so a phone's content shows its
+        /// command.
         var version: Version
         /// The alert's title, which is unique among the commands of the activity.
         var alert: String?
@@ -17,7 +17,7 @@ struct OutageHistory: Equatable {
         var producedAtMilliseconds: Int64
         /// The command's own `expiration`.
         var expiresAtMilliseconds: Int64?
-        /// Whether the command is valid. An invalid command is wrong on purpose and must have no effect.
+        /// Whether the command is valid. A case can write a wrong command on purpose, which must have no effect.
         var isValid = true
 
         /// The command's `id`, which results name.
@@ -63,18 +63,16 @@ struct OutageHistory: Equatable {
     var screensReadAtMilliseconds: Int64 = 0
 }
 
-/// The highest age that a push may have when APNs accepts it. The initial values are what Causeway promises if a worker
-/// runs with its default settings.
+/// The highest age that a push may have when APNs accepts it. The initial values are the promises for a worker with
+/// default settings.
 struct AgeLimits: Equatable {
     var startAgeSecondsMax: Int64 = 600
     var alertAgeSecondsMax: Int64 = 300
-    /// By Apple's rules an activity takes no updates after eight hours. It leaves the screen after twelve
-    /// hours.
+    /// By Apple's rules, an activity takes no updates after eight hours, and leaves the screen after twelve.
     var updateAgeSecondsMax: Int64 = 8 * 3_600
     var endAgeSecondsMax: Int64 = 12 * 3_600
 
-    /// The tolerance of age checks. `aps.timestamp` has whole seconds, and a push arrives a short time after it was
-    /// sent.
+    /// The tolerance of age checks. `aps.timestamp` has whole seconds, and a push takes a short time to arrive.
     static let toleranceMilliseconds: Int64 = 2_000
 
     func ageSecondsMax(of event: Event) -> Int64 {
@@ -86,22 +84,22 @@ struct AgeLimits: Equatable {
     }
 }
 
-/// What must happen after the end of an activity's lifetime. In an ``OutageCase`` that limits lifetimes, each
-/// activity reaches the end of its lifetime once.
+/// What must happen after an activity's lifetime. In an ``OutageCase`` that limits lifetimes, each activity's lifetime
+/// ends once.
 enum AfterLifetime {
     case end
-    /// The activity is started again, provided that a start command began it.
+    /// The activity is started again if a start command began it.
     case restart
 }
 
-/// A crash, a loss of data, or a stop without a complete drain. Alerts that rang shortly before it may ring again.
+/// A crash, a loss of data, or a stop without a complete drain: alerts that rang shortly before may ring again.
 struct AlertRepeatCause: Equatable {
     /// When the crash, the loss or the stop happened.
     var happenedAtMilliseconds: Int64
     /// An alert may ring again if it rang at most this long before `happenedAtMilliseconds`.
     var alertRepeatWindowMilliseconds: Int64
 
-    /// An alert may also ring again if its first push was in flight at `happenedAtMilliseconds`, and arrived at most
+    /// An alert may also ring again if its first push was in flight at `happenedAtMilliseconds`: it arrived at most
     /// this much later.
     static let inFlightMillisecondsMax: Int64 = 1_000
 

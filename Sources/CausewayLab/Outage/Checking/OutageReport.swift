@@ -15,9 +15,11 @@ struct OutageReport {
     var text: String {
         let silenceText = Numeral.seconds(milliseconds: findings.longestSilenceMilliseconds)
         let line =
-            "\(hasSucceeded ? "ok    " : "BROKEN") \(name): lost \(findings.losses.count), old \(findings.oldPushes.count), "
-            + "twice \(findings.repeats.count), longest silence \(silenceText), "
-            + "permitted repeats \(findings.permittedAlertRepeats.count)"
+            """
+            \(hasSucceeded ? "ok    " : "BROKEN") \(name): lost \(findings.losses.count), old \
+            \(findings.oldPushes.count), twice \(findings.repeats.count), longest silence \(silenceText), permitted \
+            repeats \(findings.permittedAlertRepeats.count)
+            """
         let detailLines =
             findingLines("lost", findings.losses) + findingLines("old", findings.oldPushes)
             + findingLines("twice", findings.repeats)

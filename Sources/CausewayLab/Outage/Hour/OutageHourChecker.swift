@@ -1,13 +1,13 @@
-/// Compares the minutes of the outage, and the time after the affected app's APNs host has returned, with
+/// Compares the minutes of the outage, and the minutes after the return of the affected app's APNs host, with
 /// Causeway's promises.
 struct OutageHourChecker {
     let schedule: OutageHourSchedule
     /// All minutes of the run, in order.
     let measuredMinutes: [OutageMinute]
-    /// The pushes that each activity of the affected app got after its host had returned, in order. A flag says whether
-    /// the push had the activity's newest state (``PushesAfterReturn``).
+    /// For each activity of the affected app: its pushes after the host's return, in order. A flag says whether the
+    /// push had the activity's newest state (``PushesAfterReturn``).
     let newestStateFlagsAfterReturn: [String: [Bool]]
-    /// Activities of both apps whose phone does not show the newest state at the end.
+    /// Activities of both apps whose phone shows an older state than the newest at the end.
     let outdatedActivityCount: Int
     let failedCommandCount: Int
 
@@ -35,8 +35,7 @@ struct OutageHourChecker {
             ? nil : "a record waited \(longestWaitMilliseconds) ms for its commit"
     }
 
-    /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did
-    /// not.
+    /// A text if the worker's memory grew too much from the first half of the outage to the second half; otherwise nil.
     private var memoryFailure: String? {
         let firstHalfMinuteCount = measuredMinutesDuringOutage.count / 2
         guard let firstHalfBytes = measuredMinutesDuringOutage.prefix(firstHalfMinuteCount).map(\.residentBytes).max(),

@@ -8,15 +8,17 @@ struct OutageHourCommand: ParsableCommand {
         commandName: "outage-hour",
         abstract: "Stop one app's APNs host for an hour, at full rate, and measure the effect on another app.",
         discussion: """
-            This command starts a broker, a redis-server, two services of APNs with phones, and one worker with two lanes. Two apps share all \
-            partitions. The host of one app stops responding, while commands for it continue. Each minute a line shows the freshness \
-            of the other app's pushes, the longest wait of a record for its commit, and the worker's resident memory. When \
-            the host responds again, each activity must get exactly one push, with its newest state.
+            This command starts a broker, a redis-server, two services of APNs with phones, and one worker with two \
+            lanes. Two apps share all partitions. The host of one app stops responding, while commands for it \
+            continue. Each minute a line shows the freshness of the other app's pushes, the longest wait of a record \
+            for its commit, and the worker's resident memory. When the host responds again, each activity must get \
+            exactly one push, with its newest state.
 
             Example:
               causeway-lab outage-hour --minutes 5 --rate 500
 
-            Exit codes: 0 all expectations met; 1 an expectation not met, or a part failed; 64 the command line is wrong.
+            Exit codes: 0 all expectations met; 1 an expectation not met, or a part failed; 64 the command line is \
+            wrong.
             """
     )
 

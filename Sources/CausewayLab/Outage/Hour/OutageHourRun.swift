@@ -157,8 +157,7 @@ final class OutageHourRun {
         pushesAfterReturn.add(push, isNewest: isNewest)
     }
 
-    /// Measures how long records wait for their commit. If a broker does not respond in time, a later call
-    /// measures again.
+    /// Measures how long records wait for their commit. If a broker does not respond in time, a later call measures.
     private func measureCommitWaits() {
         guard
             let polledPositions = try? groupPositionReader.readPositions(

@@ -1,34 +1,34 @@
-/// The times of the outage hour, its load, and the limits that the worker must keep.
+/// The times and the load of the outage hour, and the limits that the worker must keep.
 struct OutageHourSchedule {
     static let affectedAppName = "affected"
     static let healthyAppName = "healthy"
 
-    /// The minutes before the outage. The table shows them, so that a reader can compare the outage with them.
+    /// The minutes before the outage, which the table shows for comparison.
     var minutesBeforeOutage = 3
     var outageMinutes = 60
-    /// How many minutes the run goes on after the affected app's APNs host is reachable again.
+    /// How many minutes the run lasts after the affected app's APNs host is reachable again.
     var minutesAfterReturn = 2
     /// Activities of each of the two apps.
     var activityCount = 4_000
     /// Commands a second of each of the two apps.
     var commandsPerSecondPerApp = 2_000
 
-    /// How long a record of any partition may wait for its commit. The defaults of `worker.deferAfterMilliseconds` and
-    /// `worker.deferredDelayMilliseconds` are chosen so that no record waits longer.
+    /// How long a record may wait for its commit. With the defaults of `worker.deferAfterMilliseconds` and
+    /// `worker.deferredDelayMilliseconds`, no record waits longer.
     var commitWaitMillisecondsMax: Int64 = 60_000
     /// The time that 99 of 100 pushes of the healthy app may take in each minute of the outage. It is long, because the
     /// machine may have other load.
     var freshnessP99MillisecondsMax: Int64 = 2_500
-    /// How much more resident memory the second half of the outage may need than the first half, per cent. The
-    /// commands that wait must not use more and more memory. (R4)
+    /// How much more resident memory, in per cent, the second half of the outage may need than the first half. The
+    /// memory for waiting commands must not keep growing. (R4)
     var memoryGrowthPercentMax: Int64 = 5
 
     var outageBeginsAtMilliseconds: Int64 { Int64(minutesBeforeOutage) * 60_000 }
     var outageEndMilliseconds: Int64 { outageBeginsAtMilliseconds + Int64(outageMinutes) * 60_000 }
     var endMilliseconds: Int64 { outageEndMilliseconds + Int64(minutesAfterReturn) * 60_000 }
 
-    /// The time between the affected app's last command and the return of its host. With this pause, it is
-    /// clear which state of each activity is the newest.
+    /// The time between the affected app's last command and its host's return. The pause makes clear which state is the
+    /// newest.
     static let pauseBeforeHostReturnsMilliseconds: Int64 = 5_000
 
     var outage: OutageCase {

@@ -1,17 +1,17 @@
-/// What was measured in one minute of the run, which is a line of the table.
+/// The measurements of one minute of the run, which are one line of the table.
 struct OutageMinute {
     var number: Int
-    /// Whether the affected app's host was unreachable in the middle of the minute. The middle decides, because the
-    /// outage begins and ends close to the end of a minute.
+    /// Whether the affected app's host was unreachable in the middle of the minute. The outage begins and ends near the
+    /// end of a minute, so the middle decides.
     var isHostUnreachable: Bool
-    /// The time from a command's record until APNs accepted its push, for the healthy app.
+    /// The times from the record until APNs accepted the push, for commands of the healthy app.
     var freshness = DurationHistogram()
     /// Pushes of the affected app that APNs accepted.
     var affectedAppPushCount = 0
     var commandCount = 0
     /// The longest wait of a record for its commit.
     var longestCommitWaitMilliseconds: Int64 = 0
-    /// How many records of the commands topic were not committed at the last measurement of the minute.
+    /// How many records of the commands topic were uncommitted at the minute's last measurement.
     var uncommittedRecordCount: Int64 = 0
     /// The worker's resident memory at the end of the minute.
     var residentBytes: Int64 = 0

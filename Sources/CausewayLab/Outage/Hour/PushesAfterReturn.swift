@@ -1,4 +1,4 @@
-/// Records the pushes to each activity of the affected app after the app's APNs host has returned.
+/// The pushes to each activity of the affected app after the return of its APNs host.
 struct PushesAfterReturn {
     private enum HostPhase {
         case beforeOutage
@@ -8,8 +8,7 @@ struct PushesAfterReturn {
 
     private var hostPhase = HostPhase.beforeOutage
     private var outageBeganAtSeconds: Int64 = 0
-    /// The activities that got pushes after the host had returned. For each push: whether it had the activity's
-    /// newest state.
+    /// By activity: for each push after the host's return, whether the push had the activity's newest state.
     private(set) var newestStateFlagsByActivity: [String: [Bool]] = [:]
 
     mutating func noteHostOutage(atSeconds seconds: Int64) {
@@ -18,11 +17,9 @@ struct PushesAfterReturn {
 
     mutating func noteHostReturn() { hostPhase = .returned }
 
-    /// Records a push that the host has accepted. Ignores two kinds of pushes:
-    ///
-    /// - pushes before the host's return
-    /// - pushes with an `aps.timestamp` up to the beginning of the outage. The worker may have written them to its
-    ///   connections before the outage. When the host returns, it reads them from its sockets.
+    /// Records a push that the host has accepted. Ignores a push before the host's return, and a push with an
+    /// `aps.timestamp` from before the outage: the worker may have written it before the outage, and the host may have
+    /// read it from its socket at its return.
     mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
         guard hostPhase == .returned, push.timestamp > outageBeganAtSeconds else { return }
         newestStateFlagsByActivity[push.activity, default: []].append(isNewest)

@@ -1,25 +1,26 @@
 import LiveActivity
 
-/// What the lane knows about the alert of an update or end, beside the alert in the body (`RecordSlot.bodyLayout`). No
-/// meaning for a start, whose alert is neither carried nor removed.
+/// What the lane knows about the alert of an update or end, beside the alert in the body (`RecordSlot.bodyLayout`). Has
+/// no meaning for a start, whose alert is neither carried nor removed.
 struct RecordAlert: BitwiseCopyable {
-    /// The version of the command whose alert is in the body, if it is another command: an older one, or one that Redis
-    /// held. Nil: the body has no alert, or the command's own.
+    /// The version of the command whose alert is in the body, if that is another command: an older one, or one that
+    /// Redis held. Nil: the body has no alert, or the command's own.
     var sourceVersion: Version?
     /// What the lane did about the alert of an older command that Redis holds.
     var heldStatus = HeldAlertStatus.notReported
-    /// Whether an alert was removed because it was too old: the command's own alert, or one that it carried or should
-    /// have carried.
+    /// Whether an alert was removed because it was too old: the command's own, or one that it carried or should have
+    /// carried.
     var isExpired = false
 }
 
-/// What a lane did about a held alert: the alert of an older command that Redis holds, and that this command replaces.
+/// What a lane did about a held alert: the alert of an older command that Redis holds, and that this record's command
+/// replaces.
 enum HeldAlertStatus: UInt8 {
     /// Redis has reported no held alert.
     case notReported
     /// The held alert is now in this command's body, or is not needed because one of these is true:
     /// - The held command has no alert, or is not valid.
-    /// - The alert of the held command is too old.
+    /// - The held alert is too old.
     /// - This command has an alert of its own, or carries one.
     case movedOrNotNeeded
     /// With the held alert, this command's body would be too large for APNs.

@@ -1,5 +1,5 @@
-/// What only the dead letter of an invalid record needs (`RecordKind.invalid`). It has a meaning from the rejection on.
-/// The record's value is in `RecordSlot.body`, and the code of its fault in `RecordTexts.reason`.
+/// What only the dead letter of an invalid record needs (`RecordKind.invalid`), from its rejection on. The record's
+/// value is in `RecordSlot.body`, and the code of its fault in `RecordTexts.reason`.
 struct RecordDeadLetter: BitwiseCopyable {
     /// The fault in words.
     var detail = BlockRange()

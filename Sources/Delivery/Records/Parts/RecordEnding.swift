@@ -1,25 +1,22 @@
 import LiveActivity
 
-/// How a record ends, and what must happen before its offset is settled. Commands and invalid records have an outcome.
-/// Registrations and tombstones have none. But if a registration's token releases a held command, the record gets the
-/// outcome of that command.
+/// How a record ends, and what must happen before its offset is settled. Only commands and invalid records have an
+/// outcome. A registration has one too if its token releases a held command: the outcome of that command.
 struct RecordEnding: BitwiseCopyable {
     /// The number of superseded commands that this command's result must count.
     var supersededCount = SupersededCount()
     private(set) var outstandingAcknowledgementCount: UInt16 = 0
     /// The command's outcome. The value has no meaning before the stage `finished`.
     var outcome: Outcome = .failed
-    /// How Redis must settle the command; nil: Redis settles nothing, usually because it did not admit the
-    /// command.
+    /// How Redis must settle the command; nil: it settles nothing, usually because it did not admit the command.
     var settlement: Settlement?
     var followUps: FollowUps = []
-    /// The number of results that this record has had already, without the result of its present command. A record has
-    /// a result for its own command, and one for each held command that its token releases.
+    /// The number of results that this record had before its present command. A record has a result for its own
+    /// command, and one for each held command that its token releases.
     var earlierResultCount: UInt8 = 0
-    /// Whether the commit's metadata must not name this record as settled (R10). True if another record of this lane
-    /// has taken over this record's token, or the held command that the token released. Until the other record is
-    /// settled, only this worker's memory has the token or the command. If the worker dies, the next owner must read
-    /// both records again.
+    /// Whether the commit's metadata must not name this record as settled (R10): another record of this lane has taken
+    /// over its token, or the held command that the token released. Until the other record is settled, only this
+    /// worker's memory has the token or the command. If the worker dies, the next owner must read both records again.
     var isLeftOutOfMetadata = false
 
     /// Notes that one more call, outgoing record or change of audiences must be acknowledged.
@@ -35,20 +32,20 @@ struct RecordEnding: BitwiseCopyable {
     @inline(__always) var isAcknowledged: Bool { outstandingAcknowledgementCount == 0 }
 }
 
-/// What the lane still does for a record after its result and its calls are acknowledged, in this order:
+/// What the lane does for a record after its result and its calls are acknowledged, in this order:
 /// `reportLifetimeEvent`, `settleHeldStart`, `registerToken`. Then the record settles. `registerToken` is last, because
-/// it makes the slot a registration, which has no command any more.
+/// it makes the record a registration, which has no command any more.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
-    /// Removes a finished held start from Redis, after its result is acknowledged. If Redis removed the start first, a
-    /// crash could lose the result: the next reader of the registration would not get the start from Redis.
+    /// Removes a finished held start from Redis. If this came before the acknowledgement of the result, a crash could
+    /// lose the result: the next reader of the registration would not get the start from Redis.
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
-    /// Reports to the timetable that a life has ended, or that the keeper must not make its restart again, after the
-    /// result is acknowledged. The timetable then usually removes the life. If the life were removed first, a crash
-    /// could make the result wrong: the next owner would read the command again, find no life, and report that the
-    /// command ended nothing.
+    /// Reports to the timetable that a life has ended, or that the keeper must not make its restart again. The
+    /// timetable then usually removes the life. If this came before the acknowledgement of the result, a crash could
+    /// make the result wrong: the next owner would read the command again, find no life, and report that the command
+    /// ended nothing.
     static let reportLifetimeEvent = FollowUps(rawValue: 4)
 }

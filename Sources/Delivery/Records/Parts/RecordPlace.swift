@@ -1,13 +1,12 @@
 /// The partition and offset from which this lane read the record. The offset is settled when the record has ended. All
-/// records have a place from their receipt on, and it does not change. The place of a deferred command is in the
-/// deferred topic, and its `RecordSource` says where it was first read. For any other record, both are the same.
+/// records have a place from their receipt on, and it does not change. For a deferred command, the place is in the
+/// deferred topic, and `RecordSource` says where the command was first read. For all others, the two are the same.
 struct RecordPlace: BitwiseCopyable {
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partitionIndex: UInt32
     /// The number of the partition's assignment in which the record was read. If the partition is revoked and assigned
-    /// again, the new assignment has another number. So the record then settles no offset.
+    /// again, the new assignment has another number, and the record settles no offset in it.
     let assignmentEpoch: UInt32
-    /// The offset in the partition.
     let offset: Int64
 }
 

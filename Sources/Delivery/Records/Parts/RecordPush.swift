@@ -1,7 +1,6 @@
 import LiveActivity
 
-/// The push of a command to an activity, and APNs' response. A field that means nothing before the admission, or
-/// before the push is sent, says so in its comment.
+/// The push of a command to an activity, and APNs' response.
 struct RecordPush: BitwiseCopyable {
     /// The priority of the push, as Redis decided it; nil until the admission.
     var priorityDecision: PriorityDecision?
@@ -9,8 +8,8 @@ struct RecordPush: BitwiseCopyable {
     var attemptCount: UInt8 = 0
     /// The HTTP status of APNs' last response; nil: no attempt has ended yet, or the last one had no response.
     var httpStatus: UInt16?
-    /// The number of the connection of this lane's last attempt, which the next attempt avoids; 0: there was none. No
-    /// connection has the number 0, and an optional would make each record's slot larger.
+    /// The number of the connection of this lane's last attempt, which the next attempt avoids; 0: there was none. (No
+    /// connection has the number 0, and an optional would make each record's slot larger.)
     var avoidedConnectionNumber: UInt32 = 0
     /// The `aps.timestamp` that Redis chose; no meaning before Redis has allowed the push.
     var sentTimestamp: Int64 = 0
@@ -33,20 +32,19 @@ struct PriorityDecision: BitwiseCopyable {
     var isDemoted = false
 }
 
-/// Whether Redis must remove the token of the activity or device, because APNs calls the token dead or does not know
-/// it.
+/// How Redis must retire the token of the activity or device, after APNs has called the token dead or unknown.
 enum TokenRetirementRule: BitwiseCopyable {
     case none
-    /// Redis removes the token if it was registered before this time: the time from which APNs calls the token dead,
-    /// UNIX milliseconds.
+    /// Redis removes the token if it was registered before this time, UNIX milliseconds. From this time on, APNs calls
+    /// the token dead.
     case unlessRegisteredSince(wallMilliseconds: Int64)
-    /// Redis removes the token, no matter when it was registered, because APNs gave no time. For the producers, the
-    /// token counts as dead from the time at which the lane handled the response, UNIX milliseconds.
+    /// Redis removes the token, no matter when it was registered, because APNs gave no time. The invalidation says that
+    /// the token is dead since the lane handled the response: this time, UNIX milliseconds.
     case unconditional(handledAtWallMilliseconds: Int64)
 
     @inline(__always) var isNone: Bool { if case .none = self { true } else { false } }
 
-    /// The time from which the token counts as dead, UNIX milliseconds. Must not be read in the case `none`.
+    /// The time from which the token counts as dead, UNIX milliseconds. Traps in the case `none`.
     var invalidAtWallMilliseconds: Int64 {
         switch self {
         case .none: preconditionFailure("the token is not refused")

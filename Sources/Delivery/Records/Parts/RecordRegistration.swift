@@ -1,8 +1,8 @@
 import LiveActivity
 
 /// What only a registration has (`RecordKind.registration`), from its receipt on. The token is in `RecordSlot.token`.
-/// When the token releases a held command, the slot becomes the slot of that command, and `audienceDigests` and
-/// `wasHeldStart` are cleared.
+/// If the token releases a held command, the slot becomes that of the command, and `audienceDigests` and `wasHeldStart`
+/// are cleared.
 struct RecordRegistration: BitwiseCopyable {
     /// The digests of the audiences that the registration names.
     var audienceDigests = BlockRange()
@@ -12,10 +12,10 @@ struct RecordRegistration: BitwiseCopyable {
     var allowsFrequentUpdates: Bool?
     /// Whether the device's activities may begin on a broadcast channel.
     var supportsChannels = false
-    /// Whether this registration need not notify any audience: all audiences are already notified, or the record
-    /// registers its token only to get a held command.
+    /// Whether this registration need not notify any audience: all are already notified, or the record registers its
+    /// token only to get a held command.
     var skipsMembershipChange = false
-    /// Whether the record was a held start, and has become a registration again when the start was finished. It then
-    /// registers the token again, to get the device's next held start.
+    /// Whether the record was a held start that is finished, and has become a registration again. It then registers the
+    /// token again, to get the device's next held start.
     var wasHeldStart = false
 }

@@ -1,11 +1,11 @@
 /// Where the record was first read; for a deferred command, before its first deferral. All records have a source from
-/// their receipt on, and it does not change. Results and default ids name the source, so that a deferral does not
-/// change them.
+/// their receipt on, and it does not change. Results and default ids name the source, so they stay the same after a
+/// deferral.
 struct RecordSource: BitwiseCopyable {
     let offset: Int64
     /// The number of the partition in `topic`.
     let partition: Int32
-    /// The topic of the first reading; `deferred` if the headers of a deferred record do not name an earlier topic.
+    /// The topic of the first reading. It is `deferred` if the headers of a deferred record name no earlier topic.
     let topic: RecordTopic
 }
 
@@ -13,6 +13,7 @@ struct RecordSource: BitwiseCopyable {
 public enum RecordTopic: UInt8, Sendable, BitwiseCopyable {
     case commands
     case registrations
-    /// Commands that could not be sent soon. Each was first read from the commands or registrations topic.
+    /// Commands that could not be sent soon. Each was first read from the commands topic, or released by a
+    /// registration.
     case deferred
 }

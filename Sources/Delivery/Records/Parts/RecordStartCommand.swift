@@ -1,14 +1,13 @@
 /// What only a start has (`RecordSlot.isStart`), from its receipt on.
 struct RecordStartCommand: BitwiseCopyable {
     /// A random number that no other record of the same start has, in any worker. Redis admits a start to one claim
-    /// only (R16). If the reply to the admission is lost, Redis admits the same record again, because it names the same
-    /// claim. Other records of the start are not admitted, because the start may have been sent. Exception: after a
-    /// deferral, the deferred record has a new claim, and Redis admits it because it names the old one as its
-    /// `previousClaim`.
+    /// only (R16). If the reply to the admission is lost, the record asks again with the same claim, and is admitted
+    /// again. Other records of the start are not, because the start may have been sent.
     var claim: UInt64 = 0
-    /// The claim that the start had when it was deferred; nil: it was not deferred, or Redis has admitted it since.
+    /// The claim that the start had when it was deferred. The deferred record has a new claim, and Redis admits it
+    /// because it names this one too. Nil: the start was not deferred, or Redis has admitted it since.
     var previousClaim: UInt64?
-    /// Whether Redis held the start, and keeps it until the lane settles it.
+    /// Whether Redis held the start. Redis keeps it until the lane settles it.
     var isHeld = false
     var draw = StartDraw.none
 }

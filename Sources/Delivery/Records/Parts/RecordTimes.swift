@@ -1,10 +1,10 @@
-/// When the steps of a record happened, UNIX milliseconds. Each record has the first two times. For a deferred command,
-/// they are those of its first reading. Only commands have the other times; nil: the step has not happened yet.
+/// When the steps of a record happened, UNIX milliseconds. Each record has the first two times; those of a deferred
+/// command are from its first reading. Only commands have the others; nil: the step has not happened yet.
 struct RecordTimes: BitwiseCopyable {
-    /// When a lane received the record. -1 for a deferred command whose deferred record does not say this time.
+    /// When a lane received the record; -1: its deferred record does not say when.
     let receivedAtWallMilliseconds: Int64
-    /// Kafka's timestamp of the record; -1, as in Kafka: none. Results, deferred records and the core of audiences get
-    /// this number unchanged.
+    /// Kafka's timestamp of the record; -1, as in Kafka: none. It goes unchanged to results, to deferred records and to
+    /// the core of audiences.
     let recordTimestampMilliseconds: Int64
     /// When Redis replied to the admission, or when the core of audiences admitted the command.
     var admittedAtWallMilliseconds: Int64?

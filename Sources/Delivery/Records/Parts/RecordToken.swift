@@ -1,16 +1,15 @@
 import LiveActivity
 
-/// The token of a record:
-/// - A registration has the token that it registers.
-/// - A command has the token that it brought, or the one that Redis named.
-/// - A tombstone has no token, and only the time has a meaning.
+/// The token of a record: the one that a registration registers, or the one that a command brought or Redis named for
+/// it. A tombstone has no token, and only the time has a meaning.
 ///
 /// A command's token is freed when the command has its outcome, unless a later step needs it: retiring a dead token,
 /// registering the token again, or reporting to the timetable.
 struct RecordToken: BitwiseCopyable {
     /// The token's digits; none until the token is known.
     var block = Arena.Block.none
-    /// Whether Redis must register the token with the command, because this command or one that it replaced brought it.
+    /// Whether Redis must register the token when it admits the command: this command, or one that it replaced, brought
+    /// the token.
     var mustBeRegistered = false
     var environment: APNsEnvironment = .production
     var byteCount: UInt32 = 0

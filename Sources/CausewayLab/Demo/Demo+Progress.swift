@@ -1,0 +1,31 @@
+import Numbers
+
+/// What the demo reports during the season.
+extension Demo {
+    func makeProgress(_ reader: ResultsReader, _ rates: RateMeter, elapsedMilliseconds: Int64) -> DemoProgress {
+        DemoProgress(
+            elapsedMilliseconds: elapsedMilliseconds,
+            durationMilliseconds: Int64(options.seconds) * 1_000,
+            commandCount: feed.totalCommandCount,
+            resultCount: reader.tally.commandCount,
+            commandsPerSecond: rates.commandsPerSecond,
+            pushesPerSecond: rates.pushesPerSecond,
+            finishedMatchCount: feed.finishedMatchCount,
+            matchCount: feed.matches.count,
+            latestEventText: feed.latestEventText
+        )
+    }
+
+    func stallError(_ text: String, _ reader: ResultsReader, _ commandProducer: CommandProducer) -> LabError {
+        let tally = reader.tally
+        let outcomes = DemoFigures.OutcomeCount.all(of: tally).map { "\(Numeral.grouped($0.count)) \($0.outcome)" }
+        return LabError(
+            """
+            \(text). Of \(Numeral.grouped(feed.commandCount)) commands \(Numeral.grouped(tally.commandCount)) have a \
+            result (\(outcomes.joined(separator: ", "))), \(Numeral.grouped(commandProducer.undeliveredRecordCount)) \
+            did not reach the broker; the worker's log ends with
+            """,
+            logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLineCount)
+        )
+    }
+}
