@@ -19,8 +19,8 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The length of the time window in which the breaker counts ended pushes and failures. Failures are timeouts, and
     /// 5xx responses except 503 Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
     public var failureWindowMilliseconds: Int64 = 10_000
-    /// The breaker checks the share of failures only after this many pushes have ended in the window. With a lower
-    /// number, one failure would open the breaker of a pool that sends little. Range 1 to 100,000.
+    /// The breaker checks the share of failures only after this many pushes have ended in the window. Without this
+    /// minimum, one failure would open the breaker of a pool that sends little. Range 1 to 100,000.
     public var failureWindowPushesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
@@ -28,8 +28,8 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// then begins again with 0. Suspect responses are BadDeviceToken and DeviceTokenNotForTopic: the environment or
     /// the topic may be wrong for all tokens. Range 1 to 100,000.
     public var pushesPerSuspectWindow = 1_000
-    /// The breaker checks the share of suspect responses only after this many of them in the window. With a lower
-    /// number, one invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
+    /// The breaker checks the share of suspect responses only after this many of them in the window. Without this
+    /// minimum, one invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5

@@ -119,7 +119,7 @@ extension Connection {
         guard slotIndex >= 0 else { return }
         let slot = pushSlots.pointer(slotIndex)
         guard slot.pointee.status != 0 else { return resetStream(slotIndex, .protocolError) }
-        pushSlots.storeResponseBody(slotIndex, frame.payload)
+        pushSlots.keepResponseBody(slotIndex, frame.payload)
         slot.pointee.receivedResponseBytes += Int32(truncatingIfNeeded: frame.flowControlledBytes)
         if slot.pointee.hasContentLength {
             slot.pointee.remainingResponseBytes -= Int32(truncatingIfNeeded: frame.payload.count)

@@ -7,8 +7,8 @@ import Reactor
 /// ``connectionBudgetWaitMilliseconds``, not after the back-off.
 struct ConnectionOpeningSchedule {
     /// Whether an attempt to open a connection is under way. The attempt finds the addresses of the host, and then
-    /// connects to one of them. It ends when the server's SETTINGS arrive, when it fails, or when the pool no longer
-    /// wants the connection.
+    /// connects to one of them. It ends when the server's SETTINGS arrive, when it fails, or when the pool gives it up:
+    /// the pool no longer wants the connection, or the ``ConnectionBudget`` has no room for it.
     var isAttemptUnderWay = false
     /// The timer that fires when the next opening is due.
     var timer = TimerIdentifier.none

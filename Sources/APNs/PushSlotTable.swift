@@ -110,7 +110,7 @@ struct PushSlotTable: ~Copyable {
     }
 
     /// Keeps the next part of a response's body, up to `storedResponseBytesMax` in all.
-    func storeResponseBody(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
+    func keepResponseBody(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
         let slot = pointer(index)
         let keptBytes = Int(slot.pointee.storedResponseBytes)
         let count = min(bytes.count, Self.storedResponseBytesMax - keptBytes)

@@ -56,7 +56,7 @@ struct ResponseBody {
             return nil
         }
 
-        /// Skips the next byte if it is this byte. Returns whether it was.
+        /// Skips the given byte if it comes next. Returns whether it was there.
         mutating func skipIfNext(_ byte: UInt8) -> Bool {
             guard peek() == byte else { return false }
             position += 1

@@ -2,7 +2,7 @@ import Glibc
 
 /// A key file that may be replaced while it is in use: it may be overwritten, another file may be renamed to it, or a
 /// symbolic link in its path may change, as with Kubernetes. Only ``poll()`` checks the file. The check of an unchanged
-/// file costs one `stat`.
+/// file costs one `stat`. A file that held no usable key at the last check is also read again.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged

@@ -24,8 +24,8 @@ public indirect enum FieldShape: Equatable, Sendable {
     /// The same shape, but null and a missing value are allowed too.
     var asOptional: FieldShape { isOptional || self == .any ? self : .optional(self) }
 
-    /// Returns a shape that allows all values of both shapes: `any` if the shapes have nothing in common, such as
-    /// `string` and `int`.
+    /// Returns a shape that allows all values of both shapes. Shapes that cannot be merged give `any`: for example,
+    /// `int` and `double`, two different enums, or an array and an object.
     func merged(with other: FieldShape) -> FieldShape {
         if self == other { return self }
         switch (self, other) {
@@ -35,8 +35,8 @@ public indirect enum FieldShape: Equatable, Sendable {
         case (.array(let first), .array(let second)): return .array(first.merged(with: second))
         case (.dictionary(let first), .dictionary(let second)): return .dictionary(first.merged(with: second))
         case (.object(let first), .object(let second)):
-            // If only one of the two examples has a field, the recorder does not know why. So the field becomes
-            // optional.
+            // If the type decoded a field of only one of the two examples, the recorder does not know why. So the field
+            // becomes optional.
             return .object(
                 first.merging(second) { $0.merged(with: $1) }
                     .mapValuesWithKeys { key, shape in

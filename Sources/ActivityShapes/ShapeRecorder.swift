@@ -24,8 +24,9 @@ struct ShapeRecorder: Decoder {
         var nestedRecordings: [String: Recording] = [:]
         var valueShape: FieldShape?
         var isNullable = false
-        /// Whether the type may accept other values than those that the example shows. The shape is then `any`. For
-        /// example, the type reads an array element by element, or tries a second type after the first one fails.
+        /// Whether the type may accept values of another shape than the example shows. The recorded shape is then
+        /// `any`. For example, the type reads an array element by element, or tries a second type after the first one
+        /// fails.
         var mayAcceptOtherValues = false
 
         var shape: FieldShape {

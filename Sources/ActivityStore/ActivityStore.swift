@@ -47,7 +47,8 @@ public final class ActivityStore {
     /// The number of servers that hold keys but accept no calls now; 1 while the servers of a cluster are unknown.
     public var unavailableServerCount: Int { redis.unavailableServerCount }
 
-    /// Whether several servers share the keys. Then some calls can be issued while others cannot.
+    /// Whether several servers share the keys. Then perhaps only some calls can be issued, because one server is
+    /// unavailable.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The number of calls, and of the connections' own commands, that have no reply yet.

@@ -16,10 +16,10 @@ import Redis
 /// | 29–34 | when the token was registered, milliseconds | the time before which it must have been registered |
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
-/// | last 13 | if the bits say so: the version of an older command whose alert this command carries | the version of the command whose alert APNs has accepted |
+/// | last 13 | if the bits say so: the version of an older command whose alert this command carries | if the bits say so: the version of the command whose alert APNs has accepted |
 ///
-/// The script reads the values of all keys before it writes any. It reads a value again only for a call with
-/// ``CallRequestBits/keyRepeatsBit``.
+/// The script reads the values of all keys before it writes any. So a later call with the same key would not see the
+/// change of an earlier call. For a call with ``CallRequestBits/keyRepeatsBit``, the script reads the value again.
 ///
 /// The memory is allocated once.
 struct CallBatch: ~Copyable {
@@ -29,8 +29,8 @@ struct CallBatch: ~Copyable {
     static let pacesMax = 8
     /// The number of the first argument that has a pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
-    /// The length of a call without token and alert, in bytes. The script takes its first argument for calls if it has
-    /// at least this length. The name of an operation is always shorter.
+    /// The length of a call without token and alert, in bytes. If the first argument of the script has at least this
+    /// length, it consists of calls. The name of an operation is always shorter.
     static let callBytesMin = StoredVersion.byteCount + 2 + StoredActivity.secondsBytes + StoredDigest.byteCount
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =

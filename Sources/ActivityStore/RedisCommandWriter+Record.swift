@@ -3,8 +3,7 @@ import Redis
 
 /// Writes arguments of the scripts.
 extension RedisCommandWriter {
-    /// The maximum length of an operation's name, in bytes. The script `admit` takes a longer first argument for a
-    /// batch.
+    /// The maximum length of an operation's name, in bytes. To the script `admit`, a longer first argument is a batch.
     static let operationNameBytesMax = CallBatch.callBytesMin - 1
 
     /// Writes the name of an operation as an argument.
@@ -114,7 +113,8 @@ extension RedisCommandWriter {
     /// Writes the version of a command whose alert is carried or was accepted, at the end of a call of a ``CallBatch``.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
-    /// Writes a token into a call of a ``CallBatch``, with the time from bytes 29–34 of the table there.
+    /// Writes the token's part of a call of a ``CallBatch``: byte 27 and those that follow. `milliseconds` is the time
+    /// in bytes 29–34.
     mutating func writeToken(_ token: UnsafeRawBufferPointer, _ environment: APNsEnvironment, milliseconds: UInt64) {
         Self.withEncodedToken(token, environment) { form, token in
             writeNumber(UInt64(token.count), byteCount: 2)

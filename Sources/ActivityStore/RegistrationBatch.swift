@@ -2,7 +2,7 @@ import LiveActivity
 import Redis
 
 /// Collects registrations of activities and confirmations of departures, so that one script call performs many of them.
-/// A confirmation says that each audience that an activity left has an entry about this in its page (R27). The script
+/// A confirmation says that each audience that an activity left has an entry about this in its pages (R27). The script
 /// gets a key for each collected call, and one argument with all calls. A call has these bytes:
 ///
 /// | bytes | in a registration | in a confirmation |
@@ -78,7 +78,7 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation: each audience that the activity left has an entry about this in its page.
+    /// Adds a confirmation: each audience that the activity left has an entry about this in its pages.
     ///
     /// - Parameter milliseconds: the time that Redis' reply gave with the departures.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {

@@ -8,8 +8,8 @@ public enum StoreLimits {
     /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
     /// The maximum number of a member's unconfirmed departures: audiences that the member left, but whose pages may
-    /// still list it. All eight audiences of a member can change twice. A registration that would exceed the number
-    /// gets the reply `full`, and the worker makes it again later.
+    /// still list it. With sixteen, all eight audiences of a member can change twice. A registration that would exceed
+    /// the number gets the reply `full`, and the worker makes it again later.
     ///
     /// An unregistration, a retired token or an accepted end may exceed the number, because these only remove the
     /// member from its audiences.

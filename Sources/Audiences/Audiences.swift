@@ -19,7 +19,8 @@ import Numbers
 ///
 /// A command waits in its audience, where a newer one may replace it. The core estimates the audience's size and asks
 /// the store to admit the command. Then it produces one fan-out record for each range and each broadcast, asks the
-/// store to settle the command, and returns the command to `Delivery`.
+/// store to settle the command, and returns the command to `Delivery`. A command that names a channel has no size and
+/// no ranges.
 ///
 /// A fan-out record brings a version (``RangeVersionSlot``) to a range of members. The range's round (``RoundSlot``)
 /// claims the range in the store, reads the members page by page, and pushes the version to them. At the end, the store
@@ -64,8 +65,8 @@ public struct Audiences: ~Copyable {
 
     /// Number of commands that wait for the channel of their audience.
     var commandsAwaitingChannelCount = 0
-    /// For each audience with a pause: when the pause ends (monotonic milliseconds). During the pause, no further
-    /// command of the audience waits for a channel. It begins after a command has waited without success.
+    /// For each audience with a pause: when the pause ends (monotonic milliseconds). A pause begins after a command of
+    /// the audience has waited for a channel without success. During the pause, no command of the audience waits.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
     /// When ended pauses were last removed from `channelWaitPauseEndMilliseconds` (monotonic milliseconds).
     var channelWaitPausesRemovedAtMilliseconds: Int64 = .min / 2
@@ -157,12 +158,12 @@ public struct Audiences: ~Copyable {
     }
 
     /// When the shell last found that no round need wait for members that Redis has lost (monotonic milliseconds): the
-    /// store has all members, or has lacked some for ``membersWaitMillisecondsMax``.
+    /// store has all members, or has lacked some for ``waitForMembersMillisecondsMax``.
     ///
     /// - `.max`, the initial value: no round waits.
     /// - `.min`: rounds must wait.
     /// - Another value, such as 5,000: a round whose members were lost at 4,000 continues. A round whose members were
-    ///   lost at 6,000 waits for a value above 6,000, but not longer than ``membersWaitMillisecondsMax``.
+    ///   lost at 6,000 waits for a value above 6,000, but not longer than ``waitForMembersMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
     /// Whether rounds must wait: the store lacks members, or the shell does not know yet whether the store does.
     var mustRoundsWait: Bool { membersLastCompleteAtMilliseconds == .min }

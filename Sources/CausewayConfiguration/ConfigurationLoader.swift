@@ -114,6 +114,7 @@ private struct ConfigurationReader {
                 ConfigurationSchema.appSectionKeys.map { "apps.\(name).\($0.name)" }
             } + policies.flatMap(Self.keys(ofPolicy:))
         )
+        // Compare values with each other only without a fault, because a key with a fault still has its default value.
         if faults.isEmpty {
             faults = ConfigurationConsistency.faults(of: configuration, place: place)
         }

@@ -62,7 +62,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var payload: JSONObject?
     /// An id of your choice, at most 64 bytes. The command's results repeat it.
     public var id: String?
-    /// Orders commands with the same `timestamp`: the command with the highest number is the newest.
+    /// Orders commands whose `timestamp` is in the same second: the command with the highest number is the newest.
     public var sequence: UInt64?
     /// APNs' priority, 5 or 10. Nil: 10 for a start, an end and an alert, otherwise 5.
     public var priority: Int?

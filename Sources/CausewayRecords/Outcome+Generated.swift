@@ -26,7 +26,7 @@ extension Outcome {
     /// The activity has ended, so nothing can change it.
     public static let ended = Outcome(rawValue: "ended")
 
-    /// The command expired or became too old before it could be sent.
+    /// The command expired or became too old before APNs accepted it.
     ///
     /// Of an audience or a range: The command expired before every member had its turn.
     ///
@@ -53,7 +53,7 @@ extension Outcome {
     /// could start a second activity.
     public static let unknown = Outcome(rawValue: "unknown")
 
-    /// Of an audience or a range: Every member had its turn, and APNs responded for each.
+    /// Of an audience or a range: Every member had its turn: each was `delivered`, `failed` or `unregistered`.
     ///
     /// Of a member or a broadcast: APNs responded with 200.
     public static let delivered = Outcome(rawValue: "delivered")

@@ -12,7 +12,7 @@ extension Delivery {
     /// The shortest interval between two deallocations. They must be rare, because each visits every free block.
     private static var deallocationIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Gives unused memory back to the system if there is much of it: the chunks in which every block is free. This is
+    /// If much memory is unused, gives the chunks in which every block is free back to the system. Such chunks are
     /// usual after a backlog, or when the size of most records has changed.
     mutating func deallocateUnusedBlocks(now: Moment) {
         guard

@@ -82,8 +82,8 @@ public struct Delivery: ~Copyable {
     private var countersByApp: [AppCounters]
     /// When unused blocks were last deallocated, a monotonic time.
     var deallocatedBlocksAtMilliseconds: Int64 = 0
-    /// The number of records that cannot continue before Redis has replied to a call. A call for whose reply no record
-    /// waits does not count (`StoreTicket.Purpose.isAwaited`).
+    /// The number of records that cannot continue before Redis has replied to a call. Not all calls count
+    /// (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var awaitingStoreRecordCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -214,7 +214,8 @@ public struct DeliveryCounters: Sendable {
     public var replacedCommandCount: UInt64 = 0
     public var pushCount: UInt64 = 0
     public var retryCount: UInt64 = 0
-    /// Commands that asked for priority 10 and were admitted with 5, because the activity's budget did not allow 10.
+    /// How often Redis admitted a command with priority 5 that asked for 10, because the activity's budget did not
+    /// allow 10. A command that is admitted again may count again.
     public var demotedPushCount: UInt64 = 0
     /// Responses with which APNs limits the pushes to an activity's token (status 429).
     public var throttledResponseCount: UInt64 = 0

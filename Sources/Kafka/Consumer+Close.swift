@@ -8,6 +8,8 @@ extension Consumer {
     /// the client. Release every `Message` before this call: the client cannot be freed while one exists. After this
     /// call, no call that uses the client is allowed.
     ///
+    /// If this consumer has had no assignment yet, first waits for one (`awaitAssignment`).
+    ///
     /// The result is `.unfinished` if this consumer does not leave the group before the deadline, or if a fatal error
     /// prevents the first assignment. The group then removes this consumer when its session times out.
     public func close(timeoutMilliseconds: Int64) -> CloseResult {

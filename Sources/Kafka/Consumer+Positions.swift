@@ -13,9 +13,9 @@ public struct Watermarks: Hashable, Sendable {
 extension Consumer {
     /// Makes librdkafka fetch these partitions at once if its queue has room. Needed only before librdkafka 2.2.
     ///
-    /// librdkafka has a fetching thread for each broker. The thread stops while the queue is full, and before 2.2 it
-    /// notices up to a second too late that the queue has room again. Any request to the broker wakes the thread. So
-    /// this method requests the ends of the partitions' logs, and does not wait for the responses.
+    /// librdkafka has a thread for each broker, which stops fetching while the queue is full. Before 2.2, an idle
+    /// thread notices up to a second too late that the queue has room again. Any request to the broker wakes the
+    /// thread. So this method requests the ends of the partitions' logs, and does not wait for the responses.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
         guard !partitions.isEmpty else { return }

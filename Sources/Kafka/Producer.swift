@@ -47,7 +47,7 @@ public final class Producer: @unchecked Sendable {
 
     /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producerDefaults`.
     ///   `bootstrap.servers` is required.
-    /// - Throws: an error that names the wrong property, if librdkafka says which one is wrong.
+    /// - Throws: an error that names the wrong property, if it is known which one is wrong.
     public init(
         properties: [(name: String, value: String)],
         logHandler: (any ClientLogHandler)? = nil

@@ -37,8 +37,8 @@ struct JSONText {
         return UnsafeRawBufferPointer(start: base + Int(range.offset), count: Int(range.count))
     }
 
-    /// Returns the byte at `position`, or 0 at the end of the record. The record itself may also have a byte 0 there.
-    /// Callers need not distinguish the two cases: outside of a string, both are faults.
+    /// Returns the byte at `position`, or 0 at the end of the record. Callers need not distinguish the end from a byte
+    /// 0 in the record: outside of a string, both are faults.
     @inline(__always)
     func peek(_ position: Int) -> UInt8 {
         position < count ? byte(position) : 0

@@ -95,8 +95,8 @@ public struct JSONWriter: ~Copyable {
         count &+= Decimal.write(value, to: base + count)
     }
 
-    /// Appends bytes unchanged, without a comma before them. The text need not be JSON: a Kafka key is not. If it must
-    /// be JSON, the caller makes sure that it stays valid.
+    /// Appends bytes unchanged, without a comma before them. If the writer's text must be JSON, the caller makes sure
+    /// that it stays valid. A Kafka key, for example, need not be JSON.
     public mutating func raw(_ bytes: UnsafeRawBufferPointer) {
         reserve(bytes.count)
         put(bytes)

@@ -4,8 +4,9 @@ public enum RestartRecord {
     /// alert and the custom keys of the former start, and the newest state. If the body becomes too large, the worker
     /// that reads the record drops fields by the policy, or rejects the command.
     ///
-    /// The new start lacks some parts of the former start:
-    /// - `id`, `sequence` and `expiration`, because it is another command with a later time.
+    /// These parts of the former start are not repeated:
+    /// - `id`, `sequence` and `expiration`, because the new start is another command with a later time. It has an `id`
+    ///   of its own (``LifetimeCommandIdentifier``).
     /// - `stale-date`, because this date has usually passed.
     /// - The alert's `sound`, because the user has not asked for the new start. The alert itself stays, because a
     ///   device ignores a start without an alert.

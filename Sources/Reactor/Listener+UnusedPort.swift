@@ -31,8 +31,8 @@ extension Listener {
         throw SystemError(code: EADDRINUSE, operation: "connect")
     }
 
-    /// Tests whether a port is unused, by connecting to it. To listen on the port instead could keep the port in use: a
-    /// new process has a copy of the listening socket until it executes its program.
+    /// Tests whether a port is unused, by connecting to it. A test that listens on the port could keep the port in use:
+    /// a new process has a copy of the listening socket until it executes its program.
     private static func refusesConnections(_ address: SocketAddress) throws(SystemError) -> Bool {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }

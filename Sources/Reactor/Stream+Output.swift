@@ -6,7 +6,7 @@ extension Stream {
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
         output.reserve(bytes.count).copyMemory(from: bytes)
         output.commit(bytes.count)
-        scheduleAddedOutput()
+        scheduleSending()
     }
 
     /// Reserves room at the end of the output. The caller writes its bytes there, and must then call `commit`.
@@ -23,7 +23,7 @@ extension Stream {
         guard acceptsOutput else { return }
         output.commit(count)
         guard output.count <= Stream.outputBytesMax else { return failForOutputLimit() }
-        scheduleAddedOutput()
+        scheduleSending()
     }
 
     /// Sends as much as the socket takes now, without waiting for the end of the iteration.
@@ -78,7 +78,8 @@ extension Stream {
         fail(StreamError(code: .outputLimit, reason: "more than \(Stream.outputBytesMax) bytes wait to be sent"))
     }
 
-    private func scheduleAddedOutput() {
+    /// Lets the end of the iteration send the output that was added.
+    private func scheduleSending() {
         if output.count > Stream.highWaterBytes { needsRoomReport = true }
         if !isOutputBlocked, case .open = phase { scheduleIterationEnd() }
     }

@@ -104,7 +104,8 @@ public final class TLSContext: @unchecked Sendable {
         guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.number) == 1,
             COpenSSL_SSL_CTX_set_max_proto_version(context, maximumVersion.number) == 1
         else { throw TLSError(code: .openSSL, subject: "SSL_CTX_set_min_proto_version") }
-        // A write may take only a part of the bytes. `OutputBuffer` may move the rest before the next attempt.
+        // Permit that a write takes only a part of the bytes, and that `OutputBuffer` moves the rest before the next
+        // attempt.
         _ = COpenSSL_SSL_CTX_set_mode(
             context,
             Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)

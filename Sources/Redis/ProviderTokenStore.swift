@@ -2,8 +2,8 @@
 /// lease for the worker that signs the next token. Used only outside the lanes. Not thread-safe.
 ///
 /// Each call runs the object's own event loop, and blocks its thread until the reply arrives. The call fails if the
-/// servers are silent for the configured deadline, if one of its steps takes a minute, or if the task is cancelled. The
-/// caller tries again at its next check.
+/// servers are silent for the configured deadline, if the search for the server or the exchange of commands takes a
+/// minute, or if the task is cancelled. A failed call is not repeated; the caller tries again at its next check.
 public final class ProviderTokenStore {
     /// A token's text, and how long Redis still keeps it. All workers see the same remaining time, even if their clocks
     /// differ.

@@ -60,8 +60,8 @@ extension RedisConnection {
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // The count 0 means that this call is not written yet. The WAIT that the call needs is written after the
-            // call, so that WAIT has no reply either.
+            // The count 0 means that this call is not written yet. A WAIT that the call needs is written even later, so
+            // its reply has not arrived.
             guard outstandingCall.commandCallCount > 0,
                 let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
             else {

@@ -100,7 +100,7 @@ public final class ReplyReader {
     public func element(_ index: Int) -> Reply { partialReply.pointee.element(index) }
 }
 
-/// A reply that is being parsed. Its strings are copied into one buffer, because hiredis moves its own buffer when
+/// A reply that is being parsed. Its strings are copied into one buffer, because hiredis may move its own buffer when
 /// bytes are added.
 private struct PartialReply {
     struct Element {

@@ -2,9 +2,9 @@
 /// which it is due. A worker claims an entry that is due, and does its work. In a timetable of lifetimes, the name is
 /// an activity's key.
 ///
-/// Three hashes have more data of each entry. Their keys are the timetable's key and `+`, `*` or `=`; a field is an
+/// Three hashes have more data of the entries. Their keys are the timetable's key and `+`, `*` or `=`; a field is an
 /// entry's name. The value in `+` is the entry's text: a letter that the caller chooses, a time in UNIX milliseconds,
-/// and how often the entry was claimed.
+/// and how often the entry was claimed. The hashes `*` and `=` may have more data of an entry.
 extension SharedHashes {
     /// Entries of a timetable that are due, those that have been due for the longest time first.
     public struct DueEntries: Sendable, Equatable {

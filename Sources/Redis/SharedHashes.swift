@@ -1,8 +1,8 @@
 /// Hashes, timetables and leases that all workers share, for code outside the lanes. Not thread-safe.
 ///
 /// Each call runs the object's own event loop, and blocks its thread until the reply arrives. The call fails if the
-/// servers are silent for the configured deadline, if one of its steps takes a minute, or if the task is cancelled. A
-/// failed call is not repeated.
+/// servers are silent for the configured deadline, if the search for the server or the exchange of commands takes a
+/// minute, or if the task is cancelled. A failed call is not repeated.
 public final class SharedHashes {
     /// A hash's fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]

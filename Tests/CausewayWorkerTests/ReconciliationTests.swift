@@ -117,7 +117,8 @@ struct ReconciliationTests {
 
     @Test func `A young attempt is not resolved, because APNs may still carry it out`() {
         var youngIntent = Self.intent(2)
-        youngIntent.createdAtMilliseconds = Self.nowMilliseconds - Reconciliation.creationAtAPNsMillisecondsMax + 1
+        youngIntent.createdAtMilliseconds =
+            Self.nowMilliseconds - Reconciliation.apnsCreationDurationMillisecondsMax + 1
         #expect(
             makeReconciliation(listed: [], intents: [Self.intent(1), youngIntent]).resolvedIntents == [Self.intent(1)]
         )

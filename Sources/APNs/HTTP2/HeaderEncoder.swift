@@ -75,7 +75,8 @@ struct HeaderEncoder: ~Copyable {
     /// The third constant piece: the name `apns-id`.
     private var encodedAPNsIdentifierName: [UInt8] = []
     /// Whether a push with priority 5 (or 10) can be written from the constant pieces above and three values. If not,
-    /// the encoder encodes each field by itself.
+    /// the encoder encodes each field by itself, and then builds the pieces again. Both are false after a change of the
+    /// provider token or of the table's size.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
 

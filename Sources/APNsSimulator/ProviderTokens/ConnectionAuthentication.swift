@@ -4,9 +4,9 @@ import Glibc
 ///
 /// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection `bound`. A token
 ///   that is too old makes the connection `expired`.
-/// - `bound`: the connection belongs to the key of its first token. If the present token is too old, the connection
-///   becomes `expired`. Another valid token replaces the present one; if the other token is too old, the connection
-///   becomes `expired`, too. Two exceptions, after which the present token still works:
+/// - `bound`: the connection belongs to the key of its first token. A request with the present token makes the
+///   connection `expired` if this token is too old. Another valid token replaces the present token, or makes the
+///   connection `expired` if the other token is too old. Two exceptions, after which the present token still works:
 ///   1. A token of another key gets `UnrelatedKeyIdInToken`.
 ///   2. A token in the first 20 minutes with the present token gets a 429.
 /// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.

@@ -52,8 +52,8 @@ public struct Faults: Sendable, Equatable {
     public var goAwayAfterRequests = 0
     /// How many of the last requests before the GOAWAY are not processed and get no response. Example: if this is 3 and
     /// ``goAwayAfterRequests`` is 100, the requests 98 to 100 are not processed. The GOAWAY names the highest processed
-    /// stream, so the client knows that it must send the requests on higher streams again. A request on a lower stream
-    /// is always processed.
+    /// stream, so the client knows that it must send the requests on higher streams again. Exception: a request on a
+    /// lower stream than the highest processed one is always processed, because the GOAWAY says that it was processed.
     ///
     /// If no GOAWAY comes, the client waits until its deadline for the responses. This happens in two cases:
     /// - The connection gets fewer requests than ``goAwayAfterRequests``.

@@ -177,7 +177,7 @@ final class AudienceSession: RedisSession {
     }
 
     /// Writes a call that the script `audience` performs on an audience's hash. A checkpoint is such a call too, but
-    /// `collectCheckpoint` writes it.
+    /// `collectCheckpoint` collects it for a later command.
     func issueHashCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let (kind, argumentCount, argumentBytesMax) = call.operation.scriptCallSize

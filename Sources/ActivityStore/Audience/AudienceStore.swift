@@ -63,7 +63,8 @@ public final class AudienceStore {
     /// Whether calls can be issued. In a cluster, true if at least one server accepts calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// Whether several servers share the keys. Then some calls can be issued while others cannot.
+    /// Whether several servers share the keys. Then perhaps only some calls can be issued, because one server is
+    /// unavailable.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The counts since the store was made.
@@ -116,8 +117,9 @@ public final class AudienceStore {
 }
 
 extension RedisClient {
-    /// Returns the connection for one call with this key, and its session; nil if the key's server is not ready. Call
-    /// it only on the client of an audience store: all sessions of that client have the type `AudienceSession`.
+    /// Returns the connection for one call with this key, and its session; nil if ``RedisClient/connection(for:)``
+    /// returns nil. Call this method only on the client of an audience store: all sessions of that client have the type
+    /// `AudienceSession`.
     func audienceSessionAndConnection(for key: UnsafeRawBufferPointer) -> (AudienceSession, RedisConnection)? {
         guard let connection = connection(for: key) else { return nil }
         return (unsafeDowncast(connection.session, to: AudienceSession.self), connection)

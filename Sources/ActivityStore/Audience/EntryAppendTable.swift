@@ -34,7 +34,7 @@ struct EntryAppendTable: ~Copyable {
     }
 
     private static let slotBytes = AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax
-    private let keysAndEntries = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity * slotBytes, alignment: 8)
+    private let slotBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity * slotBytes, alignment: 8)
     private let appends = UnsafeMutableBufferPointer<EntryAppend>.allocate(capacity: capacity)
     private let freeIndices = UnsafeMutableBufferPointer<UInt16>.allocate(capacity: capacity)
     private var freeIndexCount = capacity
@@ -57,7 +57,7 @@ struct EntryAppendTable: ~Copyable {
     }
 
     deinit {
-        keysAndEntries.deallocate()
+        slotBuffer.deallocate()
         appends.deallocate()
         freeIndices.deallocate()
     }
@@ -139,6 +139,6 @@ struct EntryAppendTable: ~Copyable {
 
     private func slotMemory(_ index: UInt16) -> UnsafeMutableRawBufferPointer {
         let start = Int(index) * Self.slotBytes
-        return UnsafeMutableRawBufferPointer(rebasing: keysAndEntries[start..<(start + Self.slotBytes)])
+        return UnsafeMutableRawBufferPointer(rebasing: slotBuffer[start..<(start + Self.slotBytes)])
     }
 }

@@ -11,8 +11,8 @@ import Redis
 ///    reads the segment's directory from Redis.
 /// 3. If the directory names another page, the lane sends the entry to that page. Otherwise the script `arrange` makes
 ///    or rearranges the page, and then the lane sends the entry again.
-/// 4. The page may now be too long, or its expiry may have to be renewed. The caller gets its reply first. Then the
-///    lane calls `arrange`, unless this script is already running for the page.
+/// 4. After the entry was added, the page may be too long, or its expiry may have to be renewed. The caller gets its
+///    reply first. Then the lane calls `arrange`, unless this script is already running for the page.
 final class EntryAppender: RedisHandler {
     /// The maximum number of directories that an append may receive. If one more arrives, the append fails. Normally an
     /// append receives fewer, even if many members join one page at the same time. The limit ends an append whose entry

@@ -25,17 +25,18 @@ enum PageLimits {
     /// The length above which a page accepts no more entries until it is rearranged, in bytes (R4). A page becomes this
     /// long only if no worker could rearrange it earlier, or if it cannot be split.
     static let appendablePageBytesMax = 6 * largePageGrowthBytes
-    /// The maximum number of pages of a segment. With more, the directory would not fit into one reply.
+    /// The maximum number of pages of a segment. A directory of so many pages (64 KiB) still fits into one reply.
     static let pagesMax = 16_384
     /// How old the last renewal of a page's expiry must be before a new entry renews it again. Without this interval,
     /// every entry would cost a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
     /// How long Redis stores a page without devices after a renewal of the page's expiry. Each entry must stay at least
-    /// for an activity's expiry. The interval is added for entries that come soon after a renewal, because they do not
-    /// renew the expiry. (If a worker dies before it can renew the page's expiry, entries may be lost earlier.)
+    /// for an activity's expiry. `renewalIntervalSeconds` is added for entries that come soon after a renewal, because
+    /// they do not renew the expiry. (If a worker dies before it can renew the page's expiry, entries may be lost
+    /// earlier.)
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
-    /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry. The interval
-    /// is added for the same reason as for activities.
+    /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry.
+    /// `renewalIntervalSeconds` is added for the same reason as for activities.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// The age above which `arrange` removes an activity's entry from a page that is too long, counted from the
     /// registration of the token. An activity lives for eight hours and stays on the Lock Screen for up to four more

@@ -172,8 +172,9 @@ enum StoredBroadcastCounts {
 
 /// How the script `audience` stores the counts and times of one range, of one broadcast, or of a whole version.
 ///
-/// The counts of a whole version (its totals) are the sums over its ranges. If the version has broadcasts, their counts
-/// follow (``StoredBroadcastCounts``). The times are those of the first and last response to all ranges and broadcasts.
+/// The counts and times of a whole version are called its totals. The counts are the sums over the version's ranges. If
+/// the version has broadcasts, their counts follow (``StoredBroadcastCounts``). The times are those of the first and
+/// the last response that any range or broadcast got.
 enum StoredCounts {
     static let countByteCount = 4
     static let timeByteCount = 6

@@ -94,7 +94,7 @@ struct InspectedHash {
         )
     }
 
-    /// Returns the attributes types of a device's hash. A field's name ends with a colon and the attributes type.
+    /// Returns the attributes types of a device's hash. The name of a field of one type ends with a colon and the type.
     func attributesTypes() -> [String] {
         Set(fields.keys.compactMap { name in name.firstIndex(of: ":").map { String(name[name.index(after: $0)...]) } })
             .sorted()

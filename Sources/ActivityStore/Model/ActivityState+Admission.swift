@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// Admissions: what becomes of an update, an end or a start. The scripts make the same decisions. A comment
-/// `decision: NAME` marks each decision, here and in the scripts; `git grep 'decision: NAME'` finds all its places.
+/// Admissions: what becomes of an update, an end or a start. The scripts make the same decisions. If the scripts make a
+/// decision at two places, a comment `decision: NAME` marks these places and those in the model. Find all of them with
+/// `git grep 'decision: NAME'`.
 extension ActivityState {
     /// Decides about an update or an end, in the order of the headings in `admit-updates.lua`.
     mutating func admit(_ call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange)
@@ -42,9 +43,11 @@ extension ActivityState {
 
     // MARK: - The token
 
-    /// Stores the token that came with the command, and returns whether it did. Stores nothing in three cases: the
-    /// command has no token; the activity's own token is the same or newer; or the command's token is the one that was
-    /// retired last.
+    /// Stores the token that came with the command, and returns whether it did. Stores nothing in four cases:
+    /// - The command has no token.
+    /// - The activity already has this token.
+    /// - The command's token is the one that was retired last.
+    /// - A later registration or unregistration is stored.
     private mutating func adoptToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
         let lacksToken = token == nil
         guard let registration = call.registration, token?.isSameToken(as: registration) != true,
@@ -145,8 +148,8 @@ extension ActivityState {
 
     // MARK: - Timestamp, priority and budget
 
-    /// Makes the command the newest version, with the phase `sending`, and assigns its timestamp. Returns whether the
-    /// expiry of the activity's key is renewed.
+    /// Makes the command the newest version, with the phase `sending`, and assigns its timestamp. Returns whether this
+    /// renews the expiry of the activity's key.
     private mutating func beginSending(
         _ call: StateAdmission<[UInt8]>,
         isRepeated: Bool,

@@ -14,8 +14,8 @@ extension AudienceState {
                 isEnd: $0.isEnd,
                 isStart: $0.isStart,
                 grant: $0.grant,
-                // With the time 0, the spacing makes no command wait. Otherwise the verdict `wait` would hide the
-                // predicted one.
+                // With the time 0, the spacing makes no command wait. Otherwise `wait` would hide the verdict that the
+                // command gets after the spacing.
                 admittedAtMilliseconds: 0,
                 body: [],
                 expirationSeconds: $0.expirationSeconds

@@ -23,7 +23,7 @@
 -- `joinParts` (admit-values.lua); `makeSettle` and `makeAdmit`, which make the long path.
 --
 -- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces
--- follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has some hundred bytes; a held
+-- follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has a few hundred bytes; a held
 -- command adds up to 128 KiB. Then the script decides about each key and writes it separately, so that each key fails
 -- alone. An error of Lua would fail the whole batch. So the script runs Redis commands with `pcall`, and checks the
 -- length of a value before it reads the value.
@@ -91,8 +91,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local count = #keys
   local values = callRedis('MGET', unpack(keys))
   if values.err then return values end
-  -- The array of keys becomes the array of replies: each reply replaces the key of its call, and the other elements of
-  -- the reply follow. A second array would make the short path 1 % slower.
+  -- The array of keys becomes the array that the script returns: the reply to each call replaces the call's key, and
+  -- the values and the clock follow. A second array would make the short path 1 % slower.
   local replies, replyCount = keys, count
 
   -- The variables from here on keep what the loop has computed, because the next call often needs the same:

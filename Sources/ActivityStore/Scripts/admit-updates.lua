@@ -23,9 +23,9 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
 
   -- # The token
   -- Puts the call's token into the value. Returns the value, the last assigned timestamp, whether the value has the
-  -- call's token now, and by how many bytes this made the value longer. The value keeps its own token in two cases:
-  -- this token is newer, or the call's token is the one that was retired last. `rereadAtSeconds` is the present time if
-  -- the command is read again because Redis lost data, otherwise false.
+  -- call's token now, and by how many bytes this made the value longer. The value does not change in two cases: it has
+  -- a later registration or unregistration, or the call's token is the one that was retired last. `rereadAtSeconds` is
+  -- the present time if the command is read again because Redis lost data, otherwise false.
   local function adoptToken(value, token, retired, lastAssignedTimestamp, rereadAtSeconds)
     if token.registeredAt < read('<I6', value, @AT_REGISTERED@) then return value, lastAssignedTimestamp, false, 0 end
     if retired ~= '' then

@@ -73,10 +73,10 @@
 --     duplicate-             Like `duplicate`, but the phone does not show this end. A lifetime's end is made again.
 --     superseded             A newer version exists, or this start is not needed. The worker finishes it as `superseded`.
 --     ended                  The activity has ended. The worker waits for an older start, or finishes it as `ended`.
---     activityOver           The activity's first eight hours are over. The worker ends the update as `ended`.
+--     activityOver           The activity's first eight hours are over. The worker finishes it as `ended`.
 --     expired                The command is old, and Redis knows no version. The worker finishes it as `expired`.
---     unchanged              The activity already shows this state. The worker ends the update as `unchanged`.
---     unknown                Another record of the start may have been sent. The worker ends this one as `unknown`.
+--     unchanged              The activity already shows this state. The worker finishes it as `unchanged`.
+--     unknown                Another record of the start may have been sent. The worker finishes it as `unknown`.
 --     alertHeld              The held command has an alert. The worker adds the alert, and asks again.
 --     alertAlreadyAccepted   The carried alert is no newer than the accepted one. The worker removes it and asks again.
 --     alertAwaitsCarrier     A newer version can carry the alert. The worker lets the command wait for it.
@@ -163,8 +163,8 @@
 
 local byte, char, sub, callRedis = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
--- How long a value is stored: 24 hours. One hour is added, because only the first send verdict in each 1,000 seconds
--- renews the expiry.
+-- How long a value is stored: 25 hours. The value is needed for 24 hours. One hour is added, because only the first
+-- send verdict in each 1,000 seconds renews the expiry.
 local ACTIVITY_EXPIRY = '@ACTIVITY_EXPIRY_MILLISECONDS@'
 local UPDATE_PERIOD_SECONDS = @UPDATE_PERIOD_SECONDS@
 -- The value of an activity that Redis does not know. The loop over a batch also reads this value instead of a stored

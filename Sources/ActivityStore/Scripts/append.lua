@@ -36,7 +36,7 @@ local seconds = callRedis('TIME')[1] + 0
 local replies = {}
 
 -- Writes the page again with the next capacity. No entry can be lost: without free memory, Redis refuses only the first
--- write of a script, and that was the APPEND of the entry.
+-- write of a script, and an APPEND of an entry came before.
 local function growPage(key, header, pageBytes)
   local blockBytes = pageBytes + @STRING_OVERHEAD_BYTES@
   local growthBytes = blockBytes <= @SMALL_PAGE_BYTES_MAX@ and @SMALL_GROWTH_BYTES@

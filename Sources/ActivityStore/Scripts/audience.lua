@@ -309,7 +309,7 @@ if operation == 'finish' then
     return {'finished', partCount - finishedCount}
   end
 
-  -- Elements 7 and 8 of `totals` are the times of the first and the last response to all ranges and broadcasts.
+  -- Elements 7 and 8 of `totals` are the times of the first and the last response that any range or broadcast got.
   local totals, broadcastSums = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}
   local function add(part, sums)
     for outcome = 1, 6 do sums[outcome] = math.min(sums[outcome] + part[outcome], COUNT_MAX) end

@@ -233,9 +233,9 @@ extension Audiences {
     }
 
     /// Notes the records of other partitions, which this lane keeps, as dropped when the channel's partition is
-    /// released. A push may still be under way. Nevertheless, the record of its broadcast and the record of the
-    /// broadcast's rider (``BroadcastSlot/rider``) count as dropped at once (``noteDroppedBeforeResponse(_:ofApp:)``),
-    /// and this lane reads them again.
+    /// released. Such a record may be that of the broadcast whose push is under way, or that of this broadcast's rider
+    /// (``BroadcastSlot/rider``). The record counts as dropped at once, before APNs has responded
+    /// (``noteDroppedBeforeResponse(_:ofApp:)``), and this lane reads it again.
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

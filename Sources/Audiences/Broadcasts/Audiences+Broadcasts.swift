@@ -113,9 +113,9 @@ extension Audiences {
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
-        // Redis may have admitted an update before an end, although the update has a newer version and its record
-        // arrives after the end's. Such an update must not follow the end. So an end sets the channel's newest version
-        // to the highest possible one, and no version counts as newer.
+        // An update that Redis admitted before an end may have a newer version, and its record may arrive after the
+        // end's. Such an update must not follow the end. So an end sets the channel's newest version to the highest
+        // possible one, and no version counts as newer.
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)

@@ -15,8 +15,8 @@ struct BroadcastSlot: BitwiseCopyable {
         /// Next:
         /// - `underWay`
         /// - `riding` if a newer broadcast replaces this one, and carries the alert that this one brought
-        /// - `finishing` if a newer broadcast replaces this one without such an alert, if the channel already had a
-        ///   newer one, or if this broadcast expires
+        /// - `finishing` if a newer broadcast replaces this one in another way, if the channel already had a newer one,
+        ///   or if this broadcast expires
         /// - `finished` if an earlier record of the same command writes the result
         case waiting
         /// The broadcast's push is under way. Next: `finishing`; `waiting` if no stream was free for the push, or if

@@ -21,9 +21,9 @@ extension Audiences {
 
     /// Adds a segment's share to the estimate of the audience's size. After the last sample, asks for admission.
     ///
-    /// The segment's first page is enough: its upper bound says which part of the segment it covers, and hashes of
-    /// their ids spread the members evenly. So a page with 6,000 bytes of members that covers a quarter of its segment
-    /// stands for 24,000 bytes.
+    /// The segment's first page is enough: its upper bound says which part of the segment the page covers, and hashes
+    /// of the members' ids spread the members evenly over the segment. So a page with 6,000 bytes of members that
+    /// covers a quarter of its segment stands for 24,000 bytes.
     mutating func samplePageReceived(_ command: CommandIndex, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let coveredFraction =
@@ -51,8 +51,8 @@ extension Audiences {
     /// When an audience has grown or shrunk, its next command may use another number of ranges. The store then deletes
     /// the checkpoints of the former ranges.
     ///
-    /// Known issue: after such a change, the result of a range may lack its counts. The result of the whole command is
-    /// correct.
+    /// Known issue (K2): after such a change, the result of a range may lack its counts. The result of the whole
+    /// command is correct.
     /// 1. A worker dies after the store has added a range's counts, and before Kafka has the range's result.
     /// 2. The next command uses another number of ranges, so the store deletes the range's checkpoint.
     /// 3. The next owner finds no checkpoint, and writes the range's result without counts.

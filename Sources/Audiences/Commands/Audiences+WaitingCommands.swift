@@ -82,8 +82,8 @@ extension Audiences {
         return end
     }
 
-    /// Supersedes the older updates and ends that wait directly before and behind `end`. Called when `end` has
-    /// replaced an older command in its place.
+    /// Supersedes the older updates and ends that wait directly before and behind `end`. Called after `end` has
+    /// superseded an older command, which may have waited at the place that `end` now has.
     private mutating func supersedeOlderNeighbours(of end: CommandIndex, of audience: AudienceIndex) {
         func isOlderUpdateOrEnd(_ neighbour: CommandIndex) -> Bool {
             neighbour != .null && commands[neighbour].event != .start

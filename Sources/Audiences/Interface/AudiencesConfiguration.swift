@@ -10,7 +10,7 @@ public struct AudiencesConfiguration: Sendable {
     /// The topic that commands are read from. Results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     /// Which audiences of an app get a channel, by the app's index. In an app without a rule, no command makes the
-    /// keeper create a channel: `causeway channels create` creates channels.
+    /// keeper create a channel. An operator creates channels there with `causeway channels create`.
     public var channelRules: [UInt16: ChannelRule] = [:]
     /// The maximum number of commands to audiences in the core, from ``Audiences/receiveCommand(_:)`` until they are
     /// returned. At least 1.
@@ -61,9 +61,9 @@ public struct AudiencesConfiguration: Sendable {
     /// records of its partition come all the time. After an outage, it may take minutes to read the partition up to
     /// these versions.
     public var versionsOfLastOwnerWaitMillisecondsMax: Int64 = 600_000
-    /// The planned maximum of members in a range (``SegmentRange``), which decides the number of ranges of an audience.
-    /// A range gets more members if more than 256 ranges would be needed, or if the audience grows after its size was
-    /// estimated.
+    /// The planned maximum of members in a range (``SegmentRange``). This maximum and the estimated size of the
+    /// audience decide the number of ranges. A range gets more members if more than 256 ranges would be needed, or if
+    /// the audience grows after its size was estimated.
     public var membersPerRangeMax = Self.membersPerRangeMax
     package static let membersPerRangeMax = 4_000
     /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits

@@ -20,7 +20,7 @@ public struct CoreChannelRequest: Sendable, Equatable {
     public var audience: [UInt8]
 }
 
-/// Which audiences of an app get channels although their commands request none, and in which environments.
+/// Which audiences of an app get channels even if no command requests one, and in which environments.
 public struct ChannelRule: Sendable {
     /// Audience ids. A pattern that ends with `*` matches every id that begins with the text before the `*`.
     private let patterns: [[UInt8]]

@@ -39,7 +39,7 @@ extension Audiences {
     /// member the newest state, if this is necessary. If a call or a push of this change is under way, its work ends
     /// after the reply or response.
     mutating func overrideByLaterChange(_ change: MembershipChangeIndex) {
-        membershipChanges[change].hasLaterChange = true
+        membershipChanges[change].isOverriddenByLaterChange = true
         switch membershipChanges[change].phase {
         case .awaitingPush:
             removeFromJoinerQueue(change)
@@ -276,7 +276,7 @@ extension Audiences {
     /// - The time for the push is over.
     /// - APNs delays the push, and more than half of the slots for changes are in use.
     private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
-        membershipChanges[change].hasLaterChange
+        membershipChanges[change].isOverriddenByLaterChange
             || milliseconds > membershipChanges[change].allNotifiedAtMilliseconds + Self.joinerPushMillisecondsMax
             || membershipChanges.count > membershipChanges.limit / 2 && isPushDelayedByAPNs(change, at: milliseconds)
     }

@@ -88,7 +88,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     /// Whether the member has been queued for ``Audiences/takeMemberWithEndedChange()``, after which `Delivery` settles
     /// the member's registration. Each change queues its member once.
     var wasMemberQueuedForReturn = false
-    var hasLaterChange = false
+    /// Whether a later change of the same member has come, which shows the member the newest state instead.
+    var isOverriddenByLaterChange = false
     /// When the last audience was notified (monotonic milliseconds); `.max`: not yet.
     var allNotifiedAtMilliseconds: Int64 = .max
     /// When the change's next step is due (monotonic milliseconds); `.max`: no step waits for a time.

@@ -85,6 +85,8 @@ extension Audiences {
             && app.pageBytes + rounds[round].pages.expectedBytes <= configuration.pageBytesPerAppMax
     }
 
+    /// Appends a page for the segment in which `readPosition` lies to the round's list of pages, and moves
+    /// `readPosition` to the next segment.
     private mutating func addFirstPageOfSegment(of round: RoundIndex) {
         let start = rounds[round].progress.readPosition
         let page = addPage(round, start: start)

@@ -47,7 +47,7 @@ struct PageSlot: BitwiseCopyable {
     /// partition had parked them.
     var needsOnlyParkedMembers = false
     /// The parked member for which the page is read again, because by now the member may have left the audience, or
-    /// have another token. `.null`: the page is read for all its members.
+    /// have another token. `.null`: the page is read for its round.
     var parkedMember = ParkedMemberIndex.null
     /// The first position that the round needs of the page.
     var startPosition: UInt64

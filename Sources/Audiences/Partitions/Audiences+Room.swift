@@ -165,8 +165,8 @@ extension Audiences {
         // to those that the passed-over version has reached. If the passed-over version is newer, it must reach these
         // members again. So it gets a whole lap, and some members get it twice.
         //
-        // Known issue: a parked member may get an older state after the newer one. Its phone ignores this push, because
-        // the timestamp is lower.
+        // Known issue (K3): a parked member may get an older state after the newer one. Its phone ignores this push,
+        // because the timestamp is lower.
         if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }

@@ -129,9 +129,9 @@ extension Audiences {
         return offer
     }
 
-    /// How many members the core can park in addition, when `hasRoomToPark` is true. After a crash, it parks all
-    /// members of one position together (``restoreParkedMembers(_:of:now:)``). Rarely, several members have the same
-    /// position, because the hashes of their ids are equal.
+    /// How many places for parked members `hasRoomToPark` keeps free. After a crash, the core parks all members of one
+    /// position together (``restoreParkedMembers(_:of:now:)``). Rarely, several members have the same position, because
+    /// the hashes of their ids are equal.
     private static var membersPerPositionMax: Int { 8 }
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.

@@ -92,8 +92,9 @@ extension Audiences {
         pagePushEnded(tag.page, now: now)
     }
 
-    /// Called when one of the page's members is finished or parked: the member's push or start has ended, and a refusal
-    /// is recorded. If this was the page's last unfinished member, the round may go on.
+    /// Called when one of the page's members is finished or parked: the member's push or start has ended, and if APNs
+    /// refused the push, the refusal has been recorded. If this was the page's last unfinished member, the round may go
+    /// on.
     private mutating func pagePushEnded(_ page: PageIndex, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinishedMemberCount == 0 else { return }

@@ -11,25 +11,25 @@ import Numbers
 ///
 /// If the store has no claim at all, it has lost its data, and pages that were read since had no members. So the round
 /// waits until the registrations of all workers have brought the members back, or until a limit. Then it continues from
-/// its last checkpoint. Members that it had reached after this checkpoint get the same state once more. (R26)
+/// its last checkpoint. Members that it had reached after this checkpoint get the same state once more. A round that
+/// begins while members are missing waits too. (R26)
 extension Audiences {
     /// The pause before a lost round is claimed again, apart from jitter. Each further loss in a row doubles the pause:
     /// 0.5 s, 1 s, 2 s, up to 32 s. A round that waits for lost members checks every 0.5 s whether they are back.
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// A claim that was held for longer than this sets `consecutiveLossCount` to 0 when it is lost. The time is twice
-    /// the longest pause. So the count keeps growing while two workers take a round from each other: neither holds a
-    /// round longer than the longest pause.
+    /// If a claim was held for longer than this before its loss, `consecutiveLossCount` begins at 0 again. The time is
+    /// twice the longest pause. So the count does not begin again while two workers take a round from each other:
+    /// neither holds the round longer than the longest pause.
     private static var lossCountResetAfterMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
     /// Called when the store does not have this worker's newest claim for the round's range. The store has another
     /// worker's claim, an older claim (after a failover), or no claim. Only in the last case are members lost too.
     ///
-    /// Known issue: after partitions were added to the fan-out topic, two workers may have versions of the same range,
-    /// and claim the range from each other. Phones get the newest state in the end, but the worker that loses its claim
-    /// does not finish its command, so the command may have no result. So add partitions only while no command is under
-    /// way.
+    /// Known issue (K4): after partitions were added to the fan-out topic, two workers may have versions of the same
+    /// range, and claim the range from each other. Phones get the newest state in the end, but the worker that loses
+    /// its claim does not finish its command, so the command may have no result.
     mutating func claimLost(_ round: RoundIndex, areMembersLost: Bool, now: Moment) {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
@@ -55,12 +55,13 @@ extension Audiences {
     /// Whether the store may lack the members of a round that begins. The first rule that applies decides; if none
     /// applies, false:
     /// - False if the store has a checkpoint of the round's range, because then it has not lost the audience.
-    /// - False if the round has already waited `waitsForMembersMax` times.
+    /// - False if the round has already waited `waitForMembersCountMax` times.
     /// - True if ``mayLackMembers`` is true.
     /// - True if the store does not know that the round's newest version was admitted, because then it has lost its
     ///   data since. Checked only before the first wait, and not for starts.
-    func mayHaveLostMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
-        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.waitForMembersCount < Self.waitsForMembersMax else {
+    func mustWaitForMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
+        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.waitForMembersCount < Self.waitForMembersCountMax
+        else {
             return false
         }
         if mayLackMembers { return true }
@@ -74,9 +75,9 @@ extension Audiences {
     /// again, or until the longest wait is over. Without its members the round would end at once, and its alert or
     /// start would reach nobody.
     ///
-    /// Known issue: if an operator empties a Redis server that keeps running, workers notice the loss up to a second
-    /// later (`StoreWatch.pollInterval`). A command that the server admits in this second may end before the members
-    /// are back:
+    /// Known issue (K5): if an operator empties a Redis server that keeps running, workers notice the loss up to a
+    /// second later (`StoreWatch.pollInterval`). A command that the server admits in this second may end before the
+    /// members are back:
     /// - They get no alert of this command.
     /// - They get its state only when they are registered again and the command is read again. If a later start has
     ///   superseded the command by then, they keep their old state until the next command.
@@ -91,12 +92,12 @@ extension Audiences {
     /// The maximum number of times that a round waits for its members before it begins. Each failed attempt to connect
     /// to a Redis server counts as a loss. So without this limit, one unavailable server would keep the rounds on all
     /// servers waiting.
-    private static var waitsForMembersMax: UInt8 { 8 }
+    private static var waitForMembersCountMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if no poll
     /// of the marks succeeds, for example because Redis' user is not allowed to read the marks. The worker's
     /// `MemberCompleteness` uses the same limit. (R26)
-    public static var membersWaitMillisecondsMax: Int64 { 600_000 }
+    public static var waitForMembersMillisecondsMax: Int64 { 600_000 }
 
     /// How far a round's wait for its members has come, before the round is claimed again.
     private enum MemberWait {
@@ -105,7 +106,7 @@ extension Audiences {
         /// The store has all members of the round, or the shell lets rounds continue without them. So the round may be
         /// claimed again.
         case over
-        /// The round has waited ``membersWaitMillisecondsMax``, so it is claimed again without its members.
+        /// The round has waited ``waitForMembersMillisecondsMax``, so it is claimed again without its members.
         case reachedLimit
     }
 
@@ -113,7 +114,7 @@ extension Audiences {
     ///
     /// - Parameter claim: the claim that the round has lost.
     private func memberWait(of claim: RoundClaim, now: Moment) -> MemberWait {
-        if now.monotonicMilliseconds - claim.nextClaimAtMilliseconds >= Self.membersWaitMillisecondsMax {
+        if now.monotonicMilliseconds - claim.nextClaimAtMilliseconds >= Self.waitForMembersMillisecondsMax {
             return .reachedLimit
         }
         guard let lostSinceMilliseconds = claim.membersLostSinceMilliseconds else {
@@ -136,11 +137,11 @@ extension Audiences {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }
-        if wait == .reachedLimit { rounds[round].claim.waitForMembersCount = Self.waitsForMembersMax }
+        if wait == .reachedLimit { rounds[round].claim.waitForMembersCount = Self.waitForMembersCountMax }
         removeParkedMembers(of: round)
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
-            addFanoutRecordBytes(-rangeVersions[rangeVersion].alternateBody.count, of: rangeVersion)
+            addFanoutRecordBytes(-rangeVersions[rangeVersion].bodyWithOtherAlert.count, of: rangeVersion)
             rangeVersions[rangeVersion]
                 .forgetProgress(ownAlertSeconds: policies[rangeVersions[rangeVersion].record.policyIndex].alertSeconds)
             rangeVersion = rangeVersions[rangeVersion].nextVersion

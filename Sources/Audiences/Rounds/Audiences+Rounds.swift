@@ -8,7 +8,7 @@ extension Audiences {
     mutating func handleClaimReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return freeIfFinished(round, now: now) }
-        if mayHaveLostMembers(reply, round) { return beginWaitForMembers(round, now: now) }
+        if mustWaitForMembers(reply, round) { return beginWaitForMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         rounds[round].checkpoints.claimOrCheckpointAtMilliseconds = now.monotonicMilliseconds
         // If the store has lost the checkpoint, use the last one that this round recorded.
@@ -90,8 +90,8 @@ extension Audiences {
             && rounds[round].versions.firstPassedOverOffset == nil
     }
 
-    /// Takes the steps that the round's phase permits now: it reads pages, sends, records a checkpoint, or is claimed
-    /// again. Sets the round's timer. Frees the round if it has nothing left to do.
+    /// Takes the steps that the round's phase permits now, for example reads pages, sends, records a checkpoint or
+    /// claims again. Sets the round's timer. Frees the round if it has nothing left to do.
     mutating func advance(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .abandoned: break

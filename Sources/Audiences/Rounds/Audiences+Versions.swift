@@ -202,7 +202,7 @@ extension Audiences {
         else { return }
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.bodyLayout)
         addFanoutRecordBytes(body.count, of: rangeVersion)
-        rangeVersions[rangeVersion].alternateBody = body
+        rangeVersions[rangeVersion].bodyWithOtherAlert = body
         rangeVersions[rangeVersion].carriedAlertRange = layout.alert
         rangeVersions[rangeVersion].carriedAlertStartPosition = start
         rangeVersions[rangeVersion].carriedAlertEndPosition = end
@@ -221,7 +221,7 @@ extension Audiences {
     }
 
     private func carriedAlert(by rangeVersion: RangeVersionIndex) -> UnsafeRawBufferPointer {
-        rangeVersions[rangeVersion].carriedAlertRange.bytes(in: rangeVersions[rangeVersion].alternateBody.bytes)
+        rangeVersions[rangeVersion].carriedAlertRange.bytes(in: rangeVersions[rangeVersion].bodyWithOtherAlert.bytes)
     }
 
     func precedingVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) -> RangeVersionIndex? {
@@ -261,17 +261,17 @@ extension Audiences {
         if slot.pointee.isCarryingAlert {
             let sendsCarriedAlert =
                 slot.pointee.bringsCarriedAlert(to: position) && !isAlertTooOld(rangeVersion, now: now)
-            return sendsCarriedAlert ? slot.pointee.alternateBody.bytes : slot.pointee.record.body.bytes
+            return sendsCarriedAlert ? slot.pointee.bodyWithOtherAlert.bytes : slot.pointee.record.body.bytes
         }
         guard slot.pointee.record.hasAlert, isAlertTooOld(rangeVersion, now: now) else {
             return slot.pointee.record.body.bytes
         }
-        if slot.pointee.alternateBody.isNone {
-            slot.pointee.alternateBody =
+        if slot.pointee.bodyWithOtherAlert.isNone {
+            slot.pointee.bodyWithOtherAlert =
                 Self.bodyWithoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.bodyLayout).0
-            addFanoutRecordBytes(slot.pointee.alternateBody.count, of: rangeVersion)
+            addFanoutRecordBytes(slot.pointee.bodyWithOtherAlert.count, of: rangeVersion)
         }
-        return slot.pointee.alternateBody.bytes
+        return slot.pointee.bodyWithOtherAlert.bytes
     }
 
     func isExpired(_ rangeVersion: RangeVersionIndex, now: Moment) -> Bool {

@@ -93,8 +93,8 @@ extension Audiences {
 
     /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time.
     ///
-    /// The time counts from the admission of the command. A push that is sent later may tell APNs a later expiration,
-    /// but the record still expires at this time.
+    /// A push that is sent right after the admission of the command has this time as its expiration. A push that is
+    /// sent later may have a later expiration, but the record still expires at this time.
     func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
         sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedAtWallMilliseconds / 1_000))
     }

@@ -62,8 +62,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
     /// - Otherwise the second body carries the alert of an older version. It is sent to the members from
     ///   `carriedAlertStartPosition` to below `carriedAlertEndPosition`.
-    var alternateBody = HeapBytes.none
-    /// The bytes of the carried alert in `alternateBody`.
+    var bodyWithOtherAlert = HeapBytes.none
+    /// The bytes of the carried alert in `bodyWithOtherAlert`.
     var carriedAlertRange = ByteRange.absent
     /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. The
     /// positions are one whole lap from the start of the alert's own version, even if that version was closed earlier.
@@ -104,8 +104,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// checkpoint in the reply to the claim will say how far the version has come.
     mutating func forgetProgress(ownAlertSeconds: Int64) {
         if phase != .received { enter(.received) }
-        alternateBody.free()
-        alternateBody = .none
+        bodyWithOtherAlert.free()
+        bodyWithOtherAlert = .none
         carriedAlertRange = .absent
         (carriedAlertStartPosition, carriedAlertEndPosition) = (0, 0)
         record.alertVersion = record.instruction.carriedAlertVersion ?? record.version
@@ -117,12 +117,12 @@ struct RangeVersionSlot: BitwiseCopyable {
     }
 
     var occupiedBytes: Int {
-        MemoryLayout<Self>.size + record.occupiedBytes + alternateBody.count + policyName.count + activityTemplate.count
-            + dictionaryWithoutAddress.count
+        MemoryLayout<Self>.size + record.occupiedBytes + bodyWithOtherAlert.count + policyName.count
+            + activityTemplate.count + dictionaryWithoutAddress.count
     }
 
     func freeBytes() {
         record.freeBytes()
-        for bytes in [policyName, activityTemplate, dictionaryWithoutAddress, alternateBody] { bytes.free() }
+        for bytes in [policyName, activityTemplate, dictionaryWithoutAddress, bodyWithOtherAlert] { bytes.free() }
     }
 }

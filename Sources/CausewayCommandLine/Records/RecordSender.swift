@@ -32,7 +32,7 @@ package struct RecordSender {
         private var unreportedTags: Set<UInt64> = []
         /// Why the first failed record failed; nil: no record failed. A record without an acknowledgement counts as
         /// failed too. If no broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` sets the
-        /// reason of the `brokerMonitor` instead, because only the monitor knows the cause.
+        /// reason of the `brokerMonitor` instead, if there is a monitor, because only the monitor knows the cause.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.

@@ -3,7 +3,7 @@ import CausewayCommandLine
 import Glibc
 import LiveActivity
 
-/// Writes the commands that a producer has sent to a file, so that a checker can compare results and pushes with them.
+/// A file with the commands that a producer has sent, so that a checker can compare results and pushes with them.
 ///
 /// Each line is JSON with `command` (the id), `activity`, `time` (UNIX milliseconds), `event`, `alert` (the title, or
 /// null) and `state` (the digest of the content state, as in the simulator's push log).
@@ -45,8 +45,8 @@ final class CommandJournal {
         close(descriptor)
     }
 
-    /// Adds the line of a command that was just given to the producer. The line is in the file after `flush`, or when
-    /// the buffer was full. The ids must contain no character that JSON escapes.
+    /// Adds the line of a command that was just given to the producer. The line reaches the file when the buffer is
+    /// full, or with `flush`. The ids must contain no character that JSON escapes.
     func append(_ template: LineTemplate, activity: String) throws(LabError) {
         buffer.append(
             contentsOf: #"{"command":"\#(template.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#

@@ -55,30 +55,30 @@ extension Demo {
             text: demoFigures.summary,
             lost: demoFigures.phones - demoFigures.phonesWithFinalScore
         )
-        pageState?.allow([])
+        pageState?.setAllowedActions([])
         pageState?.show(pageProgress.figures)
     }
 
     func reportFailure(_ failure: LabError) {
         pageProgress.figures.phase = .failed
         pageProgress.figures.failure = failure.reason
-        pageState?.allow([])
+        pageState?.setAllowedActions([])
         pageState?.show(pageProgress.figures)
     }
 
     /// Lets visitors of the live page disturb the worker, Redis and the simulated APNs during the season.
     func allowPageActions() {
         var actions = Set(PageAction.allCases)
-        // In the other modes, a result may count superseded commands that have no result of their own. A killed worker
-        // can lose such a count. The demo would then wait for these commands until it fails.
+        // In modes other than `each`, a result may count superseded commands that have no result of their own. A killed
+        // worker can lose such a count. The demo would then wait for these commands until it fails.
         if options.supersededResults != .each { actions.remove(.killWorker) }
-        pageState?.allow(actions)
+        pageState?.setAllowedActions(actions)
     }
 
     /// Refuses further actions of the page's visitors. If a visitor has taken Redis away, waits until Redis runs again.
     func endPageActions() throws(LabError) {
         guard let pageState else { return }
-        pageState.allow([])
+        pageState.setAllowedActions([])
         try carryOutLivePageActions()
         while pageState.disturbances.isOn(.takeRedisAway) {
             try checkInterruptionAndProcesses()

@@ -1,6 +1,6 @@
 import Numbers
 
-/// What the demo reports during the season.
+/// The demo's progress during the season, and the error if a step takes too long or nothing goes on.
 extension Demo {
     func makeProgress(_ reader: ResultsReader, _ rates: RateMeter, elapsedMilliseconds: Int64) -> DemoProgress {
         DemoProgress(

@@ -35,8 +35,8 @@ final class Demo {
     static let commandsPerWriteMax = 4_000
     static let resultsPerReadMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
-    /// A run fails if it makes no progress for this time: for example, if no further result comes after the last
-    /// command.
+    /// A run fails if a step before the season takes longer than this. Later, it fails if it makes no progress for this
+    /// time: for example, if no further result comes after the last command.
     static let stallMillisecondsMax: Int64 = 120_000
     static let drainMillisecondsMax: Int64 = 90_000
     static let finalStateMillisecondsMax: Int64 = 60_000

@@ -5,14 +5,14 @@ import LiveActivity
 /// - Of a command to an audience, only the result of the whole command counts, not those of its ranges and broadcasts.
 /// - For a start to an audience, the worker writes a command to each device. The results of these commands count only
 ///   as pushes.
-/// - A result that the next worker repeats after a crash counts once. Both name the record of the command.
+/// - A result that the next worker repeats after a crash counts once: both results name the command's record.
 /// - A held command counts at its result `held`. Its second result, when the token registers, does not count it again.
 ///
 /// The result of a member whose push APNs refused would count as that of the whole command. So use this type only in a
 /// run without such refusals.
 struct ResultTally {
     /// Limits for the partition and the offset that a result names. `hasResultByPartitionAndOffset` has a flag for
-    /// each, so a faulty result could fill the memory.
+    /// each, so a faulty result could otherwise fill the memory.
     static let partitionsMax = 4_096
     static let offsetsPerPartitionMax = 100_000_000
 

@@ -17,7 +17,7 @@ final class FanoutDeployment {
     /// because h2load opens 500 streams at once, without waiting for the simulator's SETTINGS.
     private static let streamsBeforeAuthenticationMax = 1_000
 
-    /// What all deployments share: the directory, the broker and the list of processes.
+    /// What the deployments of all runs have: the directory, the broker, Redis and the list of processes.
     let base: Deployment
     private let programs: ProgramPaths
     private let laneCount: Int

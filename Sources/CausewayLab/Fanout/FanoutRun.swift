@@ -18,8 +18,8 @@ final class FanoutRun {
     /// After this many registrations, the run checks that Redis has members. So a worker that ignores the
     /// registrations' audiences is noticed soon.
     private static let registrationCountBeforeMemberCheck = 1_000
-    /// How much older than the command the phones' initial content is at least. With the same timestamp, the simulator
-    /// would take the command's push for a repetition.
+    /// The phones' initial content is at least this many seconds older than the command. With the same timestamp, the
+    /// simulator would take the command's push for a repetition.
     private static let initialContentAgeSeconds: Int64 = 60
 
     private let memberCount: Int

@@ -42,7 +42,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     /// At least this many commands are late: they are older than `lateAfterSeconds` and have no result.
     var late: Int?
     var lateAfterSeconds: Int?
-    /// Why the results cannot be read; nil if they are read, or if nobody asked for them.
+    /// Why the results cannot be read; nil if they are read, or if the page was started without results.
     var resultsFault: String?
     /// The freshness (the time from a command's record to APNs' response) of recent pushes: those whose results were
     /// read in about the last second.

@@ -41,7 +41,7 @@ final class LivePageState: Sendable {
     var remarks: [PageAction: String] { state.withLock { $0.remarks } }
     /// The newest figures, as JSON.
     var figures: [UInt8] { state.withLock { $0.figures } }
-    /// The disturbances that are switched on: of the worker, of Redis and of the simulated APNs.
+    /// The disturbances that are switched on: of Redis and of the simulated APNs.
     var disturbances: PageDisturbances { state.withLock { $0.disturbances } }
 
     // MARK: - Called by the run
@@ -56,7 +56,7 @@ final class LivePageState: Sendable {
     /// Sets the actions that visitors may do from now on.
     ///
     /// - Parameter remarks: texts that the page shows for actions, for example why an action is not possible.
-    func allow(_ actions: Set<PageAction>, remarks: [PageAction: String] = [:]) {
+    func setAllowedActions(_ actions: Set<PageAction>, remarks: [PageAction: String] = [:]) {
         state.withLock { state in
             state.allowedActions = actions
             state.remarks = remarks

@@ -92,7 +92,7 @@ final class SimulatorPage: Sendable {
         } else {
             remarks[.killWorker] = "disabled: --worker-pid is missing"
         }
-        pageState.allow(allowedActions, remarks: remarks)
+        pageState.setAllowedActions(allowedActions, remarks: remarks)
         return worker
     }
 

@@ -84,7 +84,7 @@ struct OutageWorkers {
     var areStartedBeforeCommands = true
     /// Whether the workers begin with a signing key that APNs does not know.
     var beginsWithWrongKey = false
-    /// Keys of the sections `worker` and `apns` and of the policy `default`, beside those that every case sets.
+    /// Keys of the sections `worker` and `apns` and of the policy `default`, in addition to those of every case.
     var workerSettings: [String: String] = [:]
     var apnsSettings: [String: String] = [:]
     var policySettings: [String: String] = [:]
@@ -112,7 +112,7 @@ struct OutageStep {
         /// Starts a worker or a Redis that does not run. A Redis starts without data.
         case start(OutageProcess)
         /// Sends SIGTERM to a worker. The worker must end in its drain time (with a tolerance), with exit code 0. But
-        /// any exit code is allowed if some process of the deployment is frozen at this time.
+        /// any exit code is allowed if some process of the deployment is frozen when the worker gets SIGTERM.
         case stop(OutageProcess)
         case flushRedis
         /// Cuts the connection from the primary to its replica.
@@ -146,7 +146,7 @@ enum OutageProcess: Equatable {
     case worker(Int)
 }
 
-/// What a case requires beside the general promises: nothing lost, nothing old, nothing twice.
+/// What a case requires in addition to the general promises: nothing lost, nothing old, nothing twice.
 enum OutageExpectation {
     /// Of 100 pushes of an app, 99 take no longer than this from the record until APNs accepts the push.
     case freshnessP99(app: String, milliseconds: Int64)
@@ -159,8 +159,8 @@ enum OutageExpectation {
     case oneFinalResultPerCommand
     /// No activity waits longer than this for a push with a newer state.
     case noSilenceLongerThan(milliseconds: Int64)
-    /// No record of the commands topic waits longer than this for its commit. The wait counts from the first poll, one
-    /// a second, that saw the record.
+    /// No record of the commands topic waits longer than this for its commit. There is one poll a second, and the wait
+    /// counts from the first poll that saw the record.
     case committedWithin(milliseconds: Int64)
     /// APNs accepts no push for an app.
     case noPush(app: String)

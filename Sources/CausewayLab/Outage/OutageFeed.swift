@@ -82,8 +82,8 @@ struct OutageFeed {
         )
     }
 
-    /// Returns the content state of a command. Each command has another state, so the state on a phone or in the push
-    /// log shows its command.
+    /// Returns the content state of a command. No two commands have the same state, so the state on a phone or in the
+    /// push log shows its command.
     static func contentState(_ activity: String, _ number: UInt64) -> [UInt8] {
         JSONWriter.object { json in
             json.member("activity", activity)

@@ -17,7 +17,7 @@ struct Dismissal: Equatable {
     var kind: Kind
     var player: String
 
-    /// Whether the dismissal counts as a wicket. A batter who retires hurt may return, so that is none.
+    /// Whether the dismissal counts as a wicket. A batter who retires hurt may return, so this does not count.
     var countsAsWicket: Bool { kind != .retiredHurt }
 
     var isCreditedToBowler: Bool {

@@ -1,4 +1,4 @@
-/// A topic of Causeway, as `kafka.topics` in the configuration names it.
+/// A topic of Causeway. The raw value is its key in `kafka.topics` of the configuration.
 package enum TopicKey: String, CaseIterable, Sendable {
     case commands, registrations, results, invalidations, deadLetters, deferred, fanout, channels
 

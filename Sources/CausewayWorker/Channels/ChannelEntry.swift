@@ -19,7 +19,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// deletion.
     package var deletionDueMilliseconds: Int64?
     /// When Redis admitted the end of the audience in spite of which an operator wants the channel, UNIX milliseconds.
-    /// This end plans no deletion; a later end does. Nil: there is no such end. Stored only in Redis.
+    /// This end plans no deletion; a later end does. Nil: there is no such end. Stored only in Redis, so a loss of
+    /// Redis' data loses the operator's wish (K8).
     package var disregardedEndMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
     /// Has no meaning while `state` is `deleting`: the topic may then have the active entry, the `deleting` one, or

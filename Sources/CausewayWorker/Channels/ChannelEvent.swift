@@ -27,7 +27,7 @@ package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertib
     /// The reason and what to do, for operators.
     package var text: String
     /// When the keeper may try again, UNIX milliseconds. Until then, each further request fails at once with this
-    /// failure. Only two failures cause such a pause: of a creation, and of reading the channels topic. After any other
+    /// failure. Only a failed creation, or a failed read of the channels topic, causes such a pause. After any other
     /// failure this value has no effect.
     package var retryPauseEndMilliseconds: Int64
     /// Whether the cause may end by itself. Usually APNs, Redis or Kafka is then down or busy, so requests for other

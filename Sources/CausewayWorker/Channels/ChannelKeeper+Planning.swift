@@ -35,9 +35,10 @@ extension ChannelKeeper {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
-                    // Another process is deleting the channel. If the entry has no planned time, that process has made
-                    // its decision, and this call is done. Otherwise the process may still keep the channel because of
-                    // an earlier start. So wait for its decision: this end may need a new plan.
+                    // If the state is `deleting`, another process has begun to delete the channel. Without
+                    // `deletionDueMilliseconds`, the deletion is final, and nothing is left to plan. With it, that
+                    // process may still keep the channel, because of a start that came before this audience's end. So
+                    // wait: if the channel is kept, its deletion must be planned again.
                     guard entry.state == .active else { return entry.deletionDueMilliseconds == nil }
                     return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
                 }
@@ -202,8 +203,8 @@ extension ChannelKeeper {
     ///
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces; nil: none. The new channel takes over its planned deletion,
-    ///     unless the audience has been started again. If the lost channel has no planned deletion, although it is
-    ///     newer than the audience's end or disregards this end, an operator wants a channel: the result is nil.
+    ///     unless the audience has been started again. If the lost channel has no planned deletion, and it is newer
+    ///     than the audience's end or disregards this end, an operator wants a channel: the result is nil.
     ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
     ///     audience has not ended again since, the result is nil, unless `lostEntry` has a planned deletion.
     func readDeletionDueMilliseconds(

@@ -8,12 +8,12 @@ import Redis
 /// may write an old entry over a newer one. So each worker reads the registry again after its write, and repeats the
 /// write until it has written the present entry.
 ///
-/// Known issue: if a worker dies or Redis fails between a late write and the next read of the registry, the topic may
-/// keep an old entry, and the hash an old channel. The channel in the hash is replaced when APNs refuses the next
+/// Known issue (K6): if a worker dies or Redis fails between a late write and the next read of the registry, the topic
+/// may keep an old entry, and the hash an old channel. The channel in the hash is replaced when APNs refuses the next
 /// update to it.
 ///
-/// Known issue: if Redis admits a start between a late write and the next read of the registry, the start may name a
-/// channel that is being deleted. The activities of this start then get no broadcasts.
+/// Known issue (K7): if Redis admits a start between a late write and the next read of the registry, the start may name
+/// a channel that is being deleted. The activities of this start then get no broadcasts.
 extension ChannelKeeper {
     /// The maximum number of times that one call writes the topic or an audience's hash (R4). The call writes again if
     /// another process has changed the registry meanwhile.

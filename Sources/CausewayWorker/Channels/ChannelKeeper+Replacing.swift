@@ -24,9 +24,9 @@ extension ChannelKeeper {
             storage: lostEntry?.storage
         )
         if let deletionDueMilliseconds = newEntry.deletionDueMilliseconds {
-            // The new entry has taken over a planned deletion. Meanwhile a start may have been admitted, and its
-            // request may have cancelled the deletion only in the former entry. So check again: if the audience has
-            // been started, this call cancels the deletion in the new entry.
+            // The new entry has a planned deletion. Meanwhile a start may have been admitted, and its request may have
+            // cancelled the deletion only in the former entry. So check again: if the audience has been started, this
+            // call cancels the deletion in the new entry.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,

@@ -26,7 +26,7 @@ package actor ChannelKeeper {
     }
 
     /// The interval of the periodic work, which also looks for a channel that a failed creation has left at APNs. It
-    /// looks for this channel when the intent is old enough (``Reconciliation/creationAtAPNsMillisecondsMax``): at most
+    /// looks for this channel when the intent is old enough (``Reconciliation/apnsCreationDurationMillisecondsMax``): at most
     /// two minutes after the failure.
     static let maintenanceInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the registry. It is short: until the registry is restored, an
@@ -103,7 +103,8 @@ package actor ChannelKeeper {
     // MARK: - Creating and deleting channels
 
     /// Returns the channel of an audience, and creates it if the audience has none. Cancels a planned deletion, unless
-    /// the audience has ended or `lostChannel` is not nil.
+    /// the call names a `lostChannel`, or the audience has ended and the request does not know this end
+    /// (`endBeforeRequestMilliseconds`).
     ///
     /// - Parameters:
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it

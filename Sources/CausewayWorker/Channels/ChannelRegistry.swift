@@ -234,9 +234,9 @@ final class ChannelRegistry {
     /// channel for its audience, and a newer release can read the entry.
     ///
     /// - Parameter token: the token from `beginRestoration`.
-    /// - Returns: whether the registry is complete now. False if it changes all the time. False also if `channels` may
-    ///   be out of date, because of an event since `beginRestoration`: Redis was emptied, a channel was deleted, or
-    ///   another process completed the restoration.
+    /// - Returns: whether this call has made the registry complete. False if the registry changes all the time. False
+    ///   also if `channels` may be out of date, because of an event since `beginRestoration`: Redis was emptied, a
+    ///   channel was deleted, or another process completed the restoration.
     func restore(
         _ channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
@@ -266,7 +266,7 @@ final class ChannelRegistry {
     }
 
     /// How often one call of ``writeActiveChannelsToAudienceHashes(_:)`` may read the registry (R4).
-    private static let registryReadsPerCallMax = 8
+    private static let registryReadAttemptsMax = 8
 
     /// Writes all active channels of the registry to the audiences' hashes. Returns false if the registry changes all
     /// the time, so that some are not written.
@@ -275,7 +275,7 @@ final class ChannelRegistry {
     /// only, this call could write an old channel over the new one of another process.
     private func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var writtenEntries: [String: ChannelEntry] = [:]
-        for _ in 0..<Self.registryReadsPerCallMax {
+        for _ in 0..<Self.registryReadAttemptsMax {
             var outdatedEntries = writtenEntries
             var newEntries: [ChannelEntry] = []
             for entry in try readContent(appEnvironment).entries where entry.state == .active {

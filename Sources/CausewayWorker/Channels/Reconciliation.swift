@@ -35,10 +35,10 @@ package struct Reconciliation: Equatable, Sendable {
         var ownChannels: Set<String> { Set(entries.map(\.channel) + unreadableEntries.compactMap(\.channel)) }
 
         /// Whether an attempt to create a channel has left its intent, and APNs' list has not been compared with the
-        /// registry since. Intents younger than ``Reconciliation/creationAtAPNsMillisecondsMax`` do not count: APNs may
+        /// registry since. Intents younger than ``Reconciliation/apnsCreationDurationMillisecondsMax`` do not count: APNs may
         /// still be creating their channels.
         func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
-            let ageMillisecondsMin = Reconciliation.creationAtAPNsMillisecondsMax
+            let ageMillisecondsMin = Reconciliation.apnsCreationDurationMillisecondsMax
             // The time from Redis may be any number, so the subtraction must not trap on overflow.
             let comparedUntilMilliseconds = (reconciledAtMilliseconds ?? 0) &- ageMillisecondsMin
             let countedUntilMilliseconds = nowMilliseconds - ageMillisecondsMin
@@ -81,9 +81,9 @@ package struct Reconciliation: Equatable, Sendable {
     /// the list. The creation times and the time of the list may come from two clocks. So a channel counts as lost only
     /// if it is older than the list by more than this time.
     static let clockSkewMillisecondsMax: Int64 = 60_000
-    /// The longest time that APNs takes to create a channel after a request, with a margin for clocks of workers that
-    /// differ. APNs' list may lack the channel of an intent that is younger than this.
-    static let creationAtAPNsMillisecondsMax: Int64 = 60_000
+    /// The longest time that APNs takes to create a channel after a request, with a margin for differences between the
+    /// workers' clocks. APNs' list may lack the channel of an intent that is younger than this.
+    static let apnsCreationDurationMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
     ///   - listedAtMilliseconds: when the caller requested the list.
@@ -133,7 +133,7 @@ package struct Reconciliation: Equatable, Sendable {
             let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
                 areAllIntentsFulfilled
-                    || $0.createdAtMilliseconds <= listedAtMilliseconds - Self.creationAtAPNsMillisecondsMax
+                    || $0.createdAtMilliseconds <= listedAtMilliseconds - Self.apnsCreationDurationMillisecondsMax
             }
         } else {
             // Without intents, no attempt of ours created these channels, so other programs did. With intents, some

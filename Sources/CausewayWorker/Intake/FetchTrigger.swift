@@ -4,8 +4,9 @@
 /// up to a second, even if the queue is emptied sooner. A lane that works through a backlog would be idle for most of
 /// that second.
 ///
-/// So the Kafka thread wakes the broker threads when the queue is nearly empty and the log is known to have more
-/// records. Waking a thread costs one small request. It does no harm if a fetch is already under way.
+/// So the Kafka thread wakes the broker threads when the queue is nearly empty and the log is known to have records
+/// that were neither dealt nor queued. Waking a thread costs one small request. It does no harm if a fetch is already
+/// under way.
 struct FetchTrigger {
     /// With at most this many records, the queue counts as nearly empty. These records keep the lanes busy until the
     /// next fetch arrives. If `MemoryBudget` limits the queue to fewer records, the queue always counts as nearly

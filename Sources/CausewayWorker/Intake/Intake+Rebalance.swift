@@ -7,8 +7,8 @@ import Reactor
 /// Handles the partitions that the group assigns and revokes.
 extension Intake {
     func partitionsAssigned(_ partitions: [TopicPartition]) {
-        // The consumer is closing, and the lanes have ended. The consumer gives back newly assigned partitions at once,
-        // so they need no lane.
+        // While the consumer closes, the lanes have ended, and the consumer gives back newly assigned partitions at
+        // once. So these partitions need no lane.
         guard phase == .running else { return }
         for partition in partitions {
             // All partitions with the same number go to the same lane, whatever their topic is. So a deferred command

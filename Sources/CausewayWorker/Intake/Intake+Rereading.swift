@@ -42,11 +42,12 @@ struct RereadingState {
     fileprivate var drainingPartitions: [DrainingPartition] = []
     fileprivate var drainAttemptDueMilliseconds: Int64 = 0
     fileprivate var seekAttemptDueMilliseconds: Int64 = 0
+    /// When the next requests for offsets, or for the number of partitions, may be sent.
     fileprivate var offsetRequestDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
 
-    /// Makes the Kafka thread publish the partitions' states at once, not only at the end of the usual interval.
-    /// `StoreWatch` must write the marks of a new partition before many of its records are settled.
+    /// Makes the Kafka thread publish the partitions' states in its next iteration, not only at the end of the usual
+    /// interval. `StoreWatch` must write the marks of a new partition before many of its records are settled.
     mutating func requestPublicationSoon() { publicationDueMilliseconds = 0 }
 
     /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. Call this after each

@@ -19,9 +19,9 @@ actor LifetimeKeeper {
     /// long as the one before, up to 32 times this length. Each claim writes another command, and a command may wait
     /// for APNs for hours: the growing claims limit the number of these commands.
     static let firstClaimMilliseconds: Int64 = 20_000
-    /// The age of a life at which workers give up. Before, they claim the activity, even if Kafka or APNs is down for
-    /// hours. After this time they forget the activity, because iOS has ended it and removed it from the Lock Screen. A
-    /// new start that could not be sent within this time is forgotten too.
+    /// How long after the known beginning of an activity's life workers claim the activity, even if Kafka or APNs is
+    /// down for hours. After this time they forget the activity, because iOS has ended it and removed it from the Lock
+    /// Screen. A new start that could not be sent within this time is forgotten too.
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The maximum number of activities that one poll claims from one timetable.
     static let claimsMax = 128

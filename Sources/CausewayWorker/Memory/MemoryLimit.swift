@@ -4,7 +4,7 @@ struct MemoryLimit {
 
     /// In cgroup version 1, this number or a larger one means that there is no limit. The kernel shows
     /// 9,223,372,036,854,771,712.
-    private static let noLimitBytesMin: Int64 = 1 << 60
+    private static let unlimitedBytesMin: Int64 = 1 << 60
 
     /// The smallest limit of the process's group and its enclosing groups; nil if no limit can be read.
     var bytes: Int64? {
@@ -12,7 +12,7 @@ struct MemoryLimit {
         return
             texts.compactMap { text in
                 text.split(whereSeparator: \.isWhitespace).first.flatMap { Int64($0) }
-                    .flatMap { (1..<Self.noLimitBytesMin).contains($0) ? $0 : nil }
+                    .flatMap { (1..<Self.unlimitedBytesMin).contains($0) ? $0 : nil }
             }
             .min()
     }

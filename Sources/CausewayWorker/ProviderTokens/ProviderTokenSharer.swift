@@ -5,8 +5,8 @@ import Observability
 import Redis
 
 /// Shares the provider tokens of the fleet through Redis, so that all workers use the same token of a key: Apple limits
-/// how often a team may create tokens. Takes each key's token from Redis. Signs a new token only when this process has
-/// the lease for this. ``ProviderTokenRenewal`` decides; this actor calls Redis.
+/// how often a team may create tokens. Takes each key's token from Redis. Signs a new shared token only when this
+/// process has the lease for this. ``ProviderTokenRenewal`` decides; this actor calls Redis.
 ///
 /// While Redis is down, the current token stays in use until it expires. Then each worker signs a token of its own.
 actor ProviderTokenSharer {

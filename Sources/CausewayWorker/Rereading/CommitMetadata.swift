@@ -1,8 +1,8 @@
 import Delivery
 import Kafka
 
-/// The metadata of a commit. It says which records above the committed offset are settled (`SettledOffsetsText`). A
-/// note at its beginning says that the partition has perhaps no marks yet (``PartitionMark``).
+/// The metadata of a commit. It says which records above the committed offset are settled (`SettledOffsetsText`). If
+/// the partition has perhaps no marks yet (``PartitionMark``), a note at the beginning says this.
 ///
 /// A worker may commit before it has reached Redis for the first time: for example, an invalid record needs no Redis.
 /// Without the note, the partition's next owner would take marks that were never written for lost ones, and would
@@ -23,6 +23,9 @@ enum CommitMetadata {
 
     /// Whether a partition may lack marks at its assignment, for one of three reasons: it is new to the group, the last
     /// commit says so, or the group coordinator has not said what was committed.
+    ///
+    /// Known issue (K9): in a cluster, the note of a commit ends with the first marks that were written. If a primary
+    /// could not be reached then, its missing marks later look like a loss.
     ///
     /// - Parameters:
     ///   - startPosition: where reading begins; nil if it is unknown, or with `auto.offset.reset: latest`.

@@ -10,7 +10,7 @@ import Audiences
 struct MemberCompleteness {
     /// The longest time that audiences wait for their members. Without this limit the wait could be very long: a
     /// partition of the registrations topic may have no owner for a while, or its rereading may be slow.
-    static let waitMillisecondsMax = Audiences.membersWaitMillisecondsMax
+    static let waitMillisecondsMax = Audiences.waitForMembersMillisecondsMax
 
     /// When a poll of ``StoreWatch`` first found members missing. Nil: no members are known to be missing.
     private(set) var missingSinceMilliseconds: Int64?

@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// Hands commands to audiences and channels over to the core of audiences, which decides about them. This core only
-/// reads their records, and writes their results unless they were fanned out. In the comments, a command to an audience
-/// may also be one to a channel.
+/// Hands each command that addresses an audience or a channel over to the core of audiences, which decides about it.
+/// This core only reads the command's record, and writes its result unless it was fanned out. In the comments, a
+/// command to an audience may also be one to a channel.
 ///
 /// What must hold: each record that the core of audiences took is passed to `endHandover` exactly once. Until then its
 /// slot, body and texts stay in memory, and its offset is not settled.

@@ -81,9 +81,9 @@ extension Delivery {
         )
     }
 
-    /// Begins the change of audiences that the reply to a registration requires. Only when the audiences are notified,
-    /// Redis is asked for the command that is held for the token. So they are notified even if the held command fails,
-    /// or if a crash comes first.
+    /// Begins the change of audiences that the reply to a registration requires. Redis is asked for the command that is
+    /// held for the token only after the audiences are notified. So they are notified even if the held command fails,
+    /// or if another worker reads the registration again after a crash.
     ///
     /// - Returns: whether the registration must wait: for the end of the change or, after the reply `full`, for the
     ///   next attempt of the call.

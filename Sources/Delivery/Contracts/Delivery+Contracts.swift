@@ -74,8 +74,7 @@ extension Delivery {
     }
 }
 
-/// A warning about a command that no phone could decode, and that is sent nevertheless because its app gets only
-/// warnings.
+/// A warning about a command that no phone could decode, and that is not rejected because its app gets only warnings.
 public struct ContractWarning: Equatable, Sendable {
     public var appIndex: Int
     /// Where the command was read first: topic, partition and offset.

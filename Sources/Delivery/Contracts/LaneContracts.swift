@@ -78,8 +78,8 @@ struct LaneContracts: ~Copyable {
     /// - Its digest is remembered.
     /// - It differs from a remembered state only in values, and these have been checked.
     ///
-    /// - Parameter apsDictionaryNumber: the number of the `aps` dictionary in ``ApsCache``. Equal dictionaries have the
-    ///   same number.
+    /// - Parameter apsDictionaryNumber: the number of the `aps` dictionary in ``ApsCache``. Dictionaries with the same
+    ///   number are equal. But equal dictionaries may have different numbers: the cache remembers only the last one.
     mutating func findMismatch(
         of command: Command,
         _ appIndex: UInt16,

@@ -104,10 +104,10 @@ extension Delivery {
         }
     }
 
-    /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon. Usually
-    /// this is so after `deferAfterMilliseconds`. It is so after `earlyDeferAfterMilliseconds` at most if the command
-    /// was deferred before, or if more than half of the lane's records or bytes are in use. A command whose partition
-    /// is revoked is never overdue.
+    /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon. Usually,
+    /// a command is overdue after `deferAfterMilliseconds`. If it was deferred before, or if more than half of the
+    /// lane's records or bytes are in use, the shorter of this time and `earlyDeferAfterMilliseconds` applies. A command
+    /// whose partition is revoked is never overdue.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isPartitionRevoked(record) else { return false }
@@ -135,9 +135,9 @@ extension Delivery {
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Called when Kafka did not accept a command's deferred record, for example because the deferred topic is missing.
-    /// Puts the command back into its activity's waiting list if it can be sent now: its pool is not blocked, and its
-    /// pause is over.
+    /// Called when Kafka did not accept a command's deferred record. Puts the command back into its activity's waiting
+    /// list if it can be sent now: its pool is not blocked, and its pause is over. Otherwise a missing deferred topic
+    /// would stop the command for good.
     ///
     /// A start is never put back: its draw on the device's budget is already refunded, and only the next reading draws
     /// again.
@@ -198,8 +198,9 @@ extension Delivery {
     /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces. If
     /// the pool is blocked, also drops those whose partition is revoked, and defers those that will not be sent soon.
     ///
-    /// A command that waits for Redis is never deferred. While Redis is silent, the commands that wait for a credit are
-    /// not deferred either: perhaps commands that wait for Redis have all credits, and the pool itself works.
+    /// A command that waits for Redis is never deferred, because only Redis can decide about it. While Redis is silent,
+    /// the commands that wait for a credit are not deferred either: perhaps commands that wait for Redis have all
+    /// credits, and the pool itself works.
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedEntryCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
         earliestPoolReviewAtMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
@@ -253,9 +254,9 @@ extension Delivery {
                 deferCurrentCommand(of: activity, .pool, now: now)
                 hasDeferred = true
             } else {
-                // A push is deferred only if it was in its pool's queue from one check to the next. Otherwise every
+                // A push is deferred only if an earlier check already found it in its pool's queue. Otherwise every
                 // push of a blocked pool would be deferred at once, and no response could show that the pool works
-                // again. While the lane reads ahead, no push leaves the queue, so this time does not count.
+                // again. A check while the lane reads ahead does not count, because no push leaves the queue then.
                 records[record].deferral.wasQueuedAtLastReview = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }

@@ -2,11 +2,11 @@ import LiveActivity
 
 /// A command's deferrals: their number, the last cause, and the pause before the next push.
 struct RecordDeferral: BitwiseCopyable {
-    /// How often the command has been deferred, over all its readings.
+    /// How often the command has been deferred. Each deferral counts, also those by other workers.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the push was in its pool's queue at the last check (`reviewPoolQueues`) and has not left it since. Only
-    /// such a push may be deferred because of its pool. False if the lane read ahead at that check, because no push
+    /// Whether a check (`reviewPoolQueues`) has found the push in its pool's queue since its last admission. Only such
+    /// a push may be deferred because of its pool. False if the lane read ahead at the last such check, because no push
     /// leaves the queue then.
     var wasQueuedAtLastReview = false
     /// The activity's `serviceFaultCount` when the command was deferred.

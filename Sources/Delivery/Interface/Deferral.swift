@@ -16,8 +16,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var receivedAtWallMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attemptCount: UInt8
-    /// How many results the source record had before it was deferred. A record that brings a token may have several
-    /// (``RecordView/earlierResultCount``).
+    /// How many results the source record had before this command was deferred. A record that brings a token may have
+    /// several (``RecordView/earlierResultCount``).
     public var earlierResultCount: UInt8
     /// The number of superseded commands that this command's result must count, because they have no results of their
     /// own.

@@ -4,8 +4,8 @@ import LiveActivity
 /// audiences. At most one change with this identification is under way.
 public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let record: RecordIndex
-    /// The member's app. It is not taken from the record, because a tombstone names no app, and may change members of
-    /// several.
+    /// The member's app. The record alone does not give it: a tombstone names no app, and may change members of several
+    /// apps.
     public let appIndex: UInt16
     public let kind: StoreSubjectKind
 }

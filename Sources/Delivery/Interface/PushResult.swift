@@ -8,12 +8,13 @@ public struct PushResult {
         /// soon: after a short pause (`DeliveryConfiguration.retryBaseMilliseconds`), or at once if it is a member's
         /// push in a round.
         ///
-        /// Some pushes wait as long as after `retryLater` instead: a broadcast, a push to a joiner, and a member's push
-        /// in a round after its third failure in a row.
+        /// Some pushes wait as long as after `retryLater` instead: a broadcast, a push to a joiner, a member's push in
+        /// a round after its third failure in a row, and a push to an activity after the activity's tenth failure in a
+        /// row.
         case retrySoon
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
-        /// APNs limits this token or channel. The push is sent again later, and further pushes are sent less often.
+        /// APNs limits this token or channel, and asks for fewer pushes to it. The push is sent again later.
         case throttled
         /// APNs says that the token is dead.
         case tokenDead

@@ -106,8 +106,8 @@ extension Delivery {
         )
     }
 
-    /// Returns an event which says that the activity was alive at the reported time, or now if that is earlier. If
-    /// `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable instead.
+    /// Returns an event which says that the activity was alive at the reported time. A reported time in the future counts
+    /// as now. If `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable instead.
     private func aliveEvent(atMilliseconds reportedAtMilliseconds: Int64, _ lifetimeMilliseconds: Int64, now: Moment)
         -> LifetimeEvent
     {

@@ -105,8 +105,8 @@ struct Arena: ~Copyable {
     /// bytes. It has 16 bytes, so that the block behind it is aligned to 16 bytes too.
     private static var outsizedHeaderBytes: Int { 16 }
 
-    /// Deallocates the chunks in which every block is free; after a backlog, these are most. Call this rarely, because
-    /// it visits every free block.
+    /// Deallocates the chunks in which every block is free, for example after a backlog. Call this rarely, because it
+    /// visits every free block.
     mutating func deallocateFreeChunks() {
         var deallocatedChunks: Set<UnsafeMutableRawPointer> = []
         for sizeClass in 0..<Self.sizeClassCount {

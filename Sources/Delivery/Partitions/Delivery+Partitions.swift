@@ -156,8 +156,8 @@ extension Delivery {
     /// Releases a partition, even if records are unsettled. Records that are under way continue to their results, or
     /// until they need another attempt, but no longer change the partition's settled offsets.
     ///
-    /// Waiting records are dropped, even if the partition is lost without a revocation. If this lane got the partition
-    /// back, it would read them a second time, and would finish each second copy as a `duplicate` of the first.
+    /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, if this lane got the
+    /// partition back, it would read them a second time, and finish each second copy as a `duplicate` of the first.
     public mutating func release(partition index: UInt32, now: Moment) {
         beginRevoking(index, now: now)
         partitions.release(index)
@@ -175,9 +175,9 @@ extension Delivery {
 public struct PartitionProgress: Sendable, Equatable {
     /// Every record below this offset is settled.
     public var committableOffset: Int64
-    /// The metadata of the commit: which records from `committableOffset` on are settled; empty if it names none. It
-    /// does not name the records that the next owner must read again (`RecordEnding.isLeftOutOfMetadata`), and the
-    /// highest ones if there is no room for all.
+    /// The metadata of the commit: which records from `committableOffset` on are settled; empty if it names none. Two
+    /// kinds of settled records are left out: those that the next owner must read again
+    /// (`RecordEnding.isLeftOutOfMetadata`), and the highest ones if there is no room for all.
     public var metadata: [UInt8]
 
     package init(committableOffset: Int64, metadata: [UInt8]) {

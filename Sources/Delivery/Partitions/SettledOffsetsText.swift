@@ -41,8 +41,8 @@ package enum SettledOffsetsText {
     /// - Parameter ranges: ascending and disjoint, none below `committableOffset`.
     package static func encode(_ ranges: [Range<Int64>], above committableOffset: Int64) -> [UInt8] {
         guard !ranges.isEmpty else { return [] }
-        let runs = runsEncoding(ranges, above: committableOffset)
-        let bits = bitsEncoding(ranges, above: committableOffset)
+        let runs = encodeAsRuns(ranges, above: committableOffset)
+        let bits = encodeAsBits(ranges, above: committableOffset)
         let areRunsBetter =
             runs.offsetCount != bits.offsetCount
             ? runs.offsetCount > bits.offsetCount : runs.payload.count <= bits.payload.count
@@ -55,7 +55,7 @@ package enum SettledOffsetsText {
 
     private typealias Encoding = (payload: [UInt8], offsetCount: Int64)
 
-    private static func runsEncoding(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
+    private static func encodeAsRuns(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
         var payload: [UInt8] = []
         appendVarint(committableOffset, to: &payload)
         var (offset, offsetCount) = (committableOffset, Int64(0))
@@ -73,7 +73,7 @@ package enum SettledOffsetsText {
         return (payload, offsetCount)
     }
 
-    private static func bitsEncoding(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
+    private static func encodeAsBits(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
         var payload: [UInt8] = []
         appendVarint(committableOffset, to: &payload)
         let offsetByteCount = payload.count

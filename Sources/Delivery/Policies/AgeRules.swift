@@ -6,8 +6,8 @@ package enum AgeRules {
     /// update changes nothing. The age is checked at the admission: an update whose push is retried may still arrive
     /// later. The same time limits an `apns-expiration` that comes from a stale date.
     package static let updateAgeSecondsMax: Int64 = 8 * 3_600
-    /// The maximum age of an end: the Lock Screen shows no activity for longer than this, whether the activity has
-    /// ended or not (Apple, "ActivityKit").
+    /// The maximum age of an end, and of the registration of an activity: the Lock Screen shows no activity for longer
+    /// than this, whether the activity has ended or not (Apple, "ActivityKit").
     package static let endAgeSecondsMax: Int64 = 12 * 3_600
 
     /// Returns when a start expires: `startSeconds` of its policy after `timestamp`, or at its own expiration if that

@@ -22,8 +22,8 @@ package struct PolicyTable: Sendable {
     /// How long an activity of each policy may live; 0: without limit.
     private let lifetimeMillisecondsByPolicy: [Int64]
     private let restartsActivitiesByPolicy: [Bool]
-    /// Whether any policy limits the lifetime of activities. If not, the core reports only lifetime commands to a
-    /// timetable.
+    /// Whether any policy limits the lifetime of activities. If not, the core reports nothing to a timetable, except
+    /// for lifetime commands.
     package let limitsLifetimes: Bool
     /// Whether any policy starts activities again after their lifetime. Then an end also ends a life whose start is
     /// newer than the end, because Causeway may have made that start (`StateAdmission.endsNewerLife`, R13).

@@ -28,8 +28,9 @@ extension PoolKey.Kind {
 /// Knows for each pool how many credits are taken, which activities wait for a credit, which pushes wait for a stream,
 /// and whether the pool is blocked. The pools are fixed at start. One core owns the table. (R22)
 final class PoolTable {
-    /// The maximum number of credits of a blocked pool that are in use. The responses to their pushes show when the
-    /// pool works again. All other commands wait without an admission, so they draw on no budget.
+    /// A blocked pool gives a credit only while fewer than this many are in use. (More may be in use when the block
+    /// begins.) The responses to the pushes with these credits show when the pool works again. All other commands wait
+    /// without an admission, so they draw on no budget.
     static let creditsWhileBlockedMax = 64
 
     private struct PoolState: ~Copyable {

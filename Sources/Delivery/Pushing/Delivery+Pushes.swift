@@ -94,7 +94,7 @@ extension Delivery {
             finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
-        // Only if the refusal is trusted, a suspect token is retired, and a command with a suspect topic fails.
+        // A suspect token is retired, and a command with a suspect topic fails, only if the refusal is trusted.
         // Otherwise the pool's environment or topic may be wrong for all tokens, and the last case of this switch
         // retries the push.
         case .tokenSuspect where result.isTokenRefusalTrusted:

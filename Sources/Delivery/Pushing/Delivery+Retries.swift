@@ -5,7 +5,7 @@ import Numbers
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit. The waits between them grow to
 /// minutes, but stay short if APNs works and only did not process the push (`retrySoon`).
 extension Delivery {
-    /// A push with the result `retrySoon` is retried after a short back-off, until the activity has had this many
+    /// A push with the result `retrySoon` is retried after a short back-off, if the activity has had at most this many
     /// faults in a row. APNs did not process the push, or asks only for another connection or provider token.
     private static var quickRetryFaultCountMax: UInt8 { 2 }
 
@@ -21,8 +21,9 @@ extension Delivery {
     /// the push is left to the partition's next owner.
     ///
     /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer.
-    ///   The first two retries after a `retrySoon` do not need this: `takeNextPush` asks for the permission after the
-    ///   back-off. By then, APNs has probably accepted other pushes that were sent together with this one.
+    ///   A retry after a short back-off (`quickRetryFaultCountMax`) does not need this: `takeNextPush` asks for the
+    ///   permission after the back-off. By then, APNs has probably accepted other pushes that were sent together with
+    ///   this one, because refusals come first.
     mutating func retry(
         _ record: RecordIndex,
         of activity: ActivityIndex,

@@ -30,8 +30,8 @@ struct ReadAhead {
         fileprivate var knownRecordCount: Int64 = 0
     }
 
-    /// How full a lane is: its room for records, its room for bytes, or the fullest of its partitions' windows of
-    /// offsets; the fullest of these counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With
+    /// How full a lane is. Its room for records, its room for bytes, and each partition's window of offsets are
+    /// limited; the fullest of them counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With
     /// only one bound, nearly each record would change the phase.
     enum Fullness {
         case upToHalf
@@ -170,8 +170,8 @@ struct ReadAhead {
         smallLagSinceMilliseconds = .max
     }
 
-    /// Ends the phase `reading` or `emptying`. In the phase `emptying` no activity waits, so the decision then has no
-    /// effect.
+    /// Ends the phase `reading` or `emptying`, and returns that activities may begin. In the phase `emptying` no activity
+    /// waits, so this has no effect then.
     private mutating func endReading() -> Decision {
         phase = .off
         isBacklogKnown = false

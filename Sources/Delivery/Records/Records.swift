@@ -121,8 +121,8 @@ struct Records: ~Copyable {
     /// If the replacing command has a token that was registered later, the earlier token is discarded. Does nothing if
     /// the tokens are of different kinds or devices.
     ///
-    /// The token is passed in memory only. If the worker dies, it can be lost until the next command or registration
-    /// brings it.
+    /// Known issue (K10): the token is passed in memory only. If the worker dies, the token can be lost until the next
+    /// command or registration brings it.
     mutating func passToken(from replaced: RecordIndex, to replacement: RecordIndex) {
         guard self[replaced].token.mustBeRegistered else { return }
         let (replacedSlot, replacementSlot) = (self[replaced], self[replacement])

@@ -60,8 +60,8 @@ extension Delivery {
 
     mutating func handleAdmissionReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .admitting)
-        // The time of the first admission stays after a response to its push: a result must not show an admission that
-        // is later than APNs' response.
+        // After a response to an earlier push, the time of the earlier admission stays: a result must not show an
+        // admission that is later than APNs' response.
         if records[record].times.responseAtWallMilliseconds == nil {
             records[record].times.admittedAtWallMilliseconds = now.wallMilliseconds
         }

@@ -85,7 +85,8 @@ extension Delivery {
                 records.setRegistration(of: record, to: slot.tokenRegistration)
             }
             records.free(contentOf: slot)
-            // The slot now has a held command and no registration, so clear what only a registration has.
+            // The slot now has a held command and no registration, so clear these fields. When the command is finished,
+            // `registerToken` may make the slot a registration again, and then sets them.
             records[record].registration.audienceDigests = BlockRange()
             records[record].registration.wasHeldStart = false
             // The admission need not register a token: it is registered already, and the reply to the admission names
@@ -116,9 +117,10 @@ extension Delivery {
         awaitCarrierOrFinish(of: activity, now: now)
     }
 
-    /// Copies the alert of the older command, which brought the token, into the body of the held command, so that the
-    /// alert is not lost (R14). Does nothing if the older command has no alert or has expired, or if the held command
-    /// is a start, has an alert, is not newer, or has no room.
+    /// Copies the alert of `older`, the command that brought the token, into the body of `record`, the held command that
+    /// the token released. So the alert is not lost (R14). Does nothing in these cases:
+    /// - `older` has no alert, has expired, or is not older than `record`.
+    /// - `record` is a start, has an alert of its own, or its body has no room for the alert.
     private mutating func copyAlert(of older: RecordSlot, to record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.bodyLayout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,

@@ -65,7 +65,7 @@ extension Delivery {
             return .takeStartToken(
                 attributesType: slot.pointee.bytes(slot.pointee.texts.attributesType),
                 startBudget: policies[slot.pointee.policyIndex].startBudget,
-                registration: slot.pointee.ownTokenRegistration
+                registration: slot.pointee.tokenRegistrationIfRequired
             )
         case .admit where isStart:
             return .admitStart(
@@ -143,7 +143,7 @@ extension Delivery {
             ),
             isReread: slot.pointee.isReread,
             endsNewerLife: isEnd && (slot.pointee.lifetime.isEnd || policies.restartsActivities),
-            registration: slot.pointee.ownTokenRegistration
+            registration: slot.pointee.tokenRegistrationIfRequired
         )
     }
 
@@ -214,7 +214,7 @@ extension RecordSlot {
     }
 
     @inline(__always)
-    fileprivate var ownTokenRegistration: TokenRegistration<UnsafeRawBufferPointer>? {
+    fileprivate var tokenRegistrationIfRequired: TokenRegistration<UnsafeRawBufferPointer>? {
         token.mustBeRegistered ? tokenRegistration : nil
     }
 

@@ -29,9 +29,9 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         return earliestEndMilliseconds == .max ? nil : earliestEndMilliseconds
     }
 
-    /// Ends the pauses that are over. The core calls this whenever time passes. ``next(now:)`` does this too, but is
-    /// not called while no Redis server is ready: `dueMilliseconds` would stay in the past, and wake the lane in every
-    /// iteration. Inlined, because ``next(now:)`` runs it for each call of the store.
+    /// Ends the pauses that are over. ``next(now:)`` does this too, but is not called while no Redis server is ready.
+    /// So the core calls this whenever time passes. Otherwise `dueMilliseconds` would stay in the past, and wake the
+    /// lane in every iteration. Inlined, because ``next(now:)`` runs it for each call of the store.
     @inline(__always)
     package mutating func endPausesIfDue(now: Moment) {
         if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }

@@ -42,8 +42,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// Whether `awaitingStoreRecordCount` counts the call, because a command or registration waits for the reply.
         /// These calls are not counted:
         /// - The calls of a tombstone. The tombstone itself is counted once, for all its calls.
-        /// - Calls for whose replies no record waits: they record a reread start or an outcome, refund a draw, or
-        ///   confirm departures.
+        /// - Calls that record a reread start or an outcome, refund a draw, or confirm departures.
         /// - `reportLifetimeEvent`, because most records make this call after they have their outcome.
         var isAwaited: Bool {
             switch self {

@@ -9,6 +9,7 @@ import LiveActivity
 ///
 ///     received, waiting, current ─► riding    a newer state replaces the command and carries its alert
 ///     current ─► awaitingCarrier              Redis has a newer command, which this lane has not read yet
+///     deferring ─► riding                     Kafka took no deferred record, and a newer state waits in the lane
 ///     awaitingCarrier ─► riding               the lane has read a newer command, and that one carries the alert
 ///     riding ─► riding                        a still newer state replaces the carrier and carries the alert
 ///     riding ─► waiting                       the carrier was dropped, or expired in the waiting list
@@ -236,8 +237,8 @@ extension Delivery {
     /// Usually another worker admitted the newer command and has not committed its offset. So this lane may read the
     /// newer command too, and that command then carries the alert.
     ///
-    /// Known issue: an older alert may ring after a newer one. The newer command may have an alert of its own, which
-    /// the other worker sends. Redis does not know this, so it does not stop the older alert.
+    /// Known issue (K1): an older alert may ring after a newer one. The newer command may have an alert of its own,
+    /// which the other worker sends. Redis does not know this, so it does not stop the older alert.
     mutating func awaitCarrierOrFinish(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {

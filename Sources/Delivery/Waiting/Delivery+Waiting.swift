@@ -15,7 +15,7 @@ import LiveActivity
 /// - Lifetime commands have other rules: the end of a lifetime is always last (`mergeInvolvingLifetimeEnd`), and an end
 ///   that the producer sent replaces a start after a lifetime (`replaceRestarts`).
 ///
-/// So merging only saves calls. Redis decides about each command at its admission.
+/// Merging only saves calls: Redis decides about each command at its admission.
 extension Delivery {
     /// Whether the slot of a command is still in use after the command was merged or superseded.
     enum SlotStatus {
@@ -59,7 +59,7 @@ extension Delivery {
         return activity
     }
 
-    /// Finds the place of a command in the waiting list. The command may replace waiting commands there, or a waiting
+    /// Puts a command into its place in the waiting list. The command may replace waiting commands there, or a waiting
     /// command may replace it. Returns whether the slot of `record` is still in use.
     mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> SlotStatus {
         let tail = activities[activity].waitingList.tailOrNull

@@ -258,8 +258,8 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
     ///
-    /// In two cases, the deadline first becomes later: the client has acknowledged bytes of its response since the last
-    /// check, or no byte of its `HTTPResponseStream` waits.
+    /// Before that, sets a later deadline in two cases: the client has acknowledged bytes of its response since the
+    /// last check, or no byte of its `HTTPResponseStream` waits.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let acknowledgedBytes = writtenBytes - stream.unacknowledgedOutputBytes

@@ -37,7 +37,7 @@ public enum MemberEntryFormat {
         /// Set for a device whose activities cannot begin on a broadcast channel. Releases that know no channels set
         /// this bit for every device, and never read it.
         public static let withoutChannelsBit: UInt8 = 8
-        /// The bits of the ``IdentifierPacking`` of the member's id, which is shifted by `identifierPackingShift`.
+        /// The bits that hold the raw value of the id's ``IdentifierPacking``, shifted by `identifierPackingShift`.
         static let identifierPackingMask: UInt8 = 0x30
         static let identifierPackingShift: UInt8 = 4
         static let unusedBits: UInt8 = 0xC0

@@ -143,8 +143,8 @@ public struct FinishedBroadcast: Sendable, Hashable, BitwiseCopyable {
 
 /// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// The `aps.timestamp` to send, UNIX seconds: the command's own, or one second above the audience's last timestamp
-    /// if the command's own is not higher than this. Phones could ignore a state whose timestamp does not grow. (R11)
+    /// The `aps.timestamp` to send, UNIX seconds: the command's own, if it is above the audience's last timestamp. If
+    /// not, one second above the last timestamp: phones could ignore a state whose timestamp does not grow. (R11)
     public var timestamp: Int64
     /// The priority for members whose users do not allow frequent updates: 5 or 10.
     public var priority: UInt8

@@ -6,7 +6,7 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// later began that life.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// A record showed that the activity was alive at this time. The life counts from the earliest such time. But the
-    /// event changes nothing if the timetable knows the start of the life, or if the activity waits for a restart.
+    /// life stays as it is if the timetable knows its start, or if the activity waits for a restart.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// An update came after the activity's end. If the timetable still has the activity, it keeps the update for a
     /// restart, unless it already has a newer one. Nothing else changes.
@@ -16,9 +16,9 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// Causeway need not end this life any more: its command for this was accepted, has failed or has expired. Or
     /// Causeway could not start the activity again.
     ///
-    /// The timetable ignores the event if it has no life that began at `beganAtMilliseconds`. Otherwise the activity
-    /// leaves the timetable if `restartAtMilliseconds` is 0 or if no start is kept. If a start is kept, a new start is
-    /// due at once, and the new life begins at `restartAtMilliseconds`.
+    /// The timetable ignores the event if it has no life that began at `beganAtMilliseconds`. The activity leaves the
+    /// timetable if `restartAtMilliseconds` is 0, or if the timetable keeps no start. In all other cases, a new start
+    /// is due at once, and the new life begins at `restartAtMilliseconds`.
     case ended(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
     /// Redis did not admit the command by which Causeway ends this life, because Redis had admitted another end of the
     /// activity, such as a producer's.

@@ -21,12 +21,13 @@ package struct WorkerCondition: Sendable, Equatable {
     package var consumerGroupState = ConsumerGroupState.joining
     /// The number of partitions that the worker has now.
     package var assignedPartitionCount = 0
-    /// Whether the worker got no partitions because the commands topic does not exist, or because the worker may not
-    /// see it.
+    /// Whether the worker got no partitions because the commands topic does not exist, or because the worker is not
+    /// allowed to see the topic.
     package var isCommandsTopicMissing = false
     /// Whether the signing keys of all apps were read at the start.
     package var areSigningKeysLoaded = false
-    /// The indices of apps whose new key file was refused. Their previous key stays in use.
+    /// The indices of apps whose new key file cannot be used, or whose new key APNs refuses. Their previous key stays
+    /// in use.
     package var appIndicesWithRejectedKey: Set<Int> = []
     /// For each pool, by its index: whether APNs refuses the provider token (403). A refusal that the key's next token
     /// ends, such as ExpiredProviderToken, does not count.

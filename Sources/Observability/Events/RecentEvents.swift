@@ -10,8 +10,8 @@ package final class RecentEvents: Sendable {
         var count: UInt64 = 0
         /// When the last line was written or suppressed.
         var lastLineAtWallMilliseconds: Int64 = 0
-        /// The number of lines that other threads than the lanes and the Kafka thread suppressed. Those count their own
-        /// in ``ThreadMetrics``.
+        /// The number of lines that other threads than the lanes and the Kafka thread suppressed. The lanes and the
+        /// Kafka thread count their suppressed lines in ``ThreadMetrics``.
         var suppressedLineCountOfOtherThreads: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastLineMetadata = ""
@@ -50,8 +50,8 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// Counts a line that ``LimitedLog`` suppressed on another thread than the lanes and the Kafka thread. Those count
-    /// their own suppressed lines in ``ThreadMetrics``.
+    /// Counts a line that ``LimitedLog`` suppressed on another thread than the lanes and the Kafka thread. The lanes
+    /// and the Kafka thread count their suppressed lines in ``ThreadMetrics``.
     func countSuppressedLineOfOtherThread(_ kind: LogKind) {
         events.withLock { $0[Int(kind.rawValue)].suppressedLineCountOfOtherThreads &+= 1 }
     }

@@ -14,9 +14,9 @@ struct Diagnosis {
     /// A finding about refusals needs more than half of the responses if there are fewer than this, otherwise more than
     /// 5 %.
     static let samplesMin: Int64 = 100
-    /// A finding about held commands needs more of them than this. A few are normal, because a command may arrive
-    /// before its activity's registration.
-    static let heldCommandsMin: Int64 = 20
+    /// Up to this many held commands are no finding. A few are normal, because a command may arrive before its
+    /// activity's registration.
+    static let heldCommandsUsualMax: Int64 = 20
 
     let labels: LabelValues
     let window: MetricWindow

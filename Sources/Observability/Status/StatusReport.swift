@@ -39,7 +39,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// Returns a duration, in JSON in seconds.
+    /// Returns a duration. The JSON value is in seconds.
     static func duration(microseconds: Int64?) -> StatusCell {
         guard let microseconds else { return .none }
         return StatusCell(
@@ -48,7 +48,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// Returns a duration, in JSON in seconds.
+    /// Returns a duration. The JSON value is in seconds.
     static func duration(milliseconds: Int64?) -> StatusCell {
         duration(
             microseconds: milliseconds.map { $0.multipliedReportingOverflow(by: 1_000) }

@@ -12,8 +12,7 @@ enum CommandResultExamples {
                 + #""times": {"record": 1790000005001, "received": 1790000005003, "admitted": 1790000005005}}"#
         ),
         (
-            text:
-                """
+            text: """
             The record is invalid. [Dead letters](#dead-letter-causewaydead-letters) shows the record and its dead \
             letter.
             """,

@@ -33,7 +33,7 @@ package struct OutcomeReference: Sendable {
             registration, and then has another result.
             """
         case .ended: "The activity has ended, so nothing can change it."
-        case .expired: "The command expired or became too old before it could be sent."
+        case .expired: "The command expired or became too old before APNs accepted it."
         case .invalid:
             "The record is invalid. `reason` has the code, and the dead letter has the record and the details."
         case .unregistered:
@@ -83,7 +83,11 @@ package struct OutcomeReference: Sendable {
     init(_ outcome: FanoutOutcome) {
         switch outcome {
         case .delivered:
-            self.init(outcome.name, "Every member had its turn, and APNs responded for each.", "Read `members`.")
+            self.init(
+                outcome.name,
+                "Every member had its turn: each was `delivered`, `failed` or `unregistered`.",
+                "Read `members`."
+            )
         case .superseded: self.init(outcome.name, "Some members got a newer command instead.", "Nothing.")
         case .expired:
             self.init(

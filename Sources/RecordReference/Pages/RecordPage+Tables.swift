@@ -4,10 +4,8 @@ import LiveActivity
 extension RecordPage {
     static let outcomesSection =
         "## Outcomes\n\n" + outcomeTable(Outcome.allCases.map { OutcomeReference($0) })
-            + """
-            \n### Outcomes of a command to an audience\n\nResults of ranges and of the whole command have these \
-            outcomes.\n\n
-            """
+        + "\n### Outcomes of a command to an audience\n\n"
+        + "Results of ranges and of the whole command have these outcomes.\n\n"
         + outcomeTable(FanoutOutcome.allCases.map { OutcomeReference($0) })
         + "\n### Outcomes of members and broadcasts\n\n"
         + "`members` and `broadcasts` count these outcomes, and the result of a broadcast has one of them.\n\n"

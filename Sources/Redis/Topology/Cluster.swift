@@ -246,7 +246,7 @@ final class Cluster {
     }
 
     /// Returns the servers to ask for the hash slots: first the servers that are ready, then all others. Each group is
-    /// shuffled, so that all servers are asked equally often.
+    /// shuffled, to spread the load.
     private func findServersToAsk() -> [RedisURL.Location] {
         let knownLocations = nodes.compactMap { $0?.location }
         let readyLocations = nodes.indices.filter { connections[$0]?.isReady ?? false }
@@ -300,7 +300,7 @@ final class Cluster {
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.lastAskAtMilliseconds = loop.nowMilliseconds
-            // Set when the connection to this server closes, because the server may never get hash slots. Usually a
+            // Schedule the end of the connection to this server, because the server may never get hash slots. Usually a
             // look-up does this, but ASK starts no look-up.
             retireNodesWithoutHashSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, nodeIndex: index) }

@@ -1,7 +1,8 @@
 import Reactor
 
 /// A connection that allocates memory for each reply and does not reconnect. It serves look-ups at Sentinels and
-/// clusters, and the commands of ``PrimaryConnections``. The lanes use ``RedisConnection``, which allocates nothing.
+/// clusters, and the commands of ``PrimaryConnections``. The lanes' calls use ``RedisConnection``, where a call and its
+/// reply allocate nothing.
 ///
 /// Each command gets one reply or one error, in the order of the commands. If the connection is lost, all waiting
 /// commands get the error, and later ones fail at once. If the owner calls `close`, waiting commands get nothing.

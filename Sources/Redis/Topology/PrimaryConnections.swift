@@ -154,8 +154,8 @@ final class PrimaryConnections {
         if !redirection.isAsk { hashSlotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
         let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
-        // Only a search for the primaries closes connections, and no search follows an ASK. So close the connection to
-        // the server that ASK named here, unless this server is in `hashSlotMap`.
+        // Usually a search for the primaries closes unneeded connections, but no search follows an ASK. So close the
+        // connection to the server that ASK named, unless this server is in `hashSlotMap`.
         if redirection.isAsk, let hashSlotMap { closeConnections(except: hashSlotMap.primaries) }
         return redirectedReply ?? reply
     }

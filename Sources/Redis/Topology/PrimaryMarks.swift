@@ -3,8 +3,9 @@
 /// (``MarkHashTags``). A single server has one key for each mark.
 ///
 /// For code outside the lanes; not thread-safe. Each call runs the object's own event loop, and blocks its thread until
-/// the replies arrive. There are no replies if the servers are silent for the configured deadline, if one of the call's
-/// steps takes a minute, or if the task is cancelled. A failed call is not repeated.
+/// the replies arrive. There are no replies if the servers are silent for the configured deadline, if the search for
+/// the primaries or one exchange of commands takes a minute, or if the task is cancelled. A failed call is not
+/// repeated.
 public final class PrimaryMarks {
     /// A primary, and what one call of ``readMarks(_:)`` has read from it.
     public struct PrimaryReading: Sendable {

@@ -104,8 +104,8 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 
-    /// Restores the tokens, and then the newest commands of the range. The tokens come first, because Redis would
-    /// otherwise hold an activity's newest command instead of recording it as sent.
+    /// Restores the tokens, and then the newest commands of the range. The tokens come first, because Redis would hold
+    /// the newest command of an activity without a token, instead of recording the command as sent.
     ///
     /// Without `--execute`, the range is read before the registrations, so that only the registrations of its
     /// activities need to be remembered.

@@ -3,8 +3,8 @@ import LiveActivity
 
 import enum CausewayRecords.JSONValue
 
-/// The known facts about one activity. Times are UNIX milliseconds by Redis' clock; only the time of a registration
-/// comes from its record.
+/// The known facts about one activity. Times are UNIX milliseconds by Redis' clock, except those that a record states,
+/// such as the time of a registration.
 struct ActivityReport {
     struct Token: Equatable {
         /// A ``TokenFingerprint``, never the token itself.
@@ -40,7 +40,8 @@ struct ActivityReport {
     struct Pace: Equatable {
         /// The spacing between two pushes at present.
         var spacingMilliseconds: Int64
-        /// How many times the spacing is doubled at present. Each response 429 of APNs doubles the spacing for a while.
+        /// How many times the spacing is doubled at present, because APNs responded with 429. The number falls again
+        /// with time.
         var spacingDoublingCount: Int
         /// When the next push may be sent; nil: at once.
         var nextPushAtMilliseconds: Int64?

@@ -6,8 +6,8 @@ import Kafka
 import enum CausewayRecords.JSONValue
 
 /// The newest results of one activity, found by a search from the end of the results topic. The search reads only the
-/// partition that the producer's `partitioner` chooses for the activity, or all partitions if that is unknown or
-/// random.
+/// partition that the producer's `partitioner` chooses for the activity. If the partitioner is unknown or chooses at
+/// random, the search reads all partitions.
 ///
 /// A partition is read backwards until enough results are found: the last 2,000 offsets, then the 10,000 before them,
 /// and so on. So the search is short for an activity with a recent push. ``searchedRecordsMax`` limits it for each

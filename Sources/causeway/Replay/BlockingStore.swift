@@ -7,6 +7,7 @@ import Redis
 /// on an event loop of their own.
 final class BlockingStore {
     /// How long `perform` waits while no call succeeds, because Redis is down or refuses calls for a temporary reason.
+    /// Then `perform` fails.
     static let silenceMillisecondsMax: Int64 = 30_000
     /// Replaces ``silenceMillisecondsMax`` after the user has asked to stop.
     static let cancelledSilenceMillisecondsMax: Int64 = 1_000

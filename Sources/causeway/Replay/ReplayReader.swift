@@ -14,7 +14,7 @@ struct ReplayReader {
     }
 
     private static let requestTimeoutMilliseconds: Int32 = 30_000
-    /// How long the reader waits for a record before the end of the range.
+    /// How long the reader waits for the next record if the end of the range is not reached. Then the reading fails.
     private static let silenceMillisecondsMax: Int64 = 30_000
     private static let closeTimeoutMilliseconds: Int64 = 5_000
 

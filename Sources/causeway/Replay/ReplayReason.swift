@@ -10,7 +10,7 @@ enum ReplayReason: String, CaseIterable {
     case unchanged
     case underWay
     /// The workers have not committed the command's offset, so they will read the command themselves. If the replay
-    /// wrote it again, their backlog would double.
+    /// wrote such commands again, the workers' backlog would double.
     case unread
     case held
     case tokenUnknown

@@ -7,7 +7,8 @@ import Redis
 /// Writes the data that Redis has lost, and sends nothing.
 ///
 /// It restores tokens, the members of audiences, and the newest command of each activity and audience. These commands
-/// are recorded as sent, but without their content. So the next state is sent even if the activity already shows it.
+/// are recorded as sent, but Redis does not learn what the activity shows. So the next state is sent even if the
+/// activity already shows it.
 ///
 /// Without a store, this type only counts what it would write. The model of the scripts then decides instead of Redis.
 /// The count of registrations then includes those that Redis already knows.

@@ -33,7 +33,7 @@ struct LivePageTests {
     @Test func `Actions on the worker and actions at APNs are taken separately`() {
         let pageState = LivePageState()
         #expect(!pageState.press(.killWorker), "nothing is allowed at first")
-        pageState.allow([.killWorker, .cutConnections])
+        pageState.setAllowedActions([.killWorker, .cutConnections])
         #expect(pageState.press(.killWorker) && pageState.press(.cutConnections))
         #expect(!pageState.press(.takeRedisAway))
         #expect(pageState.takeSteps(nowMilliseconds: 0) == [.begin(.killWorker)])
@@ -43,17 +43,17 @@ struct LivePageTests {
 
     @Test func `The number of presses is limited`() {
         let pageState = LivePageState()
-        pageState.allow([.killWorker])
+        pageState.setAllowedActions([.killWorker])
         for _ in 0..<LivePageState.waitingPressesMax { #expect(pageState.press(.killWorker)) }
         #expect(!pageState.press(.killWorker))
     }
 
     @Test func `Redis returns by itself`() {
         let pageState = LivePageState()
-        pageState.allow([.takeRedisAway])
+        pageState.setAllowedActions([.takeRedisAway])
         #expect(pageState.press(.takeRedisAway))
         #expect(pageState.takeSteps(nowMilliseconds: 5) == [.begin(.takeRedisAway)])
-        pageState.allow([])
+        pageState.setAllowedActions([])
         #expect(pageState.takeSteps(nowMilliseconds: 10_004) == [])
         #expect(pageState.takeSteps(nowMilliseconds: 10_005) == [.end(.takeRedisAway)])
     }

@@ -7,14 +7,14 @@ struct RoundClaim: BitwiseCopyable {
     /// `lossCountResetAfterMilliseconds`. It stops at `pauseDoublingsMax` + 1, where the pause before a claim stops
     /// growing.
     var consecutiveLossCount: UInt8 = 0
-    /// How many times the round has waited until the store has all members again. At `waitsForMembersMax` the round
+    /// How many times the round has waited until the store has all members again. At `waitForMembersCountMax` the round
     /// waits no more, because the store may have lost nothing: each failed attempt to connect counts as a loss.
     ///
     /// | event | count |
     /// | --- | --- |
-    /// | a wait begins, because the store may lack members (``Audiences/mayHaveLostMembers(_:_:)``) | grows by 1 |
+    /// | a wait begins, because the store may lack members (``Audiences/mustWaitForMembers(_:_:)``) | grows by 1 |
     /// | a wait begins, because the store replied to a checkpoint that it has lost the round | stays |
-    /// | a wait has lasted ``Audiences/membersWaitMillisecondsMax`` | becomes `waitsForMembersMax` |
+    /// | a wait has lasted ``Audiences/waitForMembersMillisecondsMax`` | becomes `waitForMembersCountMax` |
     var waitForMembersCount: UInt8 = 0
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
@@ -29,7 +29,7 @@ struct RoundClaim: BitwiseCopyable {
 
     init(number: UInt64) { self.number = number }
 
-    /// Called when the round claims its range again, after the loss of an earlier claim.
+    /// Called when the round claims its range again, after the loss of an earlier claim or after a wait for members.
     mutating func beginNewClaim(number: UInt64) {
         self.number = number
         pauseEndedAtMilliseconds = nextClaimAtMilliseconds

@@ -10,8 +10,9 @@ import LiveActivity
 ///   (``AlertRepeatCause``); they are counted separately.
 /// - **silence**: the time from a state to the push that brings this state or a newer one.
 ///
-/// Invalid commands and commands after an end have no effect, so the newest state is never theirs. An activity that no
-/// phone ever had needs no end. If a start is lost, the updates of its activity do not count as lost too.
+/// Age counts from `aps.timestamp`. Invalid commands and commands after an end have no effect, so the newest state is
+/// never theirs. An activity that no phone ever had needs no end. If a start is lost, the updates of its activity do
+/// not count as lost too.
 struct OutageChecker {
     private let ageLimits: AgeLimits
     private let alertRepeatCauses: [AlertRepeatCause]

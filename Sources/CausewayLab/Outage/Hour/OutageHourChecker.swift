@@ -7,7 +7,7 @@ struct OutageHourChecker {
     /// For each activity of the affected app: its pushes after the host's return, in order. A flag says whether the
     /// push had the activity's newest state (``PushesAfterReturn``).
     let newestStateFlagsAfterReturn: [String: [Bool]]
-    /// Activities of both apps whose phone shows an older state than the newest at the end.
+    /// Activities of both apps whose phone does not show the newest state at the end.
     let outdatedActivityCount: Int
     let failedCommandCount: Int
 

@@ -18,8 +18,8 @@ struct PushesAfterReturn {
     mutating func noteHostReturn() { hostPhase = .returned }
 
     /// Records a push that the host has accepted. Ignores a push before the host's return, and a push with an
-    /// `aps.timestamp` from before the outage: the worker may have written it before the outage, and the host may have
-    /// read it from its socket at its return.
+    /// `aps.timestamp` up to the beginning of the outage: the worker may have written it before the outage, and the
+    /// host may have read it from its socket at its return.
     mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
         guard hostPhase == .returned, push.timestamp > outageBeganAtSeconds else { return }
         newestStateFlagsByActivity[push.activity, default: []].append(isNewest)

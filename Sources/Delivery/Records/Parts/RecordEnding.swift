@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// How a record ends, and what must happen before its offset is settled. Only commands and invalid records have an
-/// outcome. A registration has one too if its token releases a held command: the outcome of that command.
+/// How a record ends, and what must happen before its offset is settled. Commands and invalid records have an outcome;
+/// registrations and tombstones have none. But if a registration's token releases a held command, the record gets the
+/// outcome of that command.
 struct RecordEnding: BitwiseCopyable {
     /// The number of superseded commands that this command's result must count.
     var supersededCount = SupersededCount()
