@@ -28,7 +28,7 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// then begins again with 0. Suspect responses are BadDeviceToken and DeviceTokenNotForTopic: the environment or
     /// the topic may be wrong for all tokens. Range 1 to 100,000.
     public var pushesPerSuspectWindow = 1_000
-    /// The breaker checks the share of suspect responses only after this many of them in the window. Without this
+    /// The breaker checks the share of suspect responses only after the window has this many of them. Without this
     /// minimum, one invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
@@ -133,8 +133,8 @@ struct CircuitBreaker {
     // The counts of the present suspect window. This window lasts for a number of pushes (`pushesPerSuspectWindow`).
     private var suspectWindowPushCount = 0
     private var suspectResponseCount = 0
-    /// The number of `providerTokenRefused` samples since a response last showed that APNs accepts the provider token,
-    /// or since the breaker last closed.
+    /// How many `providerTokenRefused` samples have come. The count begins again with 0 when a response shows that APNs
+    /// accepts the provider token, and when the breaker closes.
     private var providerTokenRefusalCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {

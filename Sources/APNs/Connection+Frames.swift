@@ -4,7 +4,7 @@ import Reactor
 extension Connection {
     func receive(_ bytes: UnsafeRawBufferPointer) {
         guard phase != .closed else { return }
-        // Keep the pool alive, because the calls below may call its handler, which may release the pool.
+        // Keep the pool alive: the code below may call the pool's handler, and the handler may release the pool.
         let pool = pool
         defer { pool.notifyHandlerIfRoom() }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
@@ -96,8 +96,8 @@ extension Connection {
         if endsStream { checkLengthAndFinishResponse(slotIndex) }
     }
 
-    /// Accepts a complete response, unless its body is shorter than its `content-length` (RFC 9113, section
-    /// 8.1.1).
+    /// Accepts a complete response. Discards the response if its body is shorter than its `content-length` (RFC 9113,
+    /// section 8.1.1).
     private func checkLengthAndFinishResponse(_ slotIndex: Int32) {
         let slot = pushSlots.pointer(slotIndex)
         guard !slot.pointee.hasContentLength || slot.pointee.remainingResponseBytes == 0 else {
@@ -107,7 +107,7 @@ extension Connection {
     }
 
     /// Discards a malformed response and resets its stream (RFC 9113, section 8.1.1). The push then ends as if no
-    /// response had come: as `ambiguous`, or as `notProcessed` if its body was not sent completely.
+    /// response had come: as `ambiguous`, or as `notProcessed` if the push's body was not sent completely.
     private func discardResponse(_ slotIndex: Int32) {
         pushSlots.pointer(slotIndex).pointee.status = 0
         resetStream(slotIndex, .protocolError)

@@ -1,6 +1,6 @@
 import Reactor
 
-/// Sends pushes and gives each push its response.
+/// Sends pushes and gives each push its ``PushResponse``.
 extension Connection {
     /// Sends a push on a new stream.
     ///
@@ -160,8 +160,8 @@ extension Connection {
 
     // MARK: - Bodies that wait for room
 
-    /// Sends as much of the waiting bodies as the windows allow, until too much output waits. The body that has waited
-    /// longest comes first.
+    /// Sends as much of the waiting bodies as their windows allow. Begins with the body that has waited longest, and
+    /// stops when more than ``Stream/highWaterBytes`` of output waits.
     func sendWaitingBodies() {
         hasWindowGrown = false
         var slotIndex = pushSlots.firstWaitingIndex
@@ -201,7 +201,7 @@ extension Connection {
 
     // MARK: - Responses to pushes
 
-    /// Ends a push whose whole response has arrived.
+    /// Ends a push, because its whole response has arrived.
     func finishResponse(_ slotIndex: Int32) {
         let slot = pushSlots.pointer(slotIndex)
         // If the push is still `queued`, the server has responded before the whole body was sent. The server then needs
@@ -210,31 +210,31 @@ extension Connection {
         completePush(slotIndex, wasStreamRefused: false)
     }
 
-    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and ends its push. If the
-    /// final status has already arrived, this status decides how the push ends.
+    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and ends the stream's push. If
+    /// the final status has already arrived, this status decides how the push ends.
     func resetStream(_ slotIndex: Int32, _ code: ErrorCode) {
         writeReset(pushSlots.pointer(slotIndex).pointee.streamIdentifier, code)
         completePush(slotIndex, wasStreamRefused: false)
     }
 
-    /// Gives every push in flight its response, because the connection ends.
+    /// Ends every push in flight, because the connection ends. Each push gets its ``PushResponse``.
     func completeAllPushes() {
         for slotIndex in 0..<Int32(pushSlots.capacity) where pushSlots.pointer(slotIndex).pointee.phase != .free {
             completePush(slotIndex, wasStreamRefused: false)
         }
     }
 
-    /// Ends a push: frees its slot and gives the push its response. All pushes of the connection end through this
-    /// function.
+    /// Ends a push: frees its slot and gives the push its ``PushResponse``. All pushes of the connection end through
+    /// this function.
     func completePush(_ slotIndex: Int32, wasStreamRefused: Bool, hasTimedOut: Bool = false) {
         let slot = pushSlots.pointer(slotIndex).pointee
         var body = ResponseBody()
         let hasFinalStatus = slot.status >= 200
-        if hasFinalStatus, slot.storedResponseBytes > 0 {
+        if hasFinalStatus, slot.keptResponseBytes > 0 {
             body = ResponseBody(
                 UnsafeRawBufferPointer(
                     start: pushSlots.responseBodyMemory(slotIndex),
-                    count: Int(slot.storedResponseBytes)
+                    count: Int(slot.keptResponseBytes)
                 )
             )
         }

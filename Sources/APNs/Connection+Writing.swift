@@ -58,7 +58,7 @@ extension Connection {
         schedule(.pingTimeout, afterMilliseconds: timeoutMilliseconds)
     }
 
-    /// Writes a GOAWAY. It names 0 as the last stream, because the server has opened no stream.
+    /// Writes a GOAWAY. The frame names 0 as the last stream, because the server has opened no stream.
     func writeGoAway(_ code: ErrorCode) {
         writeFrame(FrameType.goAway, stream: 0, 0, code.rawValue)
     }

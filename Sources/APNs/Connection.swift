@@ -3,8 +3,8 @@ import Reactor
 /// One HTTP/2 connection to APNs, over TLS.
 ///
 /// The types in `HTTP2/` read and write frames and header blocks without I/O. The connection sends and receives the
-/// bytes, keeps within APNs' limits, and gives each push exactly one response. `Connection+Pushes` sends pushes,
-/// `Connection+Frames` handles received frames, and `Connection+Writing` writes frames.
+/// bytes, keeps within APNs' limits, and gives each push exactly one ``PushResponse``. `Connection+Pushes` sends
+/// pushes, `Connection+Frames` handles received frames, and `Connection+Writing` writes frames.
 final class Connection {
     enum Phase: UInt8 {
         /// TCP and TLS are being set up. Next: `awaitingSettings` or `closed`.
@@ -20,7 +20,8 @@ final class Connection {
         /// The connection takes no new request. It waits until the requests in flight get their responses or time
         /// out. Next: `closed`.
         case draining
-        /// The connection has ended, or `close` is just ending it and every push in flight. No phase follows.
+        /// The connection has ended, or `close` is just ending the connection and every push in flight. No phase
+        /// follows.
         case closed
     }
 
@@ -71,7 +72,8 @@ final class Connection {
     var hasWindowGrown = false
     /// Bytes that the server may still send on the whole connection without another WINDOW_UPDATE.
     var receiveWindowBytes = ConnectionLimits.receiveWindowBytes
-    /// How many more frames we accept from the server until the next refill.
+    /// How many more frames we accept from the server now. ``ConnectionLimits/framesPerSecondMax`` describes how this
+    /// number changes.
     var allowedFrameCount = ConnectionLimits.framesPerSecondMax
     /// When `allowedFrameCount` was last set to `framesPerSecondMax`.
     var frameAllowanceRefilledAtMilliseconds: Int64 = 0
@@ -281,8 +283,8 @@ enum ConnectionLimits {
     /// Bytes that the server may send on the whole connection before it needs a WINDOW_UPDATE: room for
     /// thousands of APNs' responses.
     static let receiveWindowBytes = 1 << 20
-    /// The smallest send window with which the connection takes another push while pushes are in flight. This is the
-    /// size of the largest body, that of a broadcast.
+    /// The smallest send window of a connection that takes another push while pushes are in flight. This is the size of
+    /// the largest body, that of a broadcast.
     static let sendWindowBytesMin: Int64 = 5_120
     /// The maximum number of bytes in the body of a response, padding included. After more bytes, the connection resets
     /// the stream. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
@@ -306,7 +308,7 @@ enum ConnectionLimits {
     static let logTextBytesMax = 256
 }
 
-// MARK: - The calls of the TLS stream
+// MARK: - Events of the TLS stream
 
 extension Connection {
     fileprivate func streamConnected(_ stream: Stream) {
@@ -322,14 +324,14 @@ extension Connection {
     }
 
     fileprivate func streamHasRoom() {
-        // Keep the pool alive, because the calls below may call its handler, which may release the pool.
+        // Keep the pool alive: the code below may call the pool's handler, and the handler may release the pool.
         let pool = pool
         sendWaitingBodies()
         pool.notifyHandlerIfRoom()
     }
 
     fileprivate func streamClosed(error: StreamError?) {
-        // Keep the pool alive, because `close` calls its handler, which may release the pool.
+        // Keep the pool alive: `close` calls the pool's handler, and the handler may release the pool.
         let pool = pool
         // While the breaker is open, the pool has room only if no push is in flight. So look for room only after
         // `close` has ended this connection's pushes.

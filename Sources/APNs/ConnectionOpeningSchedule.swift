@@ -7,13 +7,16 @@ import Reactor
 /// ``connectionBudgetWaitMilliseconds``, not after the back-off.
 struct ConnectionOpeningSchedule {
     /// Whether an attempt to open a connection is under way. The attempt finds the addresses of the host, and then
-    /// connects to one of them. It ends when the server's SETTINGS arrive, when it fails, or when the pool gives it up:
-    /// the pool no longer wants the connection, or the ``ConnectionBudget`` has no room for it.
+    /// connects to one of them. The attempt ends in each of these cases:
+    /// - The server's SETTINGS arrive.
+    /// - The attempt fails.
+    /// - The pool no longer wants the connection.
+    /// - The ``ConnectionBudget`` has no room for the connection.
     var isAttemptUnderWay = false
     /// The timer that fires when the next opening is due.
     var timer = TimerIdentifier.none
 
-    /// Whether the pool waits for the ``ConnectionBudget``, which had no room for a connection at the last attempt.
+    /// Whether the pool waits for room in the ``ConnectionBudget``, because there was none at the last attempt.
     private(set) var awaitsConnectionBudget = false
 
     /// The longest random delay before the pool's first connection. The delay spreads the openings of all lanes.
@@ -66,7 +69,7 @@ struct ConnectionOpeningSchedule {
         lastOpenedAtMilliseconds = nowMilliseconds
     }
 
-    /// Notes that the budget permits no connection, which does not count as a failure.
+    /// Notes that the budget permits no connection. This does not count as a failure.
     ///
     /// - Returns: true if the wait begins now; false if the pool was already waiting.
     mutating func beginWaitForConnectionBudget() -> Bool {

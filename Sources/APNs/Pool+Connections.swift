@@ -2,12 +2,14 @@ import Reactor
 
 /// Opens, replaces and closes the pool's connections.
 extension Pool {
-    /// Schedules the next opening if the pool wants one more connection, and no opening is scheduled or under way.
+    /// Schedules the next opening if the pool wants one more connection, and no opening is scheduled or under way. If
+    /// the scheduled opening waits for the ``ConnectionBudget``, but the connection has become essential, schedules the
+    /// opening again without this wait.
     func scheduleOpeningIfNeeded() {
         guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {
             // An opening is already scheduled. Schedule it again only if the opening waits for room in the budget, but
-            // the connection has become essential, so that the budget no longer limits it.
+            // the connection has become essential: the budget no longer limits it.
             guard openingSchedule.awaitsConnectionBudget, isNextConnectionEssential else { return }
             loop.cancel(openingSchedule.timer)
         }
@@ -24,14 +26,14 @@ extension Pool {
     /// waits for responses, so its replacement opens at once. But all connections together, the retired ones included,
     /// are at most twice `connectionsMax` (R4).
     private var wantsAnotherConnection: Bool {
-        let extraConnectionCount = trialToken != nil || keepsExtraConnection ? 1 : 0
+        let extraConnectionCount = trialToken != nil || needsExtraConnection ? 1 : 0
         return connections.count(where: \.isLive) < sizing.wantedConnectionCount + extraConnectionCount
             && connections.count < 2 * configuration.connectionsMax
     }
 
-    /// Whether the pool has one connection more than `sizing.wantedConnectionCount` for a while: to try a key, or to
-    /// replace a connection with the old key.
-    private var keepsExtraConnection: Bool {
+    /// Whether the pool needs one connection more than `sizing.wantedConnectionCount` for a while: it tries a key on a
+    /// connection, or replaces a connection with the old key.
+    private var needsExtraConnection: Bool {
         hasConnectionWithOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
@@ -46,7 +48,7 @@ extension Pool {
     /// 2. If more than the wanted number of connections are `open`, retire the `open` connection with the fewest pushes
     ///    in flight.
     func retireSurplusConnection() {
-        let wantedCount = sizing.wantedConnectionCount + (keepsExtraConnection ? 1 : 0)
+        let wantedCount = sizing.wantedConnectionCount + (needsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
         guard acceptingConnections.count > wantedCount else { return }
         if let unusedConnection = acceptingConnections.first(where: {
@@ -91,8 +93,9 @@ extension Pool {
         }
     }
 
-    /// Connects to one of the addresses. Apple advises senders not to open a second connection to an address while
-    /// other addresses are unused (developer forums, thread 778909).
+    /// Connects to one of the addresses, if possible to one without a connection of this pool. Apple advises senders
+    /// not to open a second connection to an address while other addresses are unused (developer forums, thread
+    /// 778909).
     private func connect(to addresses: [SocketAddress]) {
         // Give up if the pool no longer wants the connection after the look-up.
         guard wantsAnotherConnection else {
@@ -133,8 +136,7 @@ extension Pool {
         scheduleOpeningIfNeeded()
     }
 
-    /// Allows the pool to open its next connection, because the server's SETTINGS have arrived on the one that was
-    /// being opened.
+    /// Allows the pool to open its next connection, because the last one is set up: the server's SETTINGS have arrived.
     func connectionBecameReady() {
         openingSchedule.isAttemptUnderWay = false
         // Let the new connection get the next push, which tests its provider token. Otherwise the preferred connection
@@ -159,7 +161,7 @@ extension Pool {
 
     /// Removes a connection that has closed, and schedules its replacement if the pool needs one.
     ///
-    /// - Parameter phase: the phase in which the connection was before it became `closed`.
+    /// - Parameter phase: the connection's last phase before `closed`.
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }
         if let address = connection.peer { configuration.connectionBudget.release(address) }

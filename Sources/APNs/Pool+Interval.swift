@@ -1,7 +1,7 @@
 import Reactor
 
-/// Once a second, opens or retires connections to get the number that ``PoolSizing`` decides. Also retires
-/// connections whose provider token a replaced signing key has signed.
+/// Once a second, opens or retires connections to get the number that ``PoolSizing`` decides. Also retires connections
+/// that use the token of a replaced signing key.
 extension Pool {
     /// The state of the pool's connections at this moment, for metrics.
     public var gauges: PoolGauges {
@@ -27,8 +27,8 @@ extension Pool {
         return connections.contains { $0.acceptsPushes && $0.isSignedByKey(otherThan: generation) }
     }
 
-    /// Takes the next step in the replacement of a signing key:
-    /// 1. If no other pool tries the new key, tries this key. A pool without an ended push in the last interval does
+    /// Continues the replacement of a signing key:
+    /// 1. If no other pool tries the new key, begins to try it. A pool without an ended push in the last interval does
     ///    not try the key, because the pool may have no push for the trial.
     /// 2. When APNs has accepted the new key, retires one `open` connection with the old key per interval, and only
     ///    while a connection with the new key is `open`.
@@ -82,11 +82,11 @@ extension Pool {
         )
     }
 
-    /// Lets the next pushes test the provider tokens of all `unauthenticated` connections whose last test showed
-    /// nothing (``Connection/hasInconclusiveTest``).
+    /// Lets the next pushes test the provider tokens again on all `unauthenticated` connections that had an
+    /// inconclusive test (``Connection/hasInconclusiveTest``).
     ///
-    /// The pool prefers these connections to `open` ones, but it takes the preferred connection first. So this method
-    /// also clears the preferred connection.
+    /// A push goes to the preferred connection first, and only then to a connection with an untested token. So this
+    /// method also clears the preferred connection.
     private func repeatInconclusiveTokenTests() {
         for connection in connections where connection.hasInconclusiveTest {
             connection.hasInconclusiveTest = false
@@ -125,8 +125,8 @@ extension Pool {
 }
 
 extension Connection {
-    /// Whether the connection's token was signed by another key than the one in use. False while the connection tries a
-    /// candidate key, which is not in use yet.
+    /// Whether the connection's token was signed by a key that is not the key in use. False while the connection tries
+    /// a candidate key, although the candidate is not in use yet.
     fileprivate func isSignedByKey(otherThan generation: Int) -> Bool {
         guard let providerToken, trialToken == nil else { return false }
         return providerToken.keyGeneration != generation

@@ -49,8 +49,9 @@ public final class Pool {
     /// Whether `submit` has refused a push, and the pool has not called ``PushHandler/poolHasRoom(_:)`` since. The
     /// handler waits for this call.
     private var isHandlerWaitingForRoom = false
-    /// Since when the pool starves in the current sizing interval (``PoolSizing``); nil if it does not starve. At the
-    /// end of an interval, this moment becomes now, because each interval counts only its own part of the time.
+    /// Since when the pool starves in the current sizing interval (``PoolSizing``); nil if the pool does not starve. At
+    /// the end of an interval, this is set to the present time, because each interval counts only its own part of the
+    /// time.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes, which the pool does not send. The pool never calls the handler from inside
@@ -109,8 +110,8 @@ public final class Pool {
     /// false, the environment or the topic may be wrong for all tokens.
     ///
     /// True if the breaker is closed, and APNs has accepted a push to a device since the last such response. Read the
-    /// property in ``PushHandler/pushResponseReceived(_:)``: the response of that call does not count as the last one
-    /// yet, although it may already have opened the breaker.
+    /// property in ``PushHandler/pushResponseReceived(_:)``: such a response that the handler gets there does not count
+    /// as the last one yet, but may already have opened the breaker.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedPushSinceTokenRefusal }
     private var hasAcceptedPushSinceTokenRefusal = false
 
@@ -181,8 +182,8 @@ public final class Pool {
         completeMalformedPushes()
     }
 
-    /// Gives up the trial of a new signing key for which no connection was opened yet. The trial is inconclusive, so
-    /// another pool may try the key.
+    /// Gives up the trial of a new signing key if the pool has opened no connection for it yet. The trial is
+    /// inconclusive, so another pool may try the key.
     private func abandonKeyTrial() {
         guard let token = trialToken else { return }
         trialToken = nil
@@ -267,8 +268,8 @@ public final class Pool {
         // A broadcast has no device token, so its response says nothing about tokens.
         if response.disposition == .accepted, !isBroadcast { hasAcceptedPushSinceTokenRefusal = true }
         handler.pushResponseReceived(response)
-        // Note the refusal only after the handler's call: in this call, ``trustsTokenRefusals`` must not yet count the
-        // refusal.
+        // Note the refusal only after the handler was called: inside this call, ``trustsTokenRefusals`` must not yet
+        // count the refusal.
         if sample == .deviceTokenSuspect { hasAcceptedPushSinceTokenRefusal = false }
         if transition != .none { breakerChanged(transition) }
     }

@@ -18,7 +18,7 @@ struct PoolSizing {
         /// How long the pool starved: it had refused a push, and no stream was free.
         var starvedMilliseconds: Int64 = 0
         var endedPushCount = 0
-        /// The ended pushes whose ``CircuitBreakerSample`` is `unavailable` or `providerTokenRefused`: APNs is at
+        /// The ended pushes with the ``CircuitBreakerSample`` `unavailable` or `providerTokenRefused`: APNs is at
         /// fault, or the provider token.
         var failedPushCount = 0
         /// Pushes to which APNs responded. Only these pushes have a round trip; a push that was lost or timed out has
@@ -60,8 +60,9 @@ struct PoolSizing {
     private(set) var wantedConnectionCount: Int
     private var shortestRoundTripMilliseconds = Int64.max
     private var shortestRoundTripAtMilliseconds: Int64 = 0
-    /// Since when one connection fewer has been enough; nil if one fewer was not enough in the last interval. When the
-    /// wanted number becomes lower, this moment becomes now.
+    /// Since when one connection fewer has been enough. Nil if in the last interval one fewer was not enough, or was
+    /// below ``PoolConfiguration/connectionsMin``. When the pool gives up a connection, this is set to the present
+    /// time.
     private var surplusSinceMilliseconds: Int64?
 
     init(_ configuration: PoolConfiguration) {

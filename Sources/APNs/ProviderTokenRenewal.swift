@@ -30,7 +30,7 @@ public enum ProviderTokenRenewal {
         /// - This process cannot use the shared token.
         /// - Another worker renews the shared token.
         ///
-        /// If the token in use becomes too old, `ProviderTokenSource` signs one for this process alone.
+        /// If the token in use becomes too old, `ProviderTokenSource` signs a token for this process alone.
         case keep
         case adopt(SharedToken)
         /// Renew the token. The workers compete for a lease in Redis, which one worker has at a time. The worker that

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Signs the provider tokens of one team, and gives its newest token to all connections that use the source. A token
+/// Signs the provider tokens of one team, and gives the newest token to all connections that use the source. A token
 /// never changes; a renewal creates a new one. Connections keep references to their tokens, so a push takes no lock.
 ///
 /// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process opens one
@@ -16,7 +16,7 @@ public final class ProviderTokenSource: Sendable {
         /// The id of the candidate key; nil if there is none.
         public var candidateIdentifier: String?
         /// Why the last candidate key failed: APNs' reason; `absent` if APNs gave no reason, or if the key could not
-        /// sign a token. Nil if no candidate has failed since APNs last accepted a candidate.
+        /// sign a token. Nil if no candidate has failed yet. Nil again after APNs has accepted a candidate.
         public var refusalReason: Reason?
     }
 
@@ -159,7 +159,7 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Replacing the key in use
 
-    /// Offers a key, which replaces the key in use once APNs has accepted it. Discards an earlier candidate.
+    /// Offers a new key. It replaces the key in use when APNs has accepted the new key. Discards an earlier candidate.
     ///
     /// - Throws: ``InvalidSettingError`` if the identifier is not 10 letters and digits.
     public func offer(_ key: SigningKey, keyIdentifier: String) throws(InvalidSettingError) {
@@ -200,8 +200,9 @@ public final class ProviderTokenSource: Sendable {
     /// without pushes gets no result.
     static let keyTrialSecondsMax: Int64 = 30
 
-    /// Begins a trial of the candidate key: returns its token to the first pool that asks. This pool must try the
-    /// token, and then call `endKeyTrial`. Until then, for at most `keyTrialSecondsMax`, other pools get nil.
+    /// Begins a trial of the candidate key, and returns the candidate's token to the first pool that asks. This pool
+    /// must try the token, and then call `endKeyTrial`. Until then, for at most `keyTrialSecondsMax`, other pools get
+    /// nil.
     ///
     /// Every pool gets nil if there is no candidate. A candidate that cannot sign a token is discarded.
     func beginKeyTrial(unixSeconds: Int64) -> ProviderToken? {

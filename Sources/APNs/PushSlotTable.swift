@@ -26,9 +26,9 @@ struct PushSlot {
     /// The neighbours in the list of waiting bodies; -1 for none.
     var previousWaitingIndex: Int32 = -1
     var nextWaitingIndex: Int32 = -1
-    /// The stream's send window minus the initial window of the server's SETTINGS. This is the sum of all WINDOW_UPDATE
-    /// increments, minus the bytes sent. The window itself is not stored, because new SETTINGS may change the initial
-    /// window while the stream is open (RFC 9113, section 6.9.2).
+    /// The stream's send window minus the initial window of the server's SETTINGS: the sum of all WINDOW_UPDATE
+    /// increments, minus the bytes sent. For example, -300 after 300 bytes. The window itself is not stored, because
+    /// new SETTINGS may change the initial window while the stream is open (RFC 9113, section 6.9.2).
     var windowDeltaBytes: Int64 = 0
     /// Bytes of the response's body that have arrived, padding included.
     var receivedResponseBytes: Int32 = 0
@@ -36,7 +36,7 @@ struct PushSlot {
     /// `hasContentLength` is true.
     var remainingResponseBytes: Int32 = 0
     /// How many bytes of the response's body the table keeps for this slot.
-    var storedResponseBytes: UInt16 = 0
+    var keptResponseBytes: UInt16 = 0
     /// The final `:status`; 0 before it arrives, and after a malformed response.
     var status: UInt16 = 0
     var phase = Phase.free
@@ -64,7 +64,7 @@ struct PushSlotTable: ~Copyable {
     }
 
     /// How many bytes of a response's body a slot keeps at most. APNs' own bodies have fewer than 100.
-    static let storedResponseBytesMax = 256
+    static let keptResponseBytesMax = 256
 
     let capacity: Int
     private let slots: UnsafeMutablePointer<PushSlot>
@@ -73,9 +73,9 @@ struct PushSlotTable: ~Copyable {
 
     /// The number of pushes in flight.
     var count: Int { lists.pointee.count }
-    /// The slot whose push has waited longest, first in the list of deadlines; -1 if the list is empty.
+    /// The slot of the push that has waited longest, first in the list of deadlines; -1 if the list is empty.
     var oldestIndex: Int32 { lists.pointee.oldestIndex }
-    /// The slot whose body has waited longest to be sent; -1 if no body waits.
+    /// The slot of the push body that has waited longest to be sent; -1 if no body waits.
     var firstWaitingIndex: Int32 { lists.pointee.firstWaitingIndex }
 
     init(capacity: Int) {
@@ -84,8 +84,8 @@ struct PushSlotTable: ~Copyable {
         lists = .allocate(capacity: 1)
         lists.initialize(to: ListHeads())
         slots = .allocate(capacity: capacity)
-        responseBodies = .allocate(capacity: capacity * Self.storedResponseBytesMax)
-        responseBodies.initialize(repeating: 0, count: capacity * Self.storedResponseBytesMax)
+        responseBodies = .allocate(capacity: capacity * Self.keptResponseBytesMax)
+        responseBodies.initialize(repeating: 0, count: capacity * Self.keptResponseBytesMax)
         for index in 0..<capacity {
             var slot = PushSlot()
             slot.newerIndex = index + 1 < capacity ? Int32(index + 1) : -1
@@ -106,18 +106,18 @@ struct PushSlotTable: ~Copyable {
     }
 
     func responseBodyMemory(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
-        responseBodies + Int(index) * Self.storedResponseBytesMax
+        responseBodies + Int(index) * Self.keptResponseBytesMax
     }
 
-    /// Keeps the next part of a response's body, up to `storedResponseBytesMax` in all.
+    /// Keeps the next part of a response's body, up to `keptResponseBytesMax` in all.
     func keepResponseBody(_ index: Int32, _ bytes: UnsafeRawBufferPointer) {
         let slot = pointer(index)
-        let keptBytes = Int(slot.pointee.storedResponseBytes)
-        let count = min(bytes.count, Self.storedResponseBytesMax - keptBytes)
+        let keptBytes = Int(slot.pointee.keptResponseBytes)
+        let count = min(bytes.count, Self.keptResponseBytesMax - keptBytes)
         guard count > 0 else { return }
         UnsafeMutableRawBufferPointer(start: responseBodyMemory(index) + keptBytes, count: count)
             .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
-        slot.pointee.storedResponseBytes = UInt16(truncatingIfNeeded: keptBytes + count)
+        slot.pointee.keptResponseBytes = UInt16(truncatingIfNeeded: keptBytes + count)
     }
 
     /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same

@@ -11,7 +11,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// often.
     case throttled
     /// APNs responded with ExpiredProviderToken or UnrelatedKeyIdInToken. Send the push again. The pool replaces the
-    /// connection, and also the token if it is at least 20 minutes old.
+    /// connection, and also the token, except if the token is 0 to 20 minutes old.
     case refreshProviderToken
     /// APNs refuses the sender (403): the key, team, environment or certificate is wrong. Retry later, because an
     /// operator may replace the key.
@@ -19,7 +19,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// The device token is dead (410). Retire the token, unless it was registered after the response's timestamp.
     case tokenDead
     /// The device token is invalid (`BadDeviceToken`), or the environment is wrong. Retire the token only if
-    /// ``Pool/trustsTokenRefusals``.
+    /// ``Pool/trustsTokenRefusals`` is true.
     case tokenSuspect
     /// The device token belongs to another topic. Usually the configuration is wrong, so do not retire the
     /// token.

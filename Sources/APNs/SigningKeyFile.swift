@@ -14,11 +14,12 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// The file's identity when a check last found the file; at first, its identity when the caller read `loadedKey`.
+    /// The file's identity at the last check that found the file. Before that, its identity when the caller read
+    /// `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
-    /// Whether the last reading of the file failed. Each poll then reads the file again, because a change of its mode
-    /// does not change its identity.
+    /// Whether the last attempt to read a key from the file failed. Each poll then reads the file again, because a
+    /// change of the file's mode does not change ``FileIdentity``.
     private var isBroken = false
 
     /// Watches the file of a key that the caller has already read. The first `poll` reports a change since then.

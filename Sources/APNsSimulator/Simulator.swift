@@ -269,7 +269,7 @@ public final class Simulator: Sendable {
         try await runOnEveryThread { $0.setFaults(faults, of: service) }
     }
 
-    /// Sends a GOAWAY on every established connection of both services that has not received one yet.
+    /// Sends a GOAWAY on every established connection of both services that has not received a GOAWAY yet.
     public func sendGoAway(_ goAway: GoAway = GoAway()) async throws(SimulatorError) {
         if let problem = goAway.validationProblem { throw SimulatorError(.invalidRequest, problem) }
         try await runOnEveryThread { $0.sendGoAwayToAll(goAway) }

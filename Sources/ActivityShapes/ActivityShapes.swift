@@ -2,7 +2,7 @@ import Foundation
 
 /// Writes the shapes of an app's types into a file that Causeway's workers read (`apps.<name>.shapes.file`).
 ///
-/// Call it in a unit test of the app, with one example of each type:
+/// Call `check` in a unit test of the app, with one example of each type:
 ///
 ///     try ActivityShapes.check(
 ///         app: "com.example.ride",

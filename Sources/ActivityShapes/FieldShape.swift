@@ -35,7 +35,7 @@ public indirect enum FieldShape: Equatable, Sendable {
         case (.array(let first), .array(let second)): return .array(first.merged(with: second))
         case (.dictionary(let first), .dictionary(let second)): return .dictionary(first.merged(with: second))
         case (.object(let first), .object(let second)):
-            // If the type decoded a field of only one of the two examples, the recorder does not know why. So the field
+            // If the type decoded a field in only one of the two examples, the recorder does not know why. So the field
             // becomes optional.
             return .object(
                 first.merging(second) { $0.merged(with: $1) }

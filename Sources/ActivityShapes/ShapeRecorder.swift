@@ -70,8 +70,8 @@ struct ShapeRecorder: Decoder {
         {
             return shape
         }
-        // The example is null, but the type is not `Optional`: it decodes null itself. The recorder cannot see which
-        // other values the type accepts.
+        // The example is null, but the type is not `Optional`: so the type itself decodes null. The recorder cannot see
+        // which other values the type accepts.
         if example?.isNull == true { return .any }
         let recording = Recording()
         guard (try? Value(from: ShapeRecorder(example: example, recording: recording, depth: depth + 1))) != nil else {
@@ -140,6 +140,7 @@ struct ShapeRecorder: Decoder {
         return try Value(from: ShapeRecorder(example: nil, recording: Recording(), depth: depth + 1))
     }
 
+    /// The error if types are nested so deeply that no value is invented.
     struct MissingValue: Error {}
 
     private static func firstCase<Cases: CaseIterable>(of type: Cases.Type) -> Any? { type.allCases.first }

@@ -35,7 +35,7 @@ public final class ActivityStore {
         keyBuffer.deallocate()
     }
 
-    /// Connects, and connects again after each loss, until `close`. Call it once.
+    /// Connects, and connects again after each loss, until `close`. Call this method once.
     public func connect() { redis.connect() }
 
     /// Ends all connections. Outstanding calls fail before this method returns. A second call does nothing.
@@ -44,11 +44,11 @@ public final class ActivityStore {
     /// Whether calls can be issued. In a cluster, true if at least one server accepts calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// The number of servers that hold keys but accept no calls now; 1 while the servers of a cluster are unknown.
+    /// The number of servers that have keys but accept no calls now; 1 while the servers of a cluster are unknown.
     public var unavailableServerCount: Int { redis.unavailableServerCount }
 
-    /// Whether several servers share the keys. Then perhaps only some calls can be issued, because one server is
-    /// unavailable.
+    /// Whether several servers share the keys. If only some of them are available, only the calls for their keys can be
+    /// issued.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The number of calls, and of the connections' own commands, that have no reply yet.
@@ -100,8 +100,8 @@ extension RedisError {
     /// these errors count as `noReply`.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // Other calls may succeed. For example, if too few replicas acknowledge, only the calls that wait for replicas
-        // fail.
+        // Perhaps only some calls fail with this error. For example, if too few replicas acknowledge, only the calls
+        // that wait for replicas fail.
         if mayConcernOnlySomeCalls || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .noReply

@@ -13,7 +13,7 @@ import Redis
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
 /// | 27–28 | if there is a token: the number of its bytes | the same |
-/// | 29–34 | when the token was registered, milliseconds | the time before which it must have been registered |
+/// | 29–34 | when the token was registered, milliseconds | a time: the token is retired only if it was registered earlier |
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
 /// | last 13 | if the bits say so: the version of an older command whose alert this command carries | if the bits say so: the version of the command whose alert APNs has accepted |
@@ -117,8 +117,8 @@ struct CallBatch: ~Copyable {
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeCallHead(paceBits: paceNumber, requestBits: requestBits, version, digest)
         if let retirement {
-            // If APNs named no time, the token must be retired whenever it was registered. Every registration is
-            // earlier than the latest possible time.
+            // If APNs named no time, the token is retired whatever its registration time is. So write the latest
+            // possible time, because every registration is earlier.
             let invalidAtMilliseconds =
                 retirement.invalidAtMilliseconds.map { StoredTime.clampedMilliseconds($0) } ?? .max
             writer.writeToken(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
@@ -163,7 +163,7 @@ struct CallBatch: ~Copyable {
         return paces[..<paceCount].firstIndex(of: pace)
     }
 
-    /// Returns the number of the argument that holds the pace; adds an argument if the pace is new.
+    /// Returns the number of the argument that has the pace. Adds an argument if the pace is new.
     private mutating func findOrAddArgumentNumber(for pace: Policy.Pace) -> UInt8 {
         precondition(hasRoom(for: pace), "a call was added to a batch without room")
         if let knownIndex = index(of: pace) {
@@ -178,7 +178,7 @@ struct CallBatch: ~Copyable {
 }
 
 /// Flags of an update or an end in a ``CallBatch``: the highest three bits of byte 14. The lower five bits are the
-/// number of the argument that holds the pace.
+/// number of the argument that has the pace.
 enum CallPaceBits {
     /// The end also ends a life that a newer start began (R13, ``StateAdmission/endsNewerLife``).
     static let endsNewerLifeBit: UInt8 = 32

@@ -1,11 +1,11 @@
 import LiveActivity
 
-/// The keys of the timetables of lifetimes, and of the hashes that belong to each timetable.
+/// The keys of the timetables of lifetimes, and of the Redis hashes that belong to each timetable.
 ///
-/// A timetable's key is `{causeway:lifetimes:<number>}`. A hash of an activity's key (FNV-1a) gives the number of its
-/// timetable, so the servers of a cluster share the activities. The keys of the hashes begin with the timetable's key.
-/// So they have the same hash tag (the part in braces), and are in the same hash slot, as the keys of a script call
-/// must be.
+/// A timetable's key is `{causeway:lifetimes:<number>}`. The hash function FNV-1a, applied to an activity's key, gives
+/// the number of the activity's timetable. So the servers of a cluster share the activities. The keys of the Redis
+/// hashes begin with the timetable's key. So they have the same hash tag (the part in braces), and are in the same hash
+/// slot, as all keys of a script call must be.
 public enum LifetimeKey {
     /// The number of timetables. All workers must use the same number, because it decides in which timetable an
     /// activity is. Each poll of a worker's `LifetimeKeeper` reads every timetable.
@@ -21,8 +21,8 @@ public enum LifetimeKey {
     static let startsForRestartSuffix = UInt8(ascii: "*")
     static let updatesForRestartSuffix = UInt8(ascii: "=")
 
-    /// Returns the keys of two Redis hashes with the commands from which a worker starts activities again: the newest
-    /// start of each activity, and its newest update, whose state the new start shows.
+    /// Returns the keys of two Redis hashes, which have the commands that a worker needs to start activities again:
+    /// each activity's newest start, and its newest update. The new start shows the state of this update.
     ///
     /// Each value in these hashes begins with the command's version in thirty digits. Do not change this form: after an
     /// upgrade, the script `lifetime` compares these digits with those that an earlier release stored.

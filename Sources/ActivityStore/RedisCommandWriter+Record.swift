@@ -64,9 +64,9 @@ extension RedisCommandWriter {
         )
     }
 
-    /// Writes a retirement as three arguments: the token, split as in a device's fields `t` and `u` but without a
-    /// registration time; and the time before which the token must have been registered. An empty third argument means:
-    /// retire the token whenever it was registered.
+    /// Writes a retirement as three arguments. The first two are the token, split as in a device's fields `t` and `u`
+    /// but without a registration time. The third is a time: the token is retired only if it was registered earlier. If
+    /// the third argument is empty, the registration time does not matter.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAtMilliseconds: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
@@ -110,7 +110,8 @@ extension RedisCommandWriter {
         writeNumber(StoredDigest.value(of: digest), byteCount: StoredDigest.byteCount)
     }
 
-    /// Writes the version of a command whose alert is carried or was accepted, at the end of a call of a ``CallBatch``.
+    /// Writes the last part of a call of a ``CallBatch``: the version of a command whose alert is carried or was
+    /// accepted.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
     /// Writes the token's part of a call of a ``CallBatch``: byte 27 and those that follow. `milliseconds` is the time
@@ -152,7 +153,7 @@ extension RedisCommandWriter {
     }
 
     /// Writes a confirmation of an activity's departures as a call of a ``RegistrationBatch``.
-    /// - Parameter milliseconds: the time that the reply gave with the departures.
+    /// - Parameter milliseconds: the time that Redis' reply gave with the departures.
     mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, byteCount: 4)

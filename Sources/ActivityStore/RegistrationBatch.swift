@@ -11,12 +11,13 @@ import Redis
 /// | 2 | the ``TokenForm`` | 0 |
 /// | 3–4 | the number of the token's bytes | 0 |
 /// | 5 | the number of audiences that the registration names | 0 |
-/// | 6–11 | when the token was registered, milliseconds | the time that the reply gave with the departures |
+/// | 6–11 | when the token was registered, milliseconds | the time that Redis' reply gave with the departures |
 /// | 12– | the token | |
 /// | | if the registration names audiences: their number (1), a 0, and their digests | |
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 ///
-/// From byte 6 to the digests, a new activity's value has the same bytes, so the script copies them.
+/// The value of a new activity ends with the same bytes as the call has from byte 6 to the digests, so the script
+/// copies them.
 ///
 /// The reply to a script call has limited room for held commands. A registration whose held command does not fit
 /// changes nothing and gets the verdict `full`. The core repeats this registration after a pause of at most a second.
@@ -117,7 +118,7 @@ enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
     static let mentionsFrequentUpdatesBit: UInt8 = 1
     static let allowsFrequentUpdatesBit: UInt8 = 2
-    /// The bits with the values 4 and 8 hold the ``RegistrationSource``: its raw value, shifted left by 2.
+    /// The bits with the values 4 and 8 are the ``RegistrationSource``: its raw value, shifted left by 2.
     static let sourceShift: UInt8 = 2
     /// The registration says which audiences the activity is in. The list may be empty.
     static let mentionsAudiencesBit: UInt8 = 16

@@ -21,12 +21,12 @@ public enum StoreLimits {
     /// (`identifierBytesMax`).
     public static let attributesTypeBytesMax = 256
     /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua` lists
-    /// these writes). It is twice the 12 hours for which a Live Activity can stay on the Lock Screen, plus an hour. The
-    /// hour is needed because not every push renews the expiry, but only the first one in each 1,000 seconds.
+    /// these writes). A Live Activity can stay on the Lock Screen for 12 hours. The expiry is twice this time, plus an
+    /// hour: not every push renews the expiry, but only the first one in each 1,000 seconds.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
     /// The largest factor by which Redis lengthens the delay before the next claim of a life. The factor doubles with
-    /// each claim: 1, 2, 4, 8. Each claim writes a command to Kafka that ends or restarts the activity. The delay
-    /// begins when a worker reads this command, so that no further command is written meanwhile.
+    /// each claim: 1, 2, 4, 8. After a claim, the worker writes a command to Kafka that ends or restarts the activity.
+    /// When a worker reads this command, the delay begins, so that no worker writes a further command during the delay.
     public static let claimDelayFactorMax: Int64 = 8
     /// How often a life that is due may be claimed while another end of its activity, such as a producer's, is admitted
     /// but not settled. Normally the settlement of that end removes the life from the timetable. After this many

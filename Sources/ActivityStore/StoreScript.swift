@@ -4,7 +4,8 @@ import Redis
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
     /// Decides about commands, holds, registrations, unregistrations and requests for a start's token. Settles and
-    /// reopens versions of activities. Takes the confirmations of members' departures from audiences.
+    /// reopens versions of activities. Notes confirmed departures: each audience that a member left has an entry about
+    /// this (R27).
     case admit
     /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle
@@ -65,7 +66,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("CLAIM_DELAY_FACTOR_MAX", StoreLimits.claimDelayFactorMax),
         ("CLAIMS_DURING_ANOTHER_END_MAX", StoreLimits.claimsDuringAnotherEndMax),
         // An activity's value: where its parts begin (`AT_`), and their sizes and flags. Lua counts bytes from 1.
-        // SETRANGE counts from 0. All writes with SETRANGE begin at the digest, which therefore has a second constant.
+        // SETRANGE counts from 0. All writes with SETRANGE begin at the digest, so only the digest has a second
+        // constant, counted from 0.
         ("AT_DIGEST", Int64(StoredActivity.digestByteOffset + 1)),
         ("DIGEST_BYTE_OFFSET", Int64(StoredActivity.digestByteOffset)),
         ("AT_PHASE", Int64(StoredActivity.phaseByteOffset + 1)),
@@ -74,7 +76,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AT_ASSIGNED", Int64(StoredActivity.assignedTimestampByteOffset + 1)),
         ("AT_REGISTERED", Int64(StoredActivity.registrationTimeByteOffset + 1)),
         ("AT_TOKEN", Int64(StoredActivity.tokenByteOffset + 1)),
-        // The length of the part before the token, which every value has.
+        // The length of the part that every value has: all bytes before the token.
         ("FIXED_BYTES", Int64(StoredActivity.tokenByteOffset)),
         ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFlag)),
         ("UNCONFIRMED_DEPARTURES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
@@ -139,7 +141,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("THROTTLED", Int64(SettlementCode.throttled.rawValue)),
         ("REFUND", letter("g")),
         // A call in a batch of registrations: its two highest bits, and how to read where its token comes from:
-        // `(bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@`.
+        // `(bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@`. For example, if `bits` is 41
+        // (32 + 8 + 1), the result is (41 % 16 - 41 % 4) / 4 = 2.
         ("IS_DEPARTURE_CONFIRMATION", Int64(RegistrationBits.isDepartureConfirmationBit)),
         ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeatsBit)),
         ("SOURCE_FACTOR", 1 << Int64(RegistrationBits.sourceShift)),

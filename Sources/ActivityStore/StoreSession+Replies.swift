@@ -18,9 +18,9 @@ extension StoreSession {
     }
 
     /// Handles the reply to a batch: an array with these elements:
-    /// - one for each call;
-    /// - the activity's stored value for each update or end whose element is a number, in the same order;
-    /// - the server's clock, which may be missing if no call's element is a stored value.
+    /// - one for each call, for example a verdict, a number or the activity's stored value;
+    /// - one more for each update or end that got a number, in the order of the calls: the activity's stored value;
+    /// - the server's clock. It may be missing if no call's own element is a stored value.
     private func handleBatchReply(
         _ reply: Reply,
         callCount: Int,
@@ -136,11 +136,10 @@ extension StoreSession {
         return .reply(storeReply)
     }
 
-    /// Returns the end of a reply, after a `=`: the audiences that the member has left (``AudienceDepartures``). Nil if
-    /// there is no `=`, or if the bytes after it are no departures.
+    /// Returns the part of a reply after a `=`: the audiences that the member has left (``AudienceDepartures``). Nil if
+    /// there is no `=`, or if the bytes after the `=` are no departures.
     ///
-    /// - Parameter signPosition: where the `=` is if the reply has departures: after the verdict's word, or after the 0
-    ///   or 1 of a settlement.
+    /// - Parameter signPosition: where a `=` would be: after the verdict's word, or after the 0 or 1 of a settlement.
     private static func readDepartures(at signPosition: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > signPosition, reply[signPosition] == UInt8(ascii: "=") else { return nil }
         let departures = Bytes(rebasing: reply[(signPosition + 1)...])
@@ -200,7 +199,7 @@ extension StoreSession {
 
     /// Reads a reply that allows a push and is a number: the timestamp, the priority and the pushes left in the budget.
     /// Timestamp and priority may differ from those that the command asked for.
-    /// - Parameter value: the beginning of the activity's value before the admission, from which the token is read. If
+    /// - Parameter value: the first bytes of the activity's value before the admission. The token is read from them. If
     ///   the command brought a new token, `value` already has this token.
     private func parseSendVerdict(number: Int64, value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredActivity.tokenByteOffset, number > 0,

@@ -36,8 +36,8 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audiencesByKey: [AudienceKey: AudienceIndex] = [:]
-    /// The audiences that may begin a command at the next ``endBatch(now:)``: a new command has come, or a rider
-    /// (``CommandSlot/rider``) waits again after ``dropWaitingCommands(where:)``.
+    /// The audiences that may begin a command at the next ``endBatch(now:)``. An audience is added when a new command
+    /// for it comes, or when ``dropWaitingCommands(where:)`` lets a rider (``CommandSlot/rider``) wait again.
     var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
@@ -66,7 +66,8 @@ public struct Audiences: ~Copyable {
     /// Number of commands that wait for the channel of their audience.
     var commandsAwaitingChannelCount = 0
     /// For each audience with a pause: when the pause ends (monotonic milliseconds). A pause begins after a command of
-    /// the audience has waited for a channel without success. During the pause, no command of the audience waits.
+    /// the audience has waited for a channel without success. During the pause, no command of the audience begins to
+    /// wait for a channel.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
     /// When ended pauses were last removed from `channelWaitPauseEndMilliseconds` (monotonic milliseconds).
     var channelWaitPausesRemovedAtMilliseconds: Int64 = .min / 2
@@ -157,8 +158,8 @@ public struct Audiences: ~Copyable {
         memberReferenceBuffer.deallocate()
     }
 
-    /// When the shell last found that no round need wait for members that Redis has lost (monotonic milliseconds): the
-    /// store has all members, or has lacked some for ``waitForMembersMillisecondsMax``.
+    /// When the shell last found that rounds need not wait for members that Redis has lost (monotonic milliseconds). It
+    /// finds this if the store has all members, or has lacked some for ``waitForMembersMillisecondsMax``.
     ///
     /// - `.max`, the initial value: no round waits.
     /// - `.min`: rounds must wait.
@@ -172,7 +173,7 @@ public struct Audiences: ~Copyable {
     /// round.
     public var storeMayHaveLostDataAtMilliseconds = Int64.min
     /// Whether the store may lack members: ``membersLastCompleteAtMilliseconds`` is not later than the store's last
-    /// loss.
+    /// possible loss of data (``storeMayHaveLostDataAtMilliseconds``).
     public var mayLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeMayHaveLostDataAtMilliseconds }
 
     /// The number of commands to audiences that the core has not returned to `Delivery` yet.

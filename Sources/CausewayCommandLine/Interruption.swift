@@ -13,8 +13,9 @@ package struct Interruption {
     /// True: a signal ends the program at once. False: a signal is only noticed. See ``withSignalsUnhandled(_:)``.
     private static let signalEndsProgram = Atomic<Bool>(false)
 
-    /// - Parameter endsAtSecondSignal: whether the second SIGINT or the second SIGTERM ends the program at once.
-    ///   Set it in programs that may wait long for another process, such as a broker, before they end.
+    /// - Parameter endsAtSecondSignal: whether a second signal of the same kind (SIGINT after SIGINT, or SIGTERM after
+    ///   SIGTERM) ends the program at once. Set it in programs that, before they end, may wait long for another
+    ///   process, such as a broker.
     package init(endsAtSecondSignal: Bool = false) {
         if Self.eventDescriptor.load(ordering: .relaxed) < 0 {
             Self.eventDescriptor.store(eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)), ordering: .relaxed)

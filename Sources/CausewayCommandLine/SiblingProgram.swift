@@ -21,7 +21,8 @@ package struct SiblingProgram: Sendable {
         self.commands = commands
     }
 
-    /// Returns the message for a command line whose command or help topic belongs to this program; else nil.
+    /// Returns a message that names this program, if the command or the help topic of a command line belongs to this
+    /// program; else nil.
     package func wrongProgramMessage(for arguments: [String]) -> String? {
         let words = arguments.dropFirst()
         let command = words.first == "help" ? words.dropFirst().first : words.first

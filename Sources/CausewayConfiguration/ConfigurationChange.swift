@@ -59,8 +59,8 @@ package struct ConfigurationChange {
                 continue
             }
             for key in ConfigurationSchema.appSectionKeys where !key.hasSameValue(configuration.apps[index], app) {
-                // A new policy is missing from the list if the list was full. An app that names such a policy keeps its
-                // old policy.
+                // If the list of policies was full, a new policy is not in it. An app that names such a policy keeps
+                // its old policy.
                 let isPolicyKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }
                 if key.isReloadable, isPolicyKnown { key.copyValue(&configuration.apps[index], app) }
                 note("apps.\(name).\(key.name)", isApplied: key.isReloadable && isPolicyKnown)

@@ -126,7 +126,7 @@ enum ConfigurationConsistency {
     }
 
     /// Checks the values of a policy together, and the number of its `oversize` fields. If two numbers contradict each
-    /// other, the fault names one that the operator set, because the other one may be a default.
+    /// other, the fault names a number that the operator set: the second number may be a default.
     private static func policyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?

@@ -11,7 +11,7 @@ struct ConfigurationDocument {
     /// The maximum number of values. Without it, YAML aliases could make a small file use much memory.
     static let nodesMax = 10_000
 
-    /// The place in the file of each key whose value is set and of the right kind: `worker.lanes`, `apps.match.keyId`,
+    /// The place in the file of each key that has a value of the right kind: `worker.lanes`, `apps.match.keyId`,
     /// `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
     /// The names in each named section (`apps`, `policies`), and where each name is in the file.

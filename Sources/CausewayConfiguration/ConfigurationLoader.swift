@@ -114,7 +114,7 @@ private struct ConfigurationReader {
                 ConfigurationSchema.appSectionKeys.map { "apps.\(name).\($0.name)" }
             } + policies.flatMap(Self.keys(ofPolicy:))
         )
-        // Compare values with each other only without a fault, because a key with a fault still has its default value.
+        // Compare values with each other only if there is no fault: a key with a fault still has its default value.
         if faults.isEmpty {
             faults = ConfigurationConsistency.faults(of: configuration, place: place)
         }
@@ -238,8 +238,8 @@ private struct ConfigurationReader {
 
     /// Returns the sorted names of all apps, or of all policies, in the file and the environment.
     ///
-    /// Adds a fault for each malformed name in the environment. Adds a fault for a wrong number of names, but only if
-    /// the section has no other fault.
+    /// Adds a fault for each malformed name in the environment. If the section has no other fault, also adds a fault
+    /// for a wrong number of names.
     private mutating func readAppOrPolicyNames(of section: NamedSection) -> [String] {
         var names = section.predefinedNames.union(document.namePlaces[section, default: [:]].keys)
         if let list = environment[section.variable] {
@@ -272,8 +272,8 @@ private struct ConfigurationReader {
         ConfigurationSchema.policySectionKeys.map { "policies.\(name).\($0.name)" }
     }
 
-    /// Adds a fault for two policies whose names give the same environment variables, such as `a-b` and `a_b`. One
-    /// variable would set the numbers of both.
+    /// Adds a fault for two policies with the same environment variables, because one variable would set the numbers of
+    /// both. For example, the names `a-b` and `a_b` give the same variables.
     private mutating func refuseSharedVariables(_ policies: [String]) {
         var policiesByVariable: [String: String] = [:]
         for name in policies {

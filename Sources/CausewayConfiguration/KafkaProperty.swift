@@ -18,7 +18,7 @@ extension KafkaProperty: CustomStringConvertible, CustomDebugStringConvertible {
     package var debugDescription: String { description }
 }
 
-/// A property whose value is in a file, so that no secret is in the configuration.
+/// A property with its value in a file, so that no secret is in the configuration.
 package struct PropertyValueFile: Sendable, Equatable {
     /// The largest file that is read as a value: large enough for a chain of certificates.
     package static let bytesMax = 65_536

@@ -43,13 +43,13 @@ struct BrokerCommand: ParsableCommand {
         guard (0...10_000).contains(roundTrip) else {
             throw ValidationError("--round-trip must be 0 to 10000")
         }
-        _ = try partitionsByTopic()
+        _ = try parsePartitionCounts()
     }
 
     func run() throws {
         let signal = TerminationSignal()
         let broker = try EmbeddedBroker(defaultPartitionCount: partitions)
-        for (name, count) in try partitionsByTopic().sorted(by: { $0.key < $1.key }) {
+        for (name, count) in try parsePartitionCounts().sorted(by: { $0.key < $1.key }) {
             try broker.createTopic(name, partitionCount: count)
         }
         if roundTrip > 0 { try broker.setRoundTripTime(milliseconds: roundTrip) }
@@ -58,7 +58,7 @@ struct BrokerCommand: ParsableCommand {
     }
 
     /// Returns the number of partitions of each topic.
-    private func partitionsByTopic() throws -> [String: Int] {
+    private func parsePartitionCounts() throws -> [String: Int] {
         let topicNames = WorkerConfiguration.Kafka.Topics()
         let names = [
             topicNames.commands, topicNames.registrations, topicNames.results, topicNames.invalidations,

@@ -6,8 +6,8 @@ import Glibc
 /// A handler catches the signals. To block them in one thread would not be enough: the runtime already has other
 /// threads, and a signal to one of these would end the process.
 struct TerminationSignal {
-    /// A pipe to which the handler writes, so that `wait` sees data. The process has one pipe, as it has one set of
-    /// handlers, and never closes it.
+    /// A pipe to which the handler writes, so that `wait` sees data. The process has one pipe for its one set of
+    /// handlers, and never closes the pipe.
     private static let pipeDescriptors: (reading: Int32, writing: Int32) = {
         var pipeEnds: [Int32] = [-1, -1]
         precondition(pipe(&pipeEnds) == 0, "a process that just started has descriptors left")
@@ -17,7 +17,8 @@ struct TerminationSignal {
 
     /// Installs the handlers. From now on, the signals do not end the process.
     init() {
-        // Initialize the static property now, because a signal handler must not do so at its first use.
+        // Initialize the static property now, because a signal handler must not initialize the property at its first
+        // use.
         precondition(Self.pipeDescriptors.writing >= 0)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in

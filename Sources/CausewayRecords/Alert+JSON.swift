@@ -6,15 +6,15 @@ extension Alert: Codable {
     init(_ alert: RecordObject) throws(RecordFault) {
         title = try Self.readText(alert, "title")
         body = try Self.readText(alert, "body")
-        sound = try alert.string("sound")
+        sound = try alert.readString("sound")
     }
 
     private static func readText(_ alert: RecordObject, _ key: String) throws(RecordFault) -> Text? {
-        guard case .object = alert.member(key) else { return try alert.string(key).map { .plain($0) } }
-        let text = try alert.object(key)
+        guard case .object = alert.member(key) else { return try alert.readString(key).map { .plain($0) } }
+        let text = try alert.readObject(key)
         return .localized(
-            key: try text.required("loc-key", text.string("loc-key")),
-            arguments: try text.strings("loc-args") ?? []
+            key: try text.requireValue("loc-key", text.readString("loc-key")),
+            arguments: try text.readStrings("loc-args") ?? []
         )
     }
 

@@ -15,28 +15,28 @@ private enum Key {
 }
 
 extension LiveActivityCommand: Codable {
-    public func encode(to encoder: any Encoder) throws { try json().encode(to: encoder) }
+    public func encode(to encoder: any Encoder) throws { try makeJSON().encode(to: encoder) }
 
     public init(from decoder: any Decoder) throws { try self.init(json: JSONValue(from: decoder)) }
 
-    public func value() throws -> Data { try json().text() }
+    public func value() throws -> Data { try makeJSON().text() }
 
     public init(value: Data) throws { try self.init(json: JSONValue(text: value)) }
 
     /// Returns the record's JSON. If the command was read from a record, unchanged parts stay as they were read.
-    func json() throws -> JSONValue {
-        let ownJSON = try propertiesJSON()
+    func makeJSON() throws -> JSONValue {
+        let ownJSON = try makePropertiesJSON()
         guard let receivedJSON else { return ownJSON }
         return ownJSON.mergingChanges(
             into: receivedJSON,
-            comparedWith: try Self(json: receivedJSON).propertiesJSON(),
+            comparedWith: try Self(json: receivedJSON).makePropertiesJSON(),
             in: Key.extensibleObjectKeys
         )
     }
 
     /// Returns the JSON of the command's properties alone, without the parts that only `receivedJSON` has.
-    func propertiesJSON() throws -> JSONValue {
-        var record: [String: JSONValue] = ["app": .string(app), "aps": .object(try aps())]
+    func makePropertiesJSON() throws -> JSONValue {
+        var record: [String: JSONValue] = ["app": .string(app), "aps": .object(try makeAps())]
         switch address {
         case .activity(let name): record["activity"] = .string(name)
         case .audience(let name):
@@ -63,7 +63,7 @@ extension LiveActivityCommand: Codable {
         return .object(record)
     }
 
-    private func aps() throws -> [String: JSONValue] {
+    private func makeAps() throws -> [String: JSONValue] {
         var aps: [String: JSONValue] = ["timestamp": .seconds(timestamp)]
         switch event {
         case .start(let start):
@@ -90,55 +90,58 @@ extension LiveActivityCommand: Codable {
 
     private init(json: JSONValue) throws {
         let record = try RecordObject(json, "")
-        let aps = try record.object("aps")
+        let aps = try record.readObject("aps")
         receivedJSON = json
         event = try Self.readEvent(record, aps)
-        app = try record.required("app", record.string("app"))
-        let environment = try record.string("environment").map { PushEnvironment(rawValue: $0) }
-        if let audience = try record.string("audience") {
+        app = try record.requireValue("app", record.readString("app"))
+        let environment = try record.readString("environment").map { PushEnvironment(rawValue: $0) }
+        if let audience = try record.readString("audience") {
             address = .audience(audience)
-            asksForChannel = try record.boolean("channel")
+            asksForChannel = try record.readBoolean("channel")
         } else if record.has("channel") {
-            address = .channel(try record.required("channel", record.string("channel")), environment ?? .production)
+            address = .channel(
+                try record.requireValue("channel", record.readString("channel")),
+                environment ?? .production
+            )
         } else {
-            address = .activity(try record.required("activity", record.string("activity")))
+            address = .activity(try record.requireValue("activity", record.readString("activity")))
         }
-        if let digits = try record.string("token") {
-            token = (PushToken(digits: digits), try record.required("environment", environment))
+        if let digits = try record.readString("token") {
+            token = (PushToken(digits: digits), try record.requireValue("environment", environment))
         }
-        payload = try record.members("payload")
-        id = try record.string("id")
-        sequence = try record.unsigned("sequence")
-        priority = try record.unsigned("priority").map { Int(clamping: $0) }
-        expiration = try record.dateFromSeconds("expiration")
-        policy = try record.string("policy")
+        payload = try record.readMembers("payload")
+        id = try record.readString("id")
+        sequence = try record.readUnsigned("sequence")
+        priority = try record.readUnsigned("priority").map { Int(clamping: $0) }
+        expiration = try record.readDateFromSeconds("expiration")
+        policy = try record.readString("policy")
 
-        timestamp = try aps.required("timestamp", aps.dateFromSeconds("timestamp"))
+        timestamp = try aps.requireValue("timestamp", aps.readDateFromSeconds("timestamp"))
         contentState = try aps.member(Key.contentState)?.decoded(as: ContentState.self)
-        alert = try aps.has("alert") ? Alert(aps.object("alert")) : nil
-        staleDate = try aps.dateFromSeconds(Key.staleDate)
-        dismissalDate = try aps.dateFromSeconds(Key.dismissalDate)
-        relevanceScore = try aps.number(Key.relevanceScore)
+        alert = try aps.has("alert") ? Alert(aps.readObject("alert")) : nil
+        staleDate = try aps.readDateFromSeconds(Key.staleDate)
+        dismissalDate = try aps.readDateFromSeconds(Key.dismissalDate)
+        relevanceScore = try aps.readNumber(Key.relevanceScore)
     }
 
     private static func readEvent(_ record: RecordObject, _ aps: RecordObject) throws(RecordFault) -> Event {
-        switch try aps.required("event", aps.string("event")) {
+        switch try aps.requireValue("event", aps.readString("event")) {
         case "update": return .update
         case "end": return .end
         case "start":
             var updates: Start.Updates?
-            if let channel = try aps.string(Key.inputPushChannel) {
+            if let channel = try aps.readString(Key.inputPushChannel) {
                 updates = .channel(channel)
             } else if aps.has(Key.inputPushToken) {
                 updates = .token
             }
             return .start(
                 Start(
-                    device: try record.string("device"),
+                    device: try record.readString("device"),
                     activityTemplate: record.has("audience")
-                        ? try record.required("activity", record.string("activity")) : nil,
-                    attributesType: try aps.required(Key.attributesType, aps.string(Key.attributesType)),
-                    attributes: try aps.required("attributes", aps.member("attributes")),
+                        ? try record.requireValue("activity", record.readString("activity")) : nil,
+                    attributesType: try aps.requireValue(Key.attributesType, aps.readString(Key.attributesType)),
+                    attributes: try aps.requireValue("attributes", aps.member("attributes")),
                     updates: updates
                 )
             )

@@ -9,5 +9,5 @@ extension LiveActivityCommand {
     /// - Parameter now: the present time. The command's timestamp may be at most 300 s later.
     /// - Throws: an ``InvalidRecord`` with all faults that were found, or another error if a value cannot be encoded as
     ///   JSON.
-    public func validate(now: Date = Date()) throws { try RecordRules.command.check(json(), now: now) }
+    public func validate(now: Date = Date()) throws { try RecordRules.command.check(makeJSON(), now: now) }
 }

@@ -3,11 +3,11 @@ import Foundation
 /// A record of `causeway.results`.
 public enum LiveActivityResult: Hashable, Sendable {
     /// The outcome of one command or of an invalid registration. A push to one member of an audience also has such a
-    /// result if APNs permanently refused it.
+    /// result if APNs permanently refused the push.
     case command(CommandResult)
     /// The outcome of a command in one range of its audience.
     case range(RangeResult)
-    /// The outcome of a command to an audience. Written when the last of its ranges and broadcasts has ended.
+    /// The outcome of a command to an audience. Written when all its ranges and broadcasts are finished.
     case audience(AudienceResult)
     /// The outcome of a broadcast to a channel.
     case broadcast(BroadcastResult)
@@ -96,7 +96,9 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var cause: String?
     public var apnsId: String?
     public var priority: Int?
+    /// True if the command requested priority 10 and was sent at 5, because the activity's budget did not allow 10.
     public var demoted: Bool?
+    /// How many pushes of priority 10 the activity's budget still allows; nil if the budget was not checked.
     public var budgetLeft: Int?
     /// The fields that were dropped because the body was too large.
     public var dropped: [String]?
@@ -126,13 +128,17 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var audience: String
     public var outcome: Outcome
     public var members: MemberCounts
+    /// The number of broadcasts with each outcome; nil if the audience has no channel.
     public var broadcasts: MemberCounts?
     /// `none` if the audience should have had a channel when the command was fanned out, but had none; `channelReason`
     /// says why. Otherwise nil.
     public var channel: String?
     public var channelReason: String?
+    /// How many ranges the audience was divided into.
     public var ranges: Int
+    /// `alertExpired` if the alert was too old, so that the state was sent without the alert. Otherwise nil.
     public var reason: String?
+    /// True if the command requested priority 10, and a push was sent at 5, because a budget did not allow 10.
     public var demoted: Bool?
     /// The fields that were dropped because the body was too large.
     public var dropped: [String]?

@@ -21,30 +21,30 @@ struct RecordObject {
 
     func member(_ key: String) -> JSONValue? { members[key] }
 
-    func required<Value>(_ key: String, _ value: Value?) throws(RecordFault) -> Value {
+    func requireValue<Value>(_ key: String, _ value: Value?) throws(RecordFault) -> Value {
         guard let value else { throw fault(key, "missing") }
         return value
     }
 
-    func object(_ key: String) throws(RecordFault) -> RecordObject {
-        try RecordObject(try required(key, members[key]), fieldPath(key))
+    func readObject(_ key: String) throws(RecordFault) -> RecordObject {
+        try RecordObject(try requireValue(key, members[key]), fieldPath(key))
     }
 
-    func string(_ key: String) throws(RecordFault) -> String? {
+    func readString(_ key: String) throws(RecordFault) -> String? {
         try read(key, "a string") { value in
             if case .string(let text) = value { text } else { nil }
         }
     }
 
-    func boolean(_ key: String) throws(RecordFault) -> Bool? {
+    func readBoolean(_ key: String) throws(RecordFault) -> Bool? {
         try read(key, "true or false") { value in
             if case .boolean(let isTrue) = value { isTrue } else { nil }
         }
     }
 
-    func number(_ key: String) throws(RecordFault) -> Double? { try read(key, "a number") { $0.double } }
+    func readNumber(_ key: String) throws(RecordFault) -> Double? { try read(key, "a number") { $0.double } }
 
-    func unsigned(_ key: String) throws(RecordFault) -> UInt64? {
+    func readUnsigned(_ key: String) throws(RecordFault) -> UInt64? {
         try read(key, "a whole number that is not negative") { value in
             switch value {
             case .integer(let number): UInt64(exactly: number)
@@ -55,11 +55,11 @@ struct RecordObject {
     }
 
     /// Returns a date that is written as seconds since 1970; nil if the key is missing.
-    func dateFromSeconds(_ key: String) throws(RecordFault) -> Date? {
-        try number(key).map { Date(timeIntervalSince1970: $0) }
+    func readDateFromSeconds(_ key: String) throws(RecordFault) -> Date? {
+        try readNumber(key).map { Date(timeIntervalSince1970: $0) }
     }
 
-    func strings(_ key: String) throws(RecordFault) -> [String]? {
+    func readStrings(_ key: String) throws(RecordFault) -> [String]? {
         try read(key, "an array of strings") { value in
             guard case .array(let elements) = value else { return nil }
             let texts = elements.compactMap { element in
@@ -69,7 +69,7 @@ struct RecordObject {
         }
     }
 
-    func members(_ key: String) throws(RecordFault) -> JSONObject? {
+    func readMembers(_ key: String) throws(RecordFault) -> JSONObject? {
         try read(key, "an object") { value in
             if case .object(let members) = value { members } else { nil }
         }

@@ -30,16 +30,16 @@ struct RecordRules: Sendable {
     ///   JSON.
     /// - Parameter now: the time with which `aps.timestamp` is compared.
     func check(_ record: JSONValue, now: Date) throws {
-        var faults = schema.faults(of: record)
+        var faults = schema.findFaults(of: record)
         let text = try record.text()
         if text.count > Self.limits.recordBytesMax {
             faults.append(
                 RecordFault("", "the record has \(text.count) bytes, \(Self.limits.recordBytesMax) are allowed")
             )
         }
-        faults += Self.sizeFaults(of: record, "", depth: 1)
+        faults += Self.findSizeFaults(of: record, "", depth: 1)
         if case .object(let members) = record, let aps = members["aps"] {
-            faults += try Self.bodySizeFaults(members, aps) + Self.timestampFaults(aps, now)
+            faults += try Self.findBodySizeFaults(members, aps) + Self.findTimestampFaults(aps, now)
         }
         guard faults.isEmpty else { throw InvalidRecord(faults: faults) }
     }
@@ -47,34 +47,34 @@ struct RecordRules: Sendable {
     /// Returns a fault for each string or key that is too long, and for each object or array that is nested too deep.
     /// Does not check what is inside an object or array that is nested too deep.
     /// - Parameter depth: the nesting depth of the value, if it is an object or an array.
-    private static func sizeFaults(of value: JSONValue, _ path: String, depth: Int) -> [RecordFault] {
+    private static func findSizeFaults(of value: JSONValue, _ path: String, depth: Int) -> [RecordFault] {
         switch value {
         case .null, .boolean, .integer, .unsigned, .number, .numeral: return []
-        case .string(let text): return stringFaults(text, path)
+        case .string(let text): return findStringFaults(text, path)
         case .array, .object:
             guard depth <= limits.nestingDepthMax else {
                 return [RecordFault(path, "more than \(limits.nestingDepthMax) nested objects and arrays")]
             }
             if case .array(let elements) = value {
-                return elements.flatMap { sizeFaults(of: $0, path, depth: depth + 1) }
+                return elements.flatMap { findSizeFaults(of: $0, path, depth: depth + 1) }
             }
             guard case .object(let members) = value else { return [] }
             return members.sortedMembers
                 .flatMap { key, member in
-                    stringFaults(key, path)
-                        + sizeFaults(of: member, path.isEmpty ? key : "\(path).\(key)", depth: depth + 1)
+                    findStringFaults(key, path)
+                        + findSizeFaults(of: member, path.isEmpty ? key : "\(path).\(key)", depth: depth + 1)
                 }
         }
     }
 
-    private static func stringFaults(_ text: String, _ path: String) -> [RecordFault] {
+    private static func findStringFaults(_ text: String, _ path: String) -> [RecordFault] {
         let count = JSONValue.escapedByteCount(text)
         return count <= limits.stringBytesMax
             ? [] : [RecordFault(path, "a string has \(count) bytes, \(limits.stringBytesMax) are allowed")]
     }
 
     /// Returns a fault if the body for APNs is too large: `{"aps":…}` with the members of `payload`.
-    private static func bodySizeFaults(_ record: JSONObject, _ aps: JSONValue) throws -> [RecordFault] {
+    private static func findBodySizeFaults(_ record: JSONObject, _ aps: JSONValue) throws -> [RecordFault] {
         var count = try #"{"aps":}"#.utf8.count + aps.text().count
         if case .object(let members) = record["payload"], let payload = record["payload"], !members.isEmpty {
             // In the body, the members of `payload` have a comma before them, and no braces around them: one byte less.
@@ -86,7 +86,7 @@ struct RecordRules: Sendable {
             ? [] : [RecordFault("", "the request body has \(count) bytes, \(bodyBytesMax) are allowed")]
     }
 
-    private static func timestampFaults(_ aps: JSONValue, _ now: Date) -> [RecordFault] {
+    private static func findTimestampFaults(_ aps: JSONValue, _ now: Date) -> [RecordFault] {
         guard case .object(let members) = aps, case .integer(let timestamp) = members["timestamp"],
             let seconds = UnixTime.seconds(now), timestamp > seconds
         else { return [] }

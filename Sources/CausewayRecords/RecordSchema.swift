@@ -7,49 +7,49 @@ struct RecordSchema: Sendable {
 
     init(_ root: JSONValue) { self.root = root }
 
-    func faults(of record: JSONValue) -> [RecordFault] { faults(record, root, "") }
+    func findFaults(of record: JSONValue) -> [RecordFault] { findFaults(record, root, "") }
 
-    private func accepts(_ value: JSONValue, _ schema: JSONValue) -> Bool { faults(value, schema, "").isEmpty }
+    private func accepts(_ value: JSONValue, _ schema: JSONValue) -> Bool { findFaults(value, schema, "").isEmpty }
 
-    private func faults(_ value: JSONValue, _ schema: JSONValue, _ path: String) -> [RecordFault] {
+    private func findFaults(_ value: JSONValue, _ schema: JSONValue, _ path: String) -> [RecordFault] {
         guard case .object(let keywords) = schema else {
             return schema == .boolean(false) ? [RecordFault(path, "not allowed")] : []
         }
-        if let branch = objectBranch(of: keywords, for: value) { return faults(value, branch, path) }
+        if let branch = findObjectBranch(of: keywords, for: value) { return findFaults(value, branch, path) }
         guard keywords.allSatisfy({ satisfies(value, $0.key, $0.value) }) else {
             return [RecordFault(path, keywords["description"]?.asText.map { "expected \($0)" } ?? "not allowed")]
         }
-        return branchFaults(value, keywords, path) + objectFaults(value, keywords, path)
-            + arrayFaults(value, keywords, path)
+        return findBranchFaults(value, keywords, path) + findObjectFaults(value, keywords, path)
+            + findArrayFaults(value, keywords, path)
     }
 
     /// If the value is an object, returns the branch of `anyOf` that is for objects. The faults that this branch finds
     /// name the faulty fields. A fault of `anyOf` itself would only say that no branch accepts the value.
-    private func objectBranch(of schema: JSONObject, for value: JSONValue) -> JSONValue? {
+    private func findObjectBranch(of schema: JSONObject, for value: JSONValue) -> JSONValue? {
         guard value.hasType("object") else { return nil }
         return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }
     }
 
     /// Returns the faults found by the keywords that apply another schema to the same value: `allOf`, `if` and `$ref`.
-    private func branchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
+    private func findBranchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         var allFaults = (schema["allOf"]?.asArray ?? [])
             .flatMap { rule in
                 // A rule has several parts, but only one message for all of them: its `description`.
                 let message = rule.asObject["description"]?.asText ?? ""
-                return faults(value, rule, path).prefix(1).map { RecordFault($0.field, message) }
+                return findFaults(value, rule, path).prefix(1).map { RecordFault($0.field, message) }
             }
         if let condition = schema["if"], let branch = schema[accepts(value, condition) ? "then" : "else"] {
-            allFaults += faults(value, branch, path)
+            allFaults += findFaults(value, branch, path)
         }
-        if let reference = schema["$ref"]?.asText { allFaults += faults(value, definition(reference), path) }
+        if let reference = schema["$ref"]?.asText { allFaults += findFaults(value, findDefinition(reference), path) }
         return allFaults
     }
 
-    private func definition(_ reference: String) -> JSONValue {
+    private func findDefinition(_ reference: String) -> JSONValue {
         reference.split(separator: "/").dropFirst().reduce(root) { $0.asObject[String($1)] ?? .boolean(false) }
     }
 
-    private func objectFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
+    private func findObjectFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         guard case .object(let members) = value else { return [] }
         let prefix = path.isEmpty ? "" : path + "."
         let properties = schema["properties"]?.asObject ?? [:]
@@ -58,7 +58,7 @@ struct RecordSchema: Sendable {
         var allFaults = requiredKeys.filter { members[$0] == nil }.map { RecordFault(prefix + $0, "missing") }
         for (name, member) in members.sortedMembers {
             if let property = properties[name] {
-                allFaults += faults(member, property, prefix + name)
+                allFaults += findFaults(member, property, prefix + name)
             } else if schema["additionalProperties"] == .boolean(false) {
                 allFaults.append(RecordFault(prefix + name, "unknown key"))
             }
@@ -71,7 +71,7 @@ struct RecordSchema: Sendable {
         return allFaults
     }
 
-    private func arrayFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
+    private func findArrayFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         guard case .array(let elements) = value, let schema = schema["items"] else { return [] }
         return elements.contains { !accepts($0, schema) }
             ? [RecordFault(path, "has an element that is not allowed")] : []

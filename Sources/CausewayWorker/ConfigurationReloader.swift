@@ -24,7 +24,7 @@ package struct ConfigurationSource: Sendable {
 /// If the configuration has any fault, none of it is applied.
 actor ConfigurationReloader {
     /// The time between two polls of the file. A changed file is read only when two polls in a row find it in the same
-    /// state, because the first of them may find a half-written file.
+    /// state, because the first of these polls may find a half-written file.
     static let pollInterval = Duration.seconds(1)
 
     private let source: ConfigurationSource

@@ -10,7 +10,7 @@ extension LabelValues {
     /// Makes the labels of a worker with this configuration.
     ///
     /// - Parameter signingKeys: the signing keys; `keyIdentifiers` has their ids in the same order. If a key file is
-    ///   replaced later, the label keeps the id of the first key.
+    ///   replaced later, its label keeps the id that the key had when the labels were made.
     init(_ configuration: WorkerConfiguration, signingKeys: [AppKey], keyIdentifiers: [String], version: String) {
         self.init(
             apps: configuration.apps.map(\.name),

@@ -104,11 +104,17 @@ package enum StartupCheck {
         do {
             for fault in Consumer.findFaults(of: try configurationWithPresentFiles.consumerProperties.filter(isUsable))
             {
-                findings.add(configurationKey(of: fault.name, in: kafka, ("consumer", kafka.consumer)), fault.reason)
+                findings.add(
+                    findConfigurationKey(of: fault.name, in: kafka, ("consumer", kafka.consumer)),
+                    fault.reason
+                )
             }
             for fault in Producer.findFaults(of: try configurationWithPresentFiles.producerProperties.filter(isUsable))
             {
-                findings.add(configurationKey(of: fault.name, in: kafka, ("producer", kafka.producer)), fault.reason)
+                findings.add(
+                    findConfigurationKey(of: fault.name, in: kafka, ("producer", kafka.producer)),
+                    fault.reason
+                )
             }
         } catch {
             findings.add("kafka.properties", "\(error)")
@@ -117,7 +123,7 @@ package enum StartupCheck {
 
     /// Returns the configuration key that gives a librdkafka property its value. If no key gives it a value, returns
     /// the key under which the property can be set.
-    private static func configurationKey(
+    private static func findConfigurationKey(
         of property: String,
         in kafka: WorkerConfiguration.Kafka,
         _ client: (name: String, properties: [KafkaProperty])

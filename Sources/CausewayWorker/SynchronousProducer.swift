@@ -10,8 +10,8 @@ final class SynchronousProducer {
     private static let acknowledgementTimeoutMilliseconds: Int64 = 15_000
     // Closing the client cannot be interrupted, so a close may delay the worker's stop by this time.
     private static let closeTimeoutMilliseconds: Int64 = 1_000
-    /// The wait for acknowledgements has steps of this length. Between two steps, the wait ends if the task is
-    /// cancelled.
+    /// How often the wait for acknowledgements checks whether the task is cancelled. If the task is cancelled, the wait
+    /// ends.
     private static let flushStepMilliseconds: Int64 = 250
 
     private let topicName: String
@@ -40,7 +40,7 @@ final class SynchronousProducer {
         do throws(KafkaError) {
             try produceAndWait(records)
         } catch {
-            // The client may be unusable after an error, so the next call opens a new one.
+            // The client may be unusable after an error, so close it. The next call of `produce` opens another client.
             close()
             throw error
         }
@@ -58,7 +58,7 @@ final class SynchronousProducer {
             switch queueingResult {
             case .queued: continue
             case .failed(let error): throw error
-            case .queueFull: throw unacknowledgedError(code: -1)
+            case .queueFull: throw makeUnacknowledgedError(code: -1)
             }
         }
         var (acknowledgedCount, failureCode) = (0, Int32(-1))
@@ -74,11 +74,11 @@ final class SynchronousProducer {
             if let reason = brokerMonitor?.failureReason(producer.hasReachedBroker) {
                 throw KafkaError.noBroker(reason)
             }
-            throw unacknowledgedError(code: failureCode)
+            throw makeUnacknowledgedError(code: failureCode)
         }
     }
 
-    private func unacknowledgedError(code: Int32) -> KafkaError {
+    private func makeUnacknowledgedError(code: Int32) -> KafkaError {
         KafkaError(code: code, reason: "\(topicName): records were not acknowledged", isRetriable: true)
     }
 

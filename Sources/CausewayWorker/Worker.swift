@@ -55,11 +55,11 @@ package final class Worker: Service {
     /// configuration has a fault, logs the fault and applies nothing.
     package func reload() async { await configurationReloader?.reload() }
 
-    /// Stops a draining worker without waiting longer for its records in flight. The offsets of settled records are
-    /// committed; the next owner reads all other records again.
+    /// Stops a draining worker (one that settles its last records before it stops) without waiting longer for its
+    /// records in flight. The offsets of settled records are committed; the next owner reads all other records again.
     ///
-    /// The clients are still closed in order. Each closing step that has not begun gets half a second. Call this only
-    /// after the graceful shutdown has begun.
+    /// The clients of Kafka are still closed in order. Each closing step that has not begun gets half a second. Call
+    /// this only after the graceful shutdown has begun.
     package func stopAtOnce() {
         signals.requestStopAtOnce()
         setup.traceExporter?.cancelRequests()
@@ -169,8 +169,8 @@ package final class Worker: Service {
         }
     }
 
-    /// Runs the Kafka thread. Closes the clients only after the lanes have ended, because no lane may read or produce a
-    /// record while the clients close.
+    /// Runs the Kafka thread. Closes the Kafka clients only after the lanes have ended, because no lane may read or
+    /// produce a record while the clients close.
     private static func runIntake(
         loop: EventLoop,
         setup: WorkerSetup,

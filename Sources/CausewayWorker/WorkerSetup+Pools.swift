@@ -44,9 +44,10 @@ extension WorkerSetup {
         )
     }
 
-    /// Limits the connections of the whole process: all of them, and those to one address. Each limit is two
-    /// connections for each pool of each lane (at least the default of ``ConnectionBudget``, at most 4,096), so that a
-    /// pool can open a new connection before it closes the old one. A pool's only connection is never refused.
+    /// Makes the budget of the whole process for connections to APNs. It limits the number of all connections, and the
+    /// number of connections to one address. Each limit is two connections for each pool of each lane, so that a pool
+    /// can open a new connection before it closes the old one. But each limit is at least the default of
+    /// ``ConnectionBudget``, and at most 4,096. A pool's only connection is never refused.
     private static func makeConnectionBudget(poolCount: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         return ConnectionBudget(

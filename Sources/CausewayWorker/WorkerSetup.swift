@@ -31,8 +31,9 @@ struct WorkerSetup: @unchecked Sendable {
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
     private let storeWatchMailbox = StoreWatchMailbox()
-    /// The lanes' requests to the channel keeper. A full buffer discards new requests. A request for a channel comes
-    /// again with a later command. The keeper's daily comparison finds the ends of audiences that were discarded.
+    /// The lanes' requests to the channel keeper. A full buffer discards new requests. A discarded request for a
+    /// channel comes again with a later command. If a request about an audience's end is discarded, the keeper's daily
+    /// comparison finds this end.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.

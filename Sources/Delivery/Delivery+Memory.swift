@@ -21,6 +21,6 @@ extension Delivery {
             now.monotonicMilliseconds >= deallocatedBlocksAtMilliseconds + Self.deallocationIntervalMilliseconds
         else { return }
         deallocatedBlocksAtMilliseconds = now.monotonicMilliseconds
-        records.deallocateFreeBlocks()
+        records.deallocateFreeChunks()
     }
 }

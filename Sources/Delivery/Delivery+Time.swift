@@ -9,7 +9,7 @@ extension Delivery {
     }
 
     /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries its
-    /// current one. Also does the other work that is due: repeats paused store calls and failed outgoing records,
+    /// current command. Also does the other work that is due: repeats paused store calls and failed outgoing records,
     /// defers commands, ends reading ahead, and frees unused blocks.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)

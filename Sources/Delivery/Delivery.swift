@@ -196,8 +196,8 @@ public struct AppCounters: Sendable, Equatable {
     public var supersededWithoutResultCount: UInt64 = 0
     /// How often a start found its device's budget empty.
     public var startBudgetWaitCount: UInt64 = 0
-    /// Commands that no phone could decode: rejected ones, and those that were sent because their app gets only
-    /// warnings.
+    /// Commands that no phone could decode: rejected ones, and those that were not rejected because the configuration
+    /// of their app asks only for warnings.
     public var undecodableCommandCount: UInt64 = 0
     /// Commands that lost fields because their body was too large.
     public var bodyWithDroppedFieldsCount: UInt64 = 0
@@ -221,7 +221,7 @@ public struct DeliveryCounters: Sendable {
     public var throttledResponseCount: UInt64 = 0
     /// How often the alert of an older command moved to a newer state.
     public var carriedAlertCount: UInt64 = 0
-    /// Commands to audiences or channels for which the fan-out topic has all records.
+    /// Fanned-out commands to audiences or channels: all their records are in the fan-out topic.
     public var fannedOutCommandCount: UInt64 = 0
     /// How often each outcome occurred, by `Outcome.rawValue`. The elements after the last outcome stay 0.
     public var outcomeCounts: InlineArray<16, UInt64> = .init(repeating: 0)

@@ -79,9 +79,9 @@ extension DocumentValue {
     }
 
     /// Whether the value may be written on one line. It may if it is one of these:
-    /// - a string, number or boolean, or null
-    /// - an array of such values
-    /// - an object of at most three members, each of which is such a value or an array of such values
+    /// - a scalar: a string, number or boolean, or null
+    /// - an array of scalars
+    /// - an object of at most three members, and each value is a scalar or an array of scalars
     private var mayBeOnOneLine: Bool {
         switch self {
         case .null, .text, .number, .boolean: true

@@ -54,8 +54,8 @@ struct ClientConfiguration: ~Copyable {
     }
 
     borrowing func hasProperty(_ name: String) -> Bool {
-        // This call passes no buffer for the value, because only the result counts. It must pass `size`: librdkafka
-        // writes the value's size even without a buffer.
+        // This call passes no buffer for the value, because only the returned code is used. It must pass `size`:
+        // librdkafka writes the value's size even without a buffer.
         var size = 0
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }

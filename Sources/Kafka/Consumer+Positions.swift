@@ -4,9 +4,9 @@ import Glibc
 /// The range of offsets that a broker has of a partition. An offset that is not known yet is `RD_KAFKA_OFFSET_INVALID`
 /// (-1001).
 public struct Watermarks: Hashable, Sendable {
-    /// The oldest offset that can be read; elsewhere `logStartOffset`.
+    /// The oldest offset that can be read. Other code names it `logStartOffset`.
     public var low: Int64
-    /// The offset that the next record will get; elsewhere `logEndOffset`.
+    /// The offset that the next record will get. Other code names it `logEndOffset`.
     public var high: Int64
 }
 
@@ -206,8 +206,8 @@ extension Consumer {
         return count
     }
 
-    /// Asks the brokers for the first offset in each partition whose record has this time or a later one, and waits for
-    /// the brokers.
+    /// Asks the brokers, for each of these partitions, for the offset of the first record with this time or a later
+    /// one. Waits for the brokers.
     ///
     /// - Parameter sinceMilliseconds: UNIX milliseconds.
     /// - Returns: the offsets; a partition without such a record is missing.

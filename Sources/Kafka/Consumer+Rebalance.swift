@@ -95,7 +95,7 @@ extension Consumer {
     }
 
     /// Requests the ends of the logs of partitions that have commit metadata. The consumer's owner checks the settled
-    /// offsets in the metadata: an offset that is not below the end of the log must be wrong.
+    /// offsets in the metadata: an offset at or above the end of the log must be wrong.
     private func loadLogEnds() {
         let partitionsWithMetadata =
             committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEndOffset == nil }
@@ -154,7 +154,7 @@ extension Consumer {
         }
     }
 
-    /// Returns those partitions in the list whose topics this consumer has subscribed to.
+    /// Returns the partitions in the list that belong to topics of this consumer's subscription.
     private func subscribedPartitions(in partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?)
         -> [TopicPartition]
     {

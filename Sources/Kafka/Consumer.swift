@@ -76,8 +76,8 @@ public final class Consumer {
     public internal(set) var assignment: Set<TopicPartition> = []
     /// The position at which reading of each assigned partition begins.
     ///
-    /// A partition is missing until `seek` sets its position, if the coordinator did not respond or refused the
-    /// partition. If `auto.offset.reset` is not `error`, librdkafka chooses the positions, and only partitions with a
+    /// If the coordinator did not respond or refused a partition, the partition is missing until `seek` sets its
+    /// position. If `auto.offset.reset` is not `error`, librdkafka chooses the positions, and only partitions with a
     /// `seek` are here.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is

@@ -69,8 +69,9 @@ public final class EmbeddedBroker {
         try check(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
-    /// Fails the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each. Later requests
-    /// succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection without a response.
+    /// Fails the next requests of this kind: the first one with the first of these errors (`rd_kafka_resp_err_t`), and
+    /// so on. Later requests succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection without a
+    /// response.
     public func failNextRequests(_ apiKey: APIKey, with errors: [Int32]) {
         let codes = errors.map { rd_kafka_resp_err_t($0) }
         rd_kafka_mock_push_request_errors_array(cluster, apiKey.rawValue, codes.count, codes)

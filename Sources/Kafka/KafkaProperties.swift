@@ -9,8 +9,8 @@ public enum KafkaProperties {
     /// worker with little memory, `MemoryBudget` lowers both limits.
     public static let consumerQueueKilobytesMax = 32 * 1024
     /// The maximum number of records in a producer: each record counts from `produce` until its delivery report is
-    /// polled. Above the maximum, `produce` returns `.queueFull`. Limits the memory of small records, whose overhead
-    /// the limit in kilobytes does not count.
+    /// polled. Above the maximum, `produce` returns `.queueFull`. This limits the memory of small records, because the
+    /// limit in kilobytes does not count a record's overhead.
     public static let producerQueueMessagesMax = 200_000
     /// The maximum kilobytes of the records in a producer. Above it, `produce` returns `.queueFull`.
     public static let producerQueueKilobytesMax = 128 * 1024
@@ -112,9 +112,9 @@ public enum KafkaProperties {
             ("delivery.report.only.error", "false"),
         ]
 
-    /// A rule for the value of a property on which one of Causeway's promises depends, checked after the user's
-    /// properties are applied. An alias of the property is checked too, because librdkafka then sets the property
-    /// `name` itself.
+    /// A rule for a property's value, because one of Causeway's promises depends on this value. The rule is checked
+    /// after the user's properties are applied. If the user sets an alias of the property, librdkafka sets the property
+    /// `name` itself, so the rule covers aliases too.
     struct PropertyRule {
         var name: String
         var permits: @Sendable (_ value: String) -> Bool

@@ -5,8 +5,8 @@ import Glibc
 public struct KafkaPropertyFile {
     /// The end of the names of the properties whose files are checked, such as `ssl.ca.location`.
     private static let nameSuffix = ".location"
-    /// The value of `ssl.ca.location` that names no file. librdkafka then searches the usual paths for certificate
-    /// authorities.
+    /// The value of `ssl.ca.location` that names no file. With this value, librdkafka searches the usual paths for
+    /// certificate authorities.
     private static let probeValue = "probe"
     /// The properties of a certificate and its key. A client needs both or neither.
     private static let certificateProperties: Set<String> = ["ssl.certificate.location", "ssl.key.location"]

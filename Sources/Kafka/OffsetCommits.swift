@@ -177,8 +177,8 @@ extension Consumer {
         return nil
     }
 
-    /// Commits the stored offsets, if `auto.commit.interval.ms` has passed since the last time and no earlier commit is
-    /// in flight. Does not wait.
+    /// Commits the stored offsets, at most once in `auto.commit.interval.ms`, and only if no earlier commit is in
+    /// flight. Does not wait.
     ///
     /// - Returns: why the commit could not be sent, or why an earlier commit was refused; nil if there is no such
     ///   error. A refusal because of a rebalance is no error. The next commit sends refused offsets again.

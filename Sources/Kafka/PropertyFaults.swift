@@ -82,8 +82,8 @@ private struct PropertyCheck {
             _ = destroy(client, until: Deadline(afterMilliseconds: Self.closeTimeoutMilliseconds))
             return faults
         } catch {
-            // librdkafka's text may name the wrong property. If several names occur in the text, take the longest,
-            // because one name may contain another.
+            // librdkafka's text may contain the name of the faulty property. If it contains several names, take the
+            // longest, because one name may contain another.
             guard
                 let namedProperty = usableProperties.map(\.name).filter({ error.reason.contains($0) })
                     .max(by: { $0.count < $1.count })

@@ -9,11 +9,11 @@ public struct ApsCache: ~Copyable {
     private let dictionaryStart: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
     /// The number of the `aps` dictionary of the last record, if this record was decoded without a fault. Records with
-    /// the same number have the same dictionary: a dictionary that is parsed gets a new number, and one that is copied
-    /// from this cache keeps its number.
+    /// the same number have the same dictionary: a dictionary that is parsed gets a new number, and a dictionary that
+    /// is copied from this cache keeps its number.
     public private(set) var apsDictionaryNumber: UInt64 = 0
-    /// A command that has only the fields of the remembered dictionary. Their positions are those in the record from
-    /// which the dictionary was parsed.
+    /// A command that has only the fields of the remembered dictionary. The fields' positions are positions in the
+    /// record from which the dictionary was parsed.
     private var rememberedFields = Command.blank
     private var rememberedKeys = ApsKeys()
 
@@ -35,7 +35,8 @@ public struct ApsCache: ~Copyable {
     static var disabled: ApsCache { ApsCache(storage: nil) }
 
     /// Copies the fields of the last dictionary into `command`, if the dictionary at `start` has the same bytes. The
-    /// bytes after its closing brace are not compared, because they cannot change what the dictionary means.
+    /// bytes after the dictionary's closing brace are not compared, because they cannot change what the dictionary
+    /// means.
     /// - Returns: the position after the dictionary; nil if the dictionary must be parsed.
     @inline(__always)
     func copyIfRepeated(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
@@ -65,7 +66,8 @@ public struct ApsCache: ~Copyable {
         let range = command.aps
         apsDictionaryNumber &+= 1
         // A dictionary that is too long gets a new number, but is not remembered. So the cache also forgets the
-        // previous dictionary: a record that repeats the previous dictionary would get the new number too.
+        // previous dictionary. Otherwise a later record that repeats the previous dictionary would get the number of
+        // the long dictionary.
         guard let dictionaryStart, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return

@@ -116,7 +116,7 @@ extension Command {
         }
     }
 
-    /// Checks a start. It must have attributes and a complete alert: a device silently drops a start that lacks them.
+    /// Checks a start, which must have attributes and a complete alert: a device silently drops a start without them.
     private func checkStart(_ keys: ApsKeys, _ position: Int) throws(Fault) {
         guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: position) }
         guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: position) }

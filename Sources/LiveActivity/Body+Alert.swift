@@ -94,8 +94,9 @@ extension Body {
         )
     }
 
-    /// Returns the bytes to remove: the alert's key, its value and one comma. The comma is the one after the value, or
-    /// else the one before the key. One of the two exists, because `aps` has other required keys.
+    /// Returns the range of the bytes to remove: the alert's key, its value, and one comma. This is the comma after the
+    /// value or, if there is none, the comma before the key. One of the two commas exists, because `aps` has other
+    /// required keys.
     private static func alertMember(of body: UnsafeRawBufferPointer, _ layout: Layout) -> Range<Int> {
         let quote = UInt8(ascii: "\"")
         // Finds the two quotes around the key, from right to left. Between them is `alert`, perhaps with escapes such

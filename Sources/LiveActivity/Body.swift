@@ -82,8 +82,8 @@ public enum Body {
     /// Overwrites the ten digits of a body's timestamp. Redis may have raised the timestamp above the last one sent
     /// (R11).
     /// - Parameters:
-    ///   - timestamp: UNIX seconds. Clamped to ``Limits/timestampMin``...``Limits/timestampMax``, so that it always has
-    ///     ten digits.
+    ///   - timestamp: UNIX seconds. Clamped to ``Limits/timestampMin``...``Limits/timestampMax``, so that the number
+    ///     always has ten digits.
     ///   - layout: this body's layout.
     public static func setTimestamp(
         _ timestamp: Int64,
@@ -101,7 +101,7 @@ public enum Body {
 
     /// Returns a digest of everything that a phone can display: the custom keys, and Apple's dictionary without the
     /// digits of its timestamp. So bodies that differ only in the timestamp have the same digest, on every machine and
-    /// in every release. Redis compares the digest with that of the state that was sent last.
+    /// in every release. Redis compares the digest with the digest of the state that was sent last.
     public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
         var digest = Digest()
         digest.add(layout.aps, without: layout.timestampDigits, of: body)

@@ -25,10 +25,10 @@ extension Command {
         return try decode(record, recalling: &cache, &templates, isWrittenByCauseway: false, mustFitBodyLimit: true)
     }
 
-    /// Decodes a record even if its body is too large (``fitsBodyLimit``). An `aps` dictionary with the same bytes as
-    /// that of the previous record is not parsed again.
-    /// - Parameter templates: recent states that fit their shapes. If a new state differs from one of them only in
-    ///   values, only these values are read and checked (``RecentStateTemplates/hasMatched(_:ofApp:)``).
+    /// Decodes a record even if its body is too large (``fitsBodyLimit``). If the record has the same `aps` dictionary
+    /// as the previous record, byte for byte, the dictionary is not parsed again.
+    /// - Parameter templates: recent states that fit their shapes. If a new state differs from one of these states only
+    ///   in values, only these values are read and checked (``RecentStateTemplates/hasMatched(_:ofApp:)``).
     public static func decodeIgnoringBodyLimit(
         _ record: UnsafeRawBufferPointer,
         recalling cache: inout ApsCache,
@@ -37,7 +37,7 @@ extension Command {
         try decode(record, recalling: &cache, &templates, isWrittenByCauseway: false, mustFitBodyLimit: false)
     }
 
-    /// Decodes a command that ``CommandRecord`` wrote. It may have keys that a producer must not write.
+    /// Decodes a command that ``CommandRecord`` wrote. Such a command may have keys that a producer must not write.
     public static func decodeWrittenByCauseway(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var cache = ApsCache.disabled
         var templates = RecentStateTemplates.disabled
@@ -220,7 +220,8 @@ extension Command {
         return name.nextPosition
     }
 
-    /// Reads the custom keys. None of them may be `aps`, because the body has them beside its own key `aps`.
+    /// Reads the custom keys. None of them may be `aps`, because the body has Apple's dictionary under the key `aps`,
+    /// and the custom keys beside it.
     private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .payload, unknownKeys: .unchecked)
         var membersStart = 0
@@ -254,7 +255,7 @@ extension Command {
         }
     }
 
-    /// Checks a command to a channel. It must name no other address, and it must not be a start, because APNs
+    /// Checks a command to a channel. Such a command must name no other address, and must not be a start, because APNs
     /// broadcasts no start.
     @inline(never)
     private func checkChannel(_ members: JSONMembers) throws(Fault) {
@@ -282,7 +283,7 @@ extension Command {
 }
 
 extension JSONMembers {
-    /// Refuses the keys that only Causeway may write, for example into a command that it holds or fans out.
+    /// Refuses the keys that only Causeway may write, for example into a command that Causeway holds or fans out.
     @inline(__always)
     fileprivate func refuseReservedKeys(_ start: Int) throws(Fault) {
         if has(.alertTimestamp) { throw Fault(.unknownKey, .alertTimestamp, at: start) }

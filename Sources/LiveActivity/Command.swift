@@ -15,8 +15,8 @@ public struct Command: Sendable, BitwiseCopyable {
     public var audience: TextRange
     /// The id of a broadcast channel that the producer manages. Such a command names no activity and no audience.
     public var channel: TextRange
-    /// Whether a command to an audience asks for a broadcast channel, even if the configuration gives the audience
-    /// none.
+    /// Whether a command to an audience asks for a broadcast channel. This is needed if no pattern of the configuration
+    /// matches the audience.
     public var requestsChannel: Bool
     /// The device whose push-to-start token is used. Present only in a start of a single activity.
     public var device: TextRange
@@ -42,11 +42,11 @@ public struct Command: Sendable, BitwiseCopyable {
     public var attributes: ByteRange
     /// The `payload`: an object of custom keys, including its braces; absent if there is none.
     public var payload: ByteRange
-    /// The keys and values of ``payload`` without its braces and without the white space at both ends. Absent if there
-    /// is no payload or if it is empty.
+    /// The keys and values of ``payload`` without its braces and without the white space at both ends. Absent if the
+    /// command has no payload, or an empty one.
     public var payloadMembers: ByteRange
-    /// The priority that the command asks for: 5 or 10. If it asks for none, this is 0: Causeway then uses 5 for an
-    /// update without an alert, and 10 for all other commands.
+    /// The priority that the command asks for: 5 or 10; 0 if the command asks for none. Instead of 0, Causeway uses 5
+    /// for an update without an alert, and 10 for all other commands.
     public var priority: UInt8
     /// The command is not sent after this time, UNIX seconds; -1 if absent.
     public var expirationSeconds: Int64

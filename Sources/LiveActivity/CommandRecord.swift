@@ -21,7 +21,7 @@ public struct CommandRecord {
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
-    /// The command's `id`. If the producer gave none, it is the place of the producer's record,
+    /// The command's `id`. If the producer gave no id, this is the place of the producer's record,
     /// `topic/partition/offset`: results then name the producer's record, and not this copy. Nil if the place is longer
     /// than ``Limits/commandIdentifierBytesMax``.
     public var identifier: UnsafeRawBufferPointer?
@@ -30,11 +30,11 @@ public struct CommandRecord {
     public var priority: UInt8 = 0
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
-    /// The command's own expiration, UNIX seconds; -1: it has none.
+    /// The command's own expiration, UNIX seconds; -1 if it has none.
     public var expirationSeconds: Int64 = -1
     /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
-    /// The version may also be the command's own, if Redis held another record of the same command. Only Causeway may
-    /// write this field.
+    /// The version can also be equal to the command's own, if Redis held another record of the same command. Only
+    /// Causeway may write this field.
     public var carriedAlertVersion: Version?
     /// How updates reach the activity that this start begins; nil if ``aps`` is complete. ``write(to:)`` adds the
     /// address to ``aps``.

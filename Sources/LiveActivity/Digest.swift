@@ -22,16 +22,16 @@ struct Digest {
         let count = bytes.count
         var position = 0
         while position &+ 16 <= count {
-            addWords(word(bytes, position), word(bytes, position &+ 8))
+            addWords(readWord(bytes, position), readWord(bytes, position &+ 8))
             position &+= 16
         }
         // Adds the last 16 bytes, or all bytes of a shorter part, as one pair of words. Of a part of 20 bytes, the
         // first pair has bytes 0 to 15, and the last pair has bytes 4 to 19. The length is added last: it says how many
         // bytes are repeated, so that two different parts never add the same words.
         if count >= 16 {
-            addWords(word(bytes, count &- 16), word(bytes, count &- 8))
+            addWords(readWord(bytes, count &- 16), readWord(bytes, count &- 8))
         } else if count >= 8 {
-            addWords(word(bytes, 0), word(bytes, count &- 8))
+            addWords(readWord(bytes, 0), readWord(bytes, count &- 8))
         } else {
             var low: UInt64 = 0
             for byte in bytes { low = low &<< 8 | UInt64(byte) }
@@ -48,7 +48,7 @@ struct Digest {
     }
 
     @inline(__always)
-    private func word(_ bytes: UnsafeRawBufferPointer, _ position: Int) -> UInt64 {
+    private func readWord(_ bytes: UnsafeRawBufferPointer, _ position: Int) -> UInt64 {
         UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: position, as: UInt64.self))
     }
 

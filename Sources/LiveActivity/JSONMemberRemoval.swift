@@ -72,7 +72,8 @@ struct JSONMemberRemoval {
         return writtenByteCount
     }
 
-    /// Whether the key at a position equals `key`, even if some of its characters are escaped.
+    /// Whether the key at a position equals `key`. An escape in the record's key counts as the character that it
+    /// represents.
     private func isKey(at position: Int, equalTo key: [UInt8]?) throws(Fault) -> Bool {
         guard let key else { return false }
         let string = try text.readString(position, .contentState)

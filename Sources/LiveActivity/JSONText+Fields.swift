@@ -57,7 +57,8 @@ extension JSONText {
         return string
     }
 
-    /// Reads a policy's name. It consists of letters, digits, `-` and `_`, so a string with escapes is refused.
+    /// Reads a policy's name. Such a name consists of letters, digits, `-` and `_`, so a string with escapes is
+    /// refused.
     func readPolicyName(_ position: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         let string = try readString(position, field)
         let name = bytes(string.range)

@@ -83,13 +83,13 @@ extension JSONText {
         let next = try skipRequiredNumber(start, field)
         if byte(start) == UInt8(ascii: "-") { return (0, next) }
         let (value, digitsEnd) = readLeadingDigits(start)
-        return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)
+        return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : readWholePart(start, next), next)
     }
 
     /// Returns the whole part of a non-negative number. An exponent first moves the decimal point: the whole part of
     /// `1.234e2` is 123.
     @inline(never)
-    private func wholePart(_ start: Int, _ end: Int) -> Int64 {
+    private func readWholePart(_ start: Int, _ end: Int) -> Int64 {
         var wholeDigitCount = 0
         var hasPoint = false
         var position = start

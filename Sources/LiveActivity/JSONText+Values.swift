@@ -71,7 +71,7 @@ extension JSONText {
         switch peek(position) {
         case UInt8(ascii: "\""): return try readString(position, field).nextPosition
         case UInt8(ascii: "1")...UInt8(ascii: "9"):
-            // Most numbers have a few digits, so they are read without a call.
+            // Most numbers have a few digits, so they are read without a function call.
             var end = position &+ 1
             while peek(end) &- UInt8(ascii: "0") < 10 { end &+= 1 }
             let isWhole = peek(end) != UInt8(ascii: ".") && peek(end) | 0x20 != UInt8(ascii: "e")

@@ -1,7 +1,7 @@
 /// The bytes of a record, read as JSON (RFC 8259). (R6)
 ///
 /// Each function takes the position of the next byte, and returns the position after what it has read. So positions
-/// stay in registers, and this value never changes. The caller skips white space before a value.
+/// stay in registers, and a ``JSONText`` never changes. The caller skips white space before a value.
 /// - Important: A position is never negative and at most `count`. ``byte(_:)`` and ``eightBytes(_:)`` read memory
 ///   without a check, so their callers must first compare the position with `count`.
 struct JSONText {

@@ -6,7 +6,7 @@ import Numbers
 /// The writer adds the commas between members. Objects may be nested. There are no functions for arrays.
 public struct JSONWriter: ~Copyable {
     /// The maximum length of a text, in bytes. All parts of a text have limits, so that texts stay far below this
-    /// length. A longer text shows a fault of Causeway, and traps (R6).
+    /// length. A longer text shows a defect of Causeway, and traps (R6).
     public static let bytesMax = 1 << 20
 
     private var base: UnsafeMutableRawPointer
@@ -26,7 +26,7 @@ public struct JSONWriter: ~Copyable {
         base.deallocate()
     }
 
-    /// The text that was written. Valid until the next call that writes.
+    /// The text that was written. Valid until the writer writes again.
     public var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: base, count: count)
     }
@@ -96,7 +96,7 @@ public struct JSONWriter: ~Copyable {
     }
 
     /// Appends bytes unchanged, without a comma before them. If the writer's text must be JSON, the caller makes sure
-    /// that it stays valid. A Kafka key, for example, need not be JSON.
+    /// that the text stays valid. A Kafka key, for example, need not be JSON.
     public mutating func raw(_ bytes: UnsafeRawBufferPointer) {
         reserve(bytes.count)
         put(bytes)
@@ -146,8 +146,8 @@ public struct JSONWriter: ~Copyable {
 
     /// Copies the bytes from `start` on, up to the first byte that must be escaped, is not ASCII, or is 0x7F.
     ///
-    /// Eight bytes at a time are copied first, and checked afterwards. If one of them must not be copied, the next
-    /// write overwrites it. The caller has made room for all of `text`.
+    /// Eight bytes at a time are copied first, and checked afterwards. If one of the eight bytes must not be copied,
+    /// the next write overwrites this byte. The caller has made room for all of `text`.
     /// - Returns: the position of the first byte that was not copied.
     @inline(__always)
     private mutating func putPlainBytes(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {

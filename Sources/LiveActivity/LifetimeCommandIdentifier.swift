@@ -6,8 +6,8 @@ import Numbers
 ///
 /// The id of an end is `lifetime:<began>`. The id of a start is `lifetime:<began>:<timestamp>.<sequence>`.
 public struct LifetimeCommandIdentifier: Sendable, Equatable {
-    /// When a life began, UNIX milliseconds. In the id of an end, this is the life that has ended; in the id of a
-    /// start, the new life.
+    /// When a life begins, UNIX milliseconds. In the id of an end, this is the beginning of the life that the end ends.
+    /// In the id of a start, it is the beginning of the new life.
     public let beganAtMilliseconds: Int64
     /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of an end.
     public let stateVersion: Version?
@@ -26,7 +26,9 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
         guard identifier.starts(with: prefix) else { return nil }
         let rest = identifier.dropFirst(prefix.count)
         let end = rest.firstIndex(of: UInt8(ascii: ":")) ?? rest.endIndex
-        guard let beganAtMilliseconds = Self.number(rest[..<end], max: Self.beganAtMillisecondsMax) else { return nil }
+        guard let beganAtMilliseconds = Self.parseNumber(rest[..<end], max: Self.beganAtMillisecondsMax) else {
+            return nil
+        }
         self.beganAtMilliseconds = Int64(beganAtMilliseconds)
         guard end < rest.endIndex else {
             stateVersion = nil
@@ -34,8 +36,8 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
         }
         let version = rest[(end + 1)...]
         guard let dot = version.firstIndex(of: UInt8(ascii: ".")),
-            let timestamp = Self.number(version[..<dot], max: UInt64(Limits.timestampMax)),
-            let sequence = Self.number(version[(dot + 1)...], max: .max)
+            let timestamp = Self.parseNumber(version[..<dot], max: UInt64(Limits.timestampMax)),
+            let sequence = Self.parseNumber(version[(dot + 1)...], max: .max)
         else { return nil }
         stateVersion = Version(timestamp: Int64(timestamp), sequence: sequence)
     }
@@ -45,7 +47,7 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
         return "\(Self.prefix)\(beganAtMilliseconds):\(stateVersion.timestamp).\(stateVersion.sequence)"
     }
 
-    private static func number(_ digits: Slice<UnsafeRawBufferPointer>, max: UInt64) -> UInt64? {
+    private static func parseNumber(_ digits: Slice<UnsafeRawBufferPointer>, max: UInt64) -> UInt64? {
         Decimal.parse(UnsafeRawBufferPointer(rebasing: digits), max: max)
     }
 }

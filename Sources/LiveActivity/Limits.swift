@@ -1,8 +1,8 @@
 /// The bounds of records, request bodies and shapes. Records are hostile input: each loop over a record is bounded by
 /// one of these numbers. (R4)
 public enum Limits {
-    /// The maximum length of a record, in bytes. It is far above that of a body, because a policy may drop fields from
-    /// a body that is too large (R33).
+    /// The maximum length of a record, in bytes. It is far above the maximum length of a body, because a policy may
+    /// drop fields from a body that is too large (R33).
     public static let recordBytesMax = 65_536
     /// The maximum nesting of objects and arrays. The record's own object counts. At most 64, because `skipValue` has
     /// one bit for each level.
@@ -52,6 +52,6 @@ public enum Limits {
     /// The maximum nesting of types in a shape. It limits the recursion of ``ContractChecker``.
     public static let shapeDepthMax = 16
     /// The maximum number of `ActivityAttributes` types of one app. If a type has other shapes in another release of
-    /// the app, it counts once for each release.
+    /// the app, the type counts once for each of these releases.
     public static let shapeTypesPerAppMax = 64
 }

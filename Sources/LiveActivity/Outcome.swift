@@ -4,11 +4,12 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case accepted
     /// The state differs only in its timestamp from what the activity, or the audience, shows.
     case unchanged
-    /// This version has been settled already, or another record brings it.
+    /// This version has been settled already, or another record with this version is in progress.
     case duplicate
-    /// A newer version replaced this one before APNs accepted it. An end is also `superseded` if a newer start has
-    /// begun the activity again (R13). A command that Causeway itself makes when a lifetime is over is `superseded` if
-    /// it is not needed any more, for example because the producer has ended the activity meanwhile (R35).
+    /// A newer version replaced this version before APNs accepted this version. An end is also `superseded` if a newer
+    /// start has begun the activity again (R13). A command that Causeway itself makes when a lifetime is over is
+    /// `superseded` if it is not needed any more, for example because the producer has ended the activity meanwhile
+    /// (R35).
     case superseded
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
     /// start, until a token registers.

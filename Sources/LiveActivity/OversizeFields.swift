@@ -1,7 +1,7 @@
 /// The fields of `content-state` that a policy drops if a body is too large, in the order in which they are dropped.
 ///
 /// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state` loses
-/// fields. A start's `attributes` never do, because no later push can add attributes. (R33)
+/// fields. A start's `attributes` never lose fields, because no later push can add attributes. (R33)
 public struct OversizeFields: Sendable, Equatable {
     /// The maximum number of fields of one policy: eight, because ``ShortenedRecord`` has a byte with one bit for each.
     public static let countMax = 8

@@ -9,8 +9,8 @@
 /// Apple publishes none of the numbers, so an operator can configure them. `Config/causeway.yaml` says for each default
 /// where it comes from.
 public struct Policy: Sendable, Equatable {
-    /// A budget, kept as a token bucket: the bucket starts full and is refilled at a constant rate. Each version that
-    /// is pushed at priority 10, and each start, draws one push from the bucket.
+    /// A budget, kept as a token bucket: the bucket is full at first, and is refilled at a constant rate. Each version
+    /// that is pushed at priority 10, and each start, draws one push from the bucket.
     ///
     /// An audience or channel has two buckets, ``Policy/budget`` and ``Policy/frequentBudget``. A command of priority
     /// 10 draws at most one push from each bucket, whatever the number of members.
@@ -36,8 +36,8 @@ public struct Policy: Sendable, Equatable {
         public var intervalMilliseconds: Int64 { 3_600_000 / Int64(refillPerHour) }
     }
 
-    /// What an admission needs from a policy: spacing, budgets, and the effect of a 429. Every admission carries a
-    /// copy, so the integers are small.
+    /// What an admission needs from a policy: the spacing, how a 429 lengthens the spacing, and the budgets. Every
+    /// admission has a copy of these numbers, so they are small integers.
     public struct Pace: Sendable, Hashable, BitwiseCopyable {
         private struct PackedBucket: Hashable, BitwiseCopyable {
             let pushes: Int32
@@ -90,8 +90,8 @@ public struct Policy: Sendable, Equatable {
     /// it cannot reach. Without an expiration, APNs would store them for up to 30 days. Each time has 1...43,200
     /// seconds, because an activity is visible for at most 12 hours. (R20)
     public struct Expiration: Sendable, Equatable {
-        /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the start until it
-        /// has this age, or until the command's expiration if that is earlier.
+        /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the start until
+        /// the start has this age, but never after the command's expiration.
         public var startSeconds: Int64 = 600
         /// The maximum age of an alert of an update or end when it is sent, counted from its command's `aps.timestamp`.
         /// An older alert is removed, and the state is sent without it.
@@ -128,11 +128,11 @@ public struct Policy: Sendable, Equatable {
     /// ``OversizeFields/countMax`` names, each valid according to ``OversizeFields/isFieldName(_:)``. A command whose
     /// body is still too large is `invalid`.
     public var oversize: [String] = []
-    /// How many seconds after an activity's start Causeway ends it, with its last state; 0: never. If no start is
-    /// known, the time counts from the earliest known sign of life. 0...``lifetimeSecondsMax``.
+    /// How many seconds after an activity's start Causeway ends the activity, with its last state; 0: never. If no
+    /// start is known, the time counts from the earliest known sign of life. 0...``lifetimeSecondsMax``.
     ///
-    /// Without this end, Apple's system ends the activity after eight hours, and the app learns of it only when it
-    /// runs.
+    /// Without this end, Apple's system ends the activity after eight hours, and the app learns of this end only when
+    /// the app runs.
     public var lifetimeSeconds: Int64 = 0
     /// Eight hours. After this time, Apple's system ends an activity itself.
     public static let lifetimeSecondsMax = 28_800
@@ -146,8 +146,9 @@ public struct Policy: Sendable, Equatable {
         /// The activity stays ended.
         case end
         /// Causeway starts the activity again with its device's push-to-start token. Two kinds of activities stay
-        /// ended: those that the app itself began, because Causeway knows no start to repeat; and members of audiences,
-        /// because the timetable keeps no state that came through an audience.
+        /// ended:
+        /// - Activities that the app itself began, because Causeway knows no start to repeat.
+        /// - Members of audiences, because the timetable keeps no state that came through an audience.
         case restart
     }
 

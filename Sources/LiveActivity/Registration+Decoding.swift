@@ -129,7 +129,8 @@ private struct RegistrationFields {
     }
 
     /// Makes a registration from the fields: of a device if the record has `device`, otherwise of an activity. Throws
-    /// if a field is missing that this kind of registration requires, or if there is a field that it must not have.
+    /// if a field is missing that this kind of registration requires, or if there is a field that this kind must not
+    /// have.
     func makeRegistration(_ start: Int, _ members: JSONMembers) throws(Fault) -> Registration {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.environment) else { throw Fault(.missingField, .environment, at: start) }

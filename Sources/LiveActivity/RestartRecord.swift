@@ -1,4 +1,4 @@
-/// The record of the command that starts an activity again after its lifetime has ended.
+/// The record of the command that starts an activity again after its lifetime is over.
 public enum RestartRecord {
     /// Composes the record from commands that the timetable of lifetimes kept. The new start has the attributes, the
     /// alert and the custom keys of the former start, and the newest state. If the body becomes too large, the worker
@@ -13,8 +13,8 @@ public enum RestartRecord {
     ///
     /// - Parameters:
     ///   - start: the record of the activity's newest start, and its version.
-    ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil: it keeps none.
-    ///     An update that is older than the start, or whose record is damaged, is not used.
+    ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil if the
+    ///     timetable keeps no update. An update that is older than the start, or whose record is damaged, is not used.
     ///   - restartAtMilliseconds: when the new life begins, UNIX milliseconds. The new start's timestamp and id have
     ///     this time.
     /// - Returns: nil if the start's record is damaged, or if no valid record can be composed from it.

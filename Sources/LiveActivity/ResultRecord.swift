@@ -13,10 +13,10 @@ public struct ResultRecord {
     public var channel: (identifier: UnsafeRawBufferPointer, environment: APNsEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
-    /// The number of older commands that this command replaced and that get no result of their own. If each got one,
-    /// nearly all results of a backlog would be `superseded`.
+    /// The number of older commands that this command replaced and that get no result of their own. If each got a
+    /// result, nearly all results of a backlog would be `superseded`.
     public var supersededCount: Int = 0
-    /// The HTTP status of APNs' response; 0 if there was none.
+    /// The HTTP status of APNs' last response; 0 if there was no response.
     public var status: UInt16 = 0
     /// A reason of APNs, of Redis or of Causeway, or the code of the record's fault; nil if there is none.
     public var reason: UnsafeRawBufferPointer?

@@ -56,13 +56,13 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
         case 0..<0x80:
             return UInt8(truncatingIfNeeded: scalar)
         case 0x80..<0x800:
-            storePendingUTF8(continuationByte(scalar, 0), count: 1)
+            setPendingUTF8(continuationByte(scalar, 0), count: 1)
             return UInt8(truncatingIfNeeded: 0xC0 | scalar &>> 6)
         case 0x800..<0x10000:
-            storePendingUTF8(continuationByte(scalar, 6) | continuationByte(scalar, 0) &<< 8, count: 2)
+            setPendingUTF8(continuationByte(scalar, 6) | continuationByte(scalar, 0) &<< 8, count: 2)
             return UInt8(truncatingIfNeeded: 0xE0 | scalar &>> 12)
         default:
-            storePendingUTF8(
+            setPendingUTF8(
                 continuationByte(scalar, 12) | continuationByte(scalar, 6) &<< 8 | continuationByte(scalar, 0) &<< 16,
                 count: 3
             )
@@ -72,7 +72,7 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
 
     private func continuationByte(_ scalar: UInt32, _ shift: UInt32) -> UInt32 { 0x80 | scalar &>> shift & 0x3F }
 
-    private mutating func storePendingUTF8(_ bytes: UInt32, count: Int) {
+    private mutating func setPendingUTF8(_ bytes: UInt32, count: Int) {
         pendingUTF8 = bytes
         pendingByteCount = count
     }

@@ -46,7 +46,8 @@ public enum Decimal {
         return count &+ 8
     }
 
-    /// Writes two digits at a time, from the end.
+    /// Writes a number without leading zeros, and returns the number of digits. Writes two digits at a time, from right
+    /// to left.
     private static func writeDigitPairs(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         let count = digitCount(of: value)
         var position = count

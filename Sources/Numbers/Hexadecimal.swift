@@ -68,8 +68,9 @@ public enum Hexadecimal {
     /// Returns a word that has 0x80 in the place of each byte of `block` that is `0`-`9` or `a`-`f`, and 0 in the place
     /// of each other byte.
     ///
-    /// An addition compares all eight bytes with one bound, as in `areDigits(_:)`. No sum carries into the next byte,
-    /// because the top bits of `block` are cleared first.
+    /// An addition compares all eight bytes with one bound. For example, 0x50 is added to each byte: the top bit of the
+    /// sum is set if the byte is 0x30 (`0`) or higher. No sum carries into the next byte, because the top bits of
+    /// `block` are cleared first.
     @inlinable
     @inline(__always)
     static func lowerCaseDigitTopBits(_ block: UInt64) -> UInt64 {

@@ -86,7 +86,7 @@ public final class EventLoop {
 
     // MARK: - Running iterations
 
-    /// The shortest time from the wake-up of one iteration of `run` to the wake-up of the next; 0: no spacing. An idle
+    /// The shortest time from the wake-up of one iteration of `run` to the wake-up of the next; 0: no minimum. An idle
     /// loop still responds at once. A busy loop handles more events per iteration, so it needs fewer system calls and
     /// makes larger writes: a worker in `make demo` then needs less than half of the CPU time (Measurements.md).
     public var iterationIntervalMicrosecondsMin: Int64 = 0
@@ -152,6 +152,8 @@ public final class EventLoop {
         runIterationEndHandlers()
     }
 
+    /// Returns how long the iteration may wait: `waitMilliseconds`, or less if a timer is due earlier. 0 if
+    /// iteration-end handlers are already registered.
     private func effectiveWaitMilliseconds(_ waitMilliseconds: Int32) -> Int32 {
         guard waitMilliseconds != 0, iterationEndHandlers.isEmpty else { return 0 }
         guard let deadlineMilliseconds = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
@@ -237,7 +239,7 @@ public final class EventLoop {
         withExtendedLifetime(replacedHandler) {}
     }
 
-    /// Changes the events for which the loop watches a descriptor.
+    /// Changes which events of a descriptor the loop watches.
     ///
     /// - Throws: ENOENT if the loop does not watch the descriptor, or the error of the system call.
     public func update(descriptor: Int32, interest: Interest) throws(SystemError) {
@@ -298,8 +300,8 @@ public final class EventLoop {
 
     // MARK: - Calls at the iteration's end
 
-    /// Calls the handler once, at the end of this iteration, or of the next one if no iteration is running. The loop
-    /// does not detect duplicates: a handler that is registered twice is called twice.
+    /// Calls the handler once, at the end of this iteration. If no iteration is running, calls it at the end of the
+    /// next iteration. The loop does not detect duplicates: a handler that is registered twice is called twice.
     ///
     /// A handler that is registered by an iteration-end handler runs in the same iteration, in a further pass. After
     /// `iterationEndPassesMax` passes, the remaining handlers run at the end of the next iteration, which does not wait

@@ -14,7 +14,7 @@ public enum GeneratedCertificate {
     ///
     /// - Parameters:
     ///   - directory: created with mode 0700 if it does not exist; its parent must exist.
-    ///   - hosts: the names and numeric addresses for which the certificate is valid, at least one.
+    ///   - hosts: the names and numeric addresses in the certificate, at least one.
     public static func write(
         directory: String,
         hosts: [String]

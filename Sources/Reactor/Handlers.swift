@@ -1,4 +1,4 @@
-/// The events for which a descriptor is watched, or the events that happened.
+/// Events of a descriptor: the events that the loop watches, or the events that happened.
 public struct Interest: OptionSet, Sendable {
     public let rawValue: UInt8
 

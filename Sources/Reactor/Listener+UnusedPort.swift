@@ -8,8 +8,9 @@ extension Listener {
     /// server listens on it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
-    /// The last port that was tried; before the first search, a random one. Each search continues with the next port,
-    /// so that a second search does not return the port of the first one, whose server perhaps does not listen yet.
+    /// The last port that was tried; before the first search, a random one. Each search continues with the next port.
+    /// So a second search does not return the port of the first search, on which the caller's server perhaps does not
+    /// listen yet.
     private static let lastTriedPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func takeNextPort() -> UInt16 {
@@ -31,13 +32,14 @@ extension Listener {
         throw SystemError(code: EADDRINUSE, operation: "connect")
     }
 
-    /// Tests whether a port is unused, by connecting to it. A test that listens on the port could keep the port in use:
-    /// a new process has a copy of the listening socket until it executes its program.
+    /// Returns whether the port is unused: it refuses a connection. The function does not try to listen on the port,
+    /// because this could keep the port in use: a new process has a copy of the listening socket until it executes its
+    /// program.
     private static func refusesConnections(_ address: SocketAddress) throws(SystemError) -> Bool {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }
         defer { Glibc.close(descriptor) }
-        // A listener whose queue is full does not respond. The timeout for sending also limits how long `connect` waits
+        // A listener with a full queue does not respond. The timeout for sending also limits how long `connect` waits
         // (socket(7)).
         var timeout = timeval(tv_sec: 0, tv_usec: 100_000)
         let length = socklen_t(MemoryLayout<timeval>.size)

@@ -26,7 +26,8 @@ public final class ListeningSocket: Sendable {
         if address.isUnix { unlink(address.host) }
     }
 
-    /// Gives the descriptor to the caller, which must close it; negative if an earlier call has taken it.
+    /// Returns the descriptor, and the caller must close it. Returns a negative number if an earlier call has taken the
+    /// descriptor.
     func takeDescriptor() -> Int32 {
         descriptor.withLock { descriptor in
             defer { descriptor = -1 }

@@ -2,8 +2,8 @@
 /// the head. The bytes are always contiguous, because a write to OpenSSL takes one range of bytes.
 struct OutputBuffer: ~Copyable {
     private static let initialBytes = 16 * 1024
-    /// An empty buffer that is larger than this is freed, so that the memory of a burst does not stay
-    /// allocated.
+    /// When a buffer with more memory than this becomes empty, its memory is deallocated. So the memory of a burst does
+    /// not stay allocated.
     private static let retainedBytesMax = 1024 * 1024
 
     private var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)

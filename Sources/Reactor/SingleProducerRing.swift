@@ -3,9 +3,9 @@ import Synchronization
 /// A queue without locks from one thread to one other thread (R2). Its capacity is fixed.
 ///
 /// At any time, one thread pushes (the producer) and one thread pops (the consumer). Each side has cache lines of its
-/// own, with the number of elements that it has pushed or popped, and a copy of the opposite side's number. A side
-/// reads the opposite side's real number only if the copy makes the ring look full (to a push) or empty (to a pop). So
-/// the two threads rarely wait for each other's cache lines.
+/// own. They have the number of elements that the side has pushed or popped, and a copy of the opposite side's number.
+/// A side reads the opposite side's real number only if the copy makes the ring look full (to a push) or empty (to a
+/// pop). So the two threads rarely wait for each other's cache lines.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
     @usableFromInline static var sideBytes: Int { 128 }

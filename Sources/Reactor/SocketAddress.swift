@@ -2,7 +2,7 @@ import Glibc
 
 /// The address of a stream or listener: an IPv4 or IPv6 address with a port, or the path of a Unix socket.
 public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
-    /// IP addresses are kept as integers whose most significant byte is the first byte of the address.
+    /// IP addresses are integers. The most significant byte is the first byte of the address: 127.0.0.1 is 0x7F000001.
     private enum Storage: Hashable {
         case ipv4(address: UInt32, port: UInt16)
         case ipv6(high: UInt64, low: UInt64, scope: UInt32, port: UInt16)

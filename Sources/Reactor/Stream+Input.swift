@@ -80,8 +80,8 @@ extension Stream {
         return result
     }
 
-    /// Returns the error if the transfer failed. Call it before the handler: the handler may use OpenSSL for
-    /// other streams, which replaces the error.
+    /// Returns the error if the transfer failed. Call this method before the handler: the handler may use OpenSSL for
+    /// other streams, and would so replace the error.
     private func takeFailureIfFailed(_ result: TransferResult) -> StreamError? {
         guard case .failed = result else { return nil }
         return transport.takeFailure()

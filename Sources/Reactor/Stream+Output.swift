@@ -1,6 +1,8 @@
 extension Stream {
-    /// Appends to the output, which the stream sends at the end of the iteration, or later when it is connected and the
-    /// socket takes bytes. Ignored after `shutDownAfterFlush`, and if the stream has failed or is closed.
+    /// Appends the bytes to the output. The stream sends the output at the end of the iteration. If the stream is not
+    /// connected yet, or the socket takes no bytes, it sends the output later.
+    ///
+    /// Ignores the bytes after `shutDownAfterFlush`, and if the stream has failed or is closed.
     public func write(_ bytes: UnsafeRawBufferPointer) {
         guard acceptsOutput else { return }
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
@@ -78,7 +80,8 @@ extension Stream {
         fail(StreamError(code: .outputLimit, reason: "more than \(Stream.outputBytesMax) bytes wait to be sent"))
     }
 
-    /// Lets the end of the iteration send the output that was added.
+    /// Makes the stream send the added output at the end of the iteration, if the stream is open and its output is not
+    /// blocked.
     private func scheduleSending() {
         if output.count > Stream.highWaterBytes { needsRoomReport = true }
         if !isOutputBlocked, case .open = phase { scheduleIterationEnd() }
@@ -108,6 +111,7 @@ extension Stream {
         updateInterest()
     }
 
+    /// Ends our side, and gives the peer `peerEndTimeoutMilliseconds` to end its side.
     private func endOutput() {
         phase = .halfClosed
         transport.shutDownWriting()

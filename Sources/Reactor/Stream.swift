@@ -5,6 +5,8 @@ import Glibc
 public protocol StreamHandler: AnyObject {
     /// The connection is established, and the TLS handshake is complete if TLS is used.
     func streamConnected(_ stream: Stream)
+    /// The stream has received bytes.
+    ///
     /// - Parameter bytes: valid only during the call; the streams of a loop share the memory.
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer)
     /// The waiting output fell below `lowWaterBytes` after it had exceeded `highWaterBytes`.
@@ -78,6 +80,8 @@ public final class Stream {
     /// Whether more than `highWaterBytes` has waited, so that the handler must get `streamHasRoom` once less than
     /// `lowWaterBytes` waits.
     var needsRoomReport = false
+    /// Whether `shutDownAfterFlush` was called. The stream then ignores writes, and ends our side when all output is
+    /// sent.
     var isShutdownRequested = false
 
     var isReadingPaused = false
@@ -134,8 +138,8 @@ public final class Stream {
     public var pendingOutputBytes: Int { output.count }
 
     /// Bytes that were written to the stream and that the peer's system has not acknowledged. These are
-    /// `pendingOutputBytes` and the bytes in the kernel's buffer, which may be megabytes. Each read is a system call.
-    /// Under TLS the number is too high, because the kernel also counts what TLS adds.
+    /// `pendingOutputBytes` and the bytes in the kernel's buffer, perhaps megabytes. Each use of this property makes a
+    /// system call. Under TLS the number is too high, because the kernel also counts what TLS adds.
     public var unacknowledgedOutputBytes: Int { output.count + transport.unacknowledgedBytes }
 
     /// Ends the stream now. Discards the waiting output. The handler does not get `streamClosed`. The method may be
@@ -247,7 +251,7 @@ public final class Stream {
     }
 }
 
-// MARK: - The loop's calls
+// MARK: - Events from the loop
 
 extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
     /// The loop calls this method when the descriptor has events.

@@ -1,4 +1,4 @@
-/// Why a stream ended, unless it ended in an orderly way.
+/// Why a stream could not be connected, or did not end in an orderly way.
 public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
         /// The connection could not be made, with the errno of the failed system call.

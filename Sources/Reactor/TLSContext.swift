@@ -88,14 +88,14 @@ public final class TLSContext: @unchecked Sendable {
     ) throws(TLSError) -> TLSContext {
         let tls = try TLSContext(isServer: true, applicationProtocols: applicationProtocols)
         try tls.configure(maximumVersion: maximumVersion)
-        // Under TLS 1.3, send no tickets, with which a client could resume the session of an earlier connection (RFC
-        // 8446, section 2.2). Our clients resume no sessions, so tickets would be wasted bytes.
+        // Under TLS 1.3, send no tickets. With a ticket, a client could resume the session of an earlier connection
+        // (RFC 8446, section 2.2). Our clients resume no sessions, so tickets would be wasted bytes.
         SSL_CTX_set_num_tickets(tls.context, 0)
         try tls.loadCertificate(certificateFile: certificateFile, keyFile: keyFile)
         if tls.expectsApplicationProtocol {
             // OpenSSL keeps an unretained pointer to this object, and uses it in handshakes. The pointer is valid then,
             // because the stream of each connection keeps this object alive.
-            SSL_CTX_set_alpn_select_cb(tls.context, selectApplicationProtocol, Unmanaged.passUnretained(tls).toOpaque())
+            SSL_CTX_set_alpn_select_cb(tls.context, selectProtocolForOpenSSL, Unmanaged.passUnretained(tls).toOpaque())
         }
         return tls
     }
@@ -215,7 +215,7 @@ public final class TLSContext: @unchecked Sendable {
     }
 }
 
-private func selectApplicationProtocol(
+private func selectProtocolForOpenSSL(
     session: OpaquePointer?,
     chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
     chosenCount: UnsafeMutablePointer<UInt8>?,

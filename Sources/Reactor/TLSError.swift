@@ -32,8 +32,8 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// Creates an error whose reason has the subject and OpenSSL's reasons. Removes OpenSSL's reasons from the error
-    /// queue of this thread.
+    /// Creates an error. Its `reason` has the subject, and then OpenSSL's reasons from the error queue of this thread.
+    /// Removes OpenSSL's reasons from this queue.
     init(code: Code, subject: String) {
         self.init(code: code, reason: "\(subject): \(takeOpenSSLReason())")
     }

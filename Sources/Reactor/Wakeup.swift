@@ -36,8 +36,8 @@ public final class Wakeup: Sendable {
     public func reset() {
         var count: UInt64 = 0
         _ = Glibc.read(descriptor, &count, MemoryLayout<UInt64>.size)
-        // Clear the flag only after the read. A signal that comes between the read and the clearing makes no system
-        // call. That is no loss: its work is already published, and the loop's thread takes the work after this call.
+        // Set `isSignalled` to false only after the read. A signal between the two makes no system call, but its work
+        // is not lost: the work is already published, and the loop's thread takes it after this call.
         _ = isSignalled.exchange(false, ordering: .acquiringAndReleasing)
     }
 }

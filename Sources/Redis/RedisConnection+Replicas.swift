@@ -37,7 +37,8 @@ extension RedisConnection {
         waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Notes that a call is being issued. Returns when the session will get the reply to the call.
+    /// Notes that a call is being issued. Returns whether the session gets the reply to the call at once, or only after
+    /// a WAIT (``ReplyTiming``).
     func noteIssuedCall(needsReplicas: Bool) -> ReplyTiming {
         guard needsReplicas, !waitCommand.isEmpty else { return .atOnce }
         return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)

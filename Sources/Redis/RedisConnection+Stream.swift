@@ -19,9 +19,9 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         beginHandshake()
     }
 
-    /// Handles all complete replies, in their order. Stops at a reply that must stay unread until the reply to a later
-    /// WAIT says whether enough replicas have the writes of its call (``isNextReplyWithheld(in:)``). The loop calls
-    /// this method when bytes have arrived.
+    /// Handles all complete replies, in their order. Stops at a reply that must stay unread, because the reply to a
+    /// later WAIT has not arrived yet (``isNextReplyWithheld(in:)``). The loop calls this method when bytes have
+    /// arrived.
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds

@@ -1,7 +1,7 @@
 import Reactor
 
 /// Tells a connection where its server is. In a cluster, the delegate is the ``Cluster``; with Sentinels, it is the
-/// ``SentinelLocator``. The cluster also acts on lost connections, and on errors after which keys may be on other
+/// ``SentinelLocator``. The cluster also acts on lost connections, and on errors that show that keys may be on other
 /// servers.
 protocol ConnectionDelegate: AnyObject {
     /// The connection begins an attempt to connect. The delegate must call the connection's `continueConnecting(to:)`
@@ -54,7 +54,7 @@ public final class RedisConnection {
     public let configuration: RedisConfiguration
     public let session: any RedisSession
     weak var handler: (any RedisHandler)?
-    /// Nil for a connection to a single server that the configuration names.
+    /// Says where the server is. Nil if the configuration names a single server.
     weak var delegate: (any ConnectionDelegate)?
     /// Where the server was at the last attempt to connect. Before the first attempt, the configuration's first
     /// location.
@@ -89,8 +89,8 @@ public final class RedisConnection {
     let waitCommand: [UInt8]
     var replicaWatch = ReplicaWatch()
     var waitReplySearch = WaitReplySearch()
-    /// Whether enough replicas acknowledged, according to the reply to WAIT. Known as soon as the connection finds this
-    /// reply among the unread ones, until it handles this reply; otherwise nil.
+    /// Whether enough replicas acknowledged, according to the reply to WAIT. Nil until the connection finds this reply
+    /// among the unread replies, and nil again after the connection has handled the reply.
     var hasEnoughReplicas: Bool?
 
     /// Makes a connection; ``connect()`` opens it.
@@ -129,7 +129,7 @@ public final class RedisConnection {
     /// The number of calls, and of the connection's own commands, that have no reply yet.
     public var outstandingCallCount: Int { outstandingCalls.count }
 
-    /// Connects, and connects again after each loss, until `close`. Call it once.
+    /// Connects, and connects again after each loss, until `close`. Call this method once.
     public func connect() {
         precondition(phase == .idle, "a connection is connected once")
         resolve()
@@ -151,8 +151,8 @@ public final class RedisConnection {
         if let delegate { delegate.locateServer(for: self) } else { continueConnecting(to: location) }
     }
 
-    /// Continues the attempt to connect, now that the server's location is known. Does nothing if the connection has
-    /// left the phase `resolving` meanwhile.
+    /// Continues the attempt to connect, now that the server's location is known. Does nothing if the connection is no
+    /// longer in the phase `resolving`.
     func continueConnecting(to location: RedisURL.Location) {
         guard phase == .resolving else { return }
         self.location = location
@@ -277,8 +277,9 @@ public final class RedisConnection {
     ///   - isWritten: true if the session has already written the call, as a command of its own. If false, the session
     ///     writes it later (``write(callCount:bytesMax:_:)``), at the latest in ``RedisSession/flush(on:)``.
     ///   - needsReplicas: whether the session gets the reply only after ``RedisConfiguration/requiredReplicaCount``
-    ///     replicas have acknowledged, unless ``ReplicaWatch`` has given up. If too few do, all calls of the command
-    ///     fail with ``RedisError/Code/replicasMissing``. Only allowed if ``acceptsCallsThatNeedReplicas`` is true.
+    ///     replicas have acknowledged. If too few do, all calls of the command fail with
+    ///     ``RedisError/Code/replicasMissing``. Once ``ReplicaWatch`` has given up, the reply does not wait for
+    ///     replicas. True is only allowed if ``acceptsCallsThatNeedReplicas`` is true.
     public func appendCall(isWritten: Bool, needsReplicas: Bool = false) {
         scheduleIterationEnd()
         appendOutstandingCall(
@@ -306,7 +307,7 @@ public final class RedisConnection {
     ///
     /// - Parameters:
     ///   - callCount: how many of the last added calls (``appendCall(isWritten:needsReplicas:)``) the command has; 0 if
-    ///     it has one call, which the session adds afterwards.
+    ///     the session adds the command's only call afterwards.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(callCount: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -322,7 +323,7 @@ public final class RedisConnection {
 
     /// Removes the oldest call, because its result or an error has arrived.
     ///
-    /// - Returns: false if the connection on which the reply came was lost meanwhile. Then all calls have already
+    /// - Returns: false if the connection has been lost or closed since the reply arrived. Then all calls have already
     ///   failed.
     public func completeOldestCall(from reader: ReplyReader) -> Bool {
         reader === self.reader && outstandingCalls.removeOldest() != nil

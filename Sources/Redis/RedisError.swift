@@ -13,9 +13,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case clusterDown
         /// The key's hash slot has moved to another server.
         case moved
-        /// The key's hash slot is moving, and the key is already on the other server.
+        /// The key's hash slot is moving to another server, and the server that was asked does not have the key.
         case ask
-        /// The key's hash slot is moving, and the command's keys are divided between the two servers.
+        /// The key's hash slot is moving, and the command's keys are divided between its old and its new server.
         case tryAgain
         /// The server has lost the scripts. A lane's connection then loads them again, once.
         case noScript

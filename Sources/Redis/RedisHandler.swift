@@ -72,7 +72,7 @@ public protocol RedisHandler: AnyObject {
 }
 
 extension RedisHandler {
-    /// Does nothing by default, for handlers whose calls ask for no replicas.
+    /// Does nothing by default, for handlers that make no calls that need replicas.
     public func redisReportedReplicas(_ replicas: RedisReplicaStatus) {}
 
     /// Does nothing by default, for handlers that measure no round trips.

@@ -185,8 +185,8 @@ public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Substring {
-    /// The decoded text. Nil if the encoding is invalid, or if the text has a zero byte, which neither a server nor a
-    /// path accepts.
+    /// The decoded text. Nil if the encoding is invalid, or if the text has a zero byte. Neither a server nor a path
+    /// accepts a zero byte.
     fileprivate var percentDecoded: String? {
         PercentEncoding.decode(self).flatMap { $0.utf8.contains(0) ? nil : $0 }
     }

@@ -1,6 +1,6 @@
 /// Decides whether the reply to a call that needs replicas stays unread until replicas have acknowledged the call's
-/// writes. The connection writes the command WAIT and reports the reply, which says whether enough replicas
-/// acknowledge.
+/// writes. The connection writes the command WAIT, and reports the reply to this watch. The reply says whether enough
+/// replicas acknowledge.
 ///
 /// While a server waits for its replicas, it replies to nothing else on this connection. So WAIT is sent seldom while
 /// too few replicas acknowledge.
@@ -29,7 +29,7 @@ struct ReplicaWatch {
     /// waiting registrations would fill the lane and block its commands.
     static let missingReplicasWaitMillisecondsMax: Int64 = 10_000
     /// The pause before the next WAIT. In the phase `missing` it is short, because calls that need replicas are refused
-    /// meanwhile. In the phase `givenUp` it is long, because no call waits for replicas, and a WAIT only delays
+    /// during the pause. In the phase `givenUp` it is long, because no call waits for replicas, and a WAIT only delays
     /// replies.
     static let pauseWhileMissingMilliseconds: Int64 = 1_000
     static let pauseAfterGivingUpMilliseconds: Int64 = 10_000
@@ -44,14 +44,14 @@ struct ReplicaWatch {
     private var missingSinceMilliseconds: Int64?
     private var nextWaitAtMilliseconds: Int64 = 0
 
-    /// Whether a call that needs replicas may be issued. Only false in the phase `missing`, while a WAIT is outstanding
-    /// or during the pause after its reply.
+    /// Whether a call that needs replicas may be issued. False in the phase `missing` while a WAIT is outstanding, and
+    /// during the pause after its reply; otherwise true.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
         phase != .missing || (!isWaitOutstanding && nowMilliseconds >= nextWaitAtMilliseconds)
     }
 
-    /// Notes that a call that needs replicas is being issued. Returns when the session gets the reply to the call:
-    /// `atOnce` in the phase `givenUp`, `afterWait` in the others.
+    /// Notes that a call that needs replicas is being issued. Returns `atOnce` in the phase `givenUp`, because replies
+    /// no longer wait for replicas then, and `afterWait` in the other phases.
     mutating func noteIssuedCall(nowMilliseconds: Int64) -> ReplyTiming {
         guard phase == .givenUp else {
             needsWait = true

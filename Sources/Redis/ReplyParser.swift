@@ -1,7 +1,7 @@
 import CHiredis
 
 /// hiredis' parser of replies. It passes each part of a reply to a callback, with hiredis' description of the part
-/// (`redisReadTask`), whose field `privdata` is the `context`.
+/// (`redisReadTask`). The field `privdata` of this description is the `context`.
 struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
     private let callbacks: UnsafeMutablePointer<redisReplyObjectFunctions>

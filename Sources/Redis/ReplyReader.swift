@@ -53,7 +53,7 @@ public final class ReplyReader {
         // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). Two limits still apply to
         // the buffer:
         // - `next` refuses an incomplete reply that is too long.
-        // - There are never more complete replies than outstanding calls, whose number is limited.
+        // - There are never more complete replies than outstanding calls, and the number of these calls is limited.
         self.parser.keepBuffer()
     }
 

@@ -54,8 +54,8 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try send(key, ["HDEL"], fields) }
     }
 
-    /// A condition of a call: the field has the value `expectedValue`. If so, the call also sets the field to
-    /// `newValue`, unless `newValue` is nil.
+    /// A condition of a call: the field has the value `expectedValue`. If so, and if `newValue` is not nil, the call
+    /// also sets the field to `newValue`.
     public struct FieldCondition {
         var field: [UInt8]
         var expectedValue: [UInt8]
@@ -166,7 +166,7 @@ public final class SharedHashes {
         return reply
     }
 
-    /// Sends all commands at once. If some of them fail, throws the first error.
+    /// Sends all commands together. If some of them fail, throws the first error.
     private func sendAll(_ keyCommands: [KeyCommand]) throws(RedisError) -> [RedisValue] {
         try closingConnectionsAfterErrors { () throws(RedisError) in
             var commands: [PrimaryConnections.Command] = []

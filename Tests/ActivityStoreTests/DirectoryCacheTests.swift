@@ -7,7 +7,7 @@ import Testing
     private func store(_ bounds: [UInt32], of tag: String, into cache: inout PageDirectoryCache) -> Bool {
         let bytes = bounds.flatMap { bound in withUnsafeBytes(of: bound.littleEndian) { Array($0) } }
         return bytes.withUnsafeBytes { bytes in
-            Array(tag.utf8).withUnsafeBytes { cache.store(bytes, hashTag: $0) }
+            Array(tag.utf8).withUnsafeBytes { cache.cacheDirectory(bytes, hashTag: $0) }
         }
     }
 

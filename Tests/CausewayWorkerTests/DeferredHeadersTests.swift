@@ -29,7 +29,7 @@ import Testing
     @Test func `Headers keep what the next reading needs`() {
         let shortDeferral = Deferral(topic: .registrations, partition: 0, offset: 0, count: 1)
         for deferral in [Self.deferral, shortDeferral] {
-            #expect(DeferredHeaders.parseDeferral(DeferredHeaders.stateText(of: deferral)) == deferral)
+            #expect(DeferredHeaders.parseDeferral(DeferredHeaders.makeStateText(of: deferral)) == deferral)
         }
     }
 
@@ -38,7 +38,7 @@ import Testing
     func `A record with any time is read again`(milliseconds: Int64) throws {
         var deferral = Self.deferral
         (deferral.recordTimestampMilliseconds, deferral.registeredAtWallMilliseconds) = (milliseconds, milliseconds)
-        let readDeferral = try #require(DeferredHeaders.parseDeferral(DeferredHeaders.stateText(of: deferral)))
+        let readDeferral = try #require(DeferredHeaders.parseDeferral(DeferredHeaders.makeStateText(of: deferral)))
         #expect(
             readDeferral.receivedAtWallMilliseconds == deferral.receivedAtWallMilliseconds
                 && readDeferral.claim == deferral.claim
@@ -48,7 +48,7 @@ import Testing
 
     /// Numbers that are too small or too large are refused too, because arithmetic with them could overflow.
     @Test func `Headers that no lane has written are refused`() {
-        var numbers = DeferredHeaders.stateText(of: Self.deferral).split(separator: " ").map(String.init)
+        var numbers = DeferredHeaders.makeStateText(of: Self.deferral).split(separator: " ").map(String.init)
         #expect(DeferredHeaders.parseDeferral(numbers.dropLast().joined(separator: " ")) == nil)
         #expect(DeferredHeaders.parseDeferral("") == nil)
         for position in numbers.indices {

@@ -38,7 +38,7 @@ import Testing
             try Self.makeInstruction(range: (255, 256)), try Self.makeInstruction(range: (0, 2)),
             try Self.makeInstructionWithAbsentValues(),
         ] {
-            #expect(FanoutHeaders.parseInstruction(FanoutHeaders.stateText(of: instruction)) == instruction)
+            #expect(FanoutHeaders.parseInstruction(FanoutHeaders.makeStateText(of: instruction)) == instruction)
         }
     }
 
@@ -54,8 +54,8 @@ import Testing
         let channel = AudienceChannel(environment: environment, storage: storage, identifier: identifier)
         instruction.channel = channel
         instruction.grant.broadcastCount = 2
-        let state = FanoutHeaders.stateText(of: instruction)
-        let text = FanoutHeaders.text(of: channel, broadcastCount: 2)
+        let state = FanoutHeaders.makeStateText(of: instruction)
+        let text = FanoutHeaders.makeText(of: channel, broadcastCount: 2)
         #expect(FanoutHeaders.parseInstruction(state, channel: text) == instruction)
         // A broadcast's record must have the header that names the channel. Without this header the record cannot be
         // read. It must not count as the record of a range.
@@ -65,7 +65,7 @@ import Testing
             #expect(FanoutHeaders.parseInstruction(state, channel: wrong) == nil)
         }
         instruction.channel = nil
-        #expect(FanoutHeaders.parseInstruction(FanoutHeaders.stateText(of: instruction), channel: text) == nil)
+        #expect(FanoutHeaders.parseInstruction(FanoutHeaders.makeStateText(of: instruction), channel: text) == nil)
     }
 
     @Test func `A start brings the channels of its audience`() throws {
@@ -76,12 +76,12 @@ import Testing
             storage: .none,
             identifier: identifier
         )
-        let state = FanoutHeaders.stateText(of: instruction)
-        let oneChannelText = FanoutHeaders.text(of: instruction.channelsForStarts)
+        let state = FanoutHeaders.makeStateText(of: instruction)
+        let oneChannelText = FanoutHeaders.makeText(of: instruction.channelsForStarts)
         #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: oneChannelText) == instruction)
         instruction.channelsForStarts.production =
             AudienceChannel(environment: .production, storage: .newest, identifier: identifier)
-        let twoChannelsText = FanoutHeaders.text(of: instruction.channelsForStarts)
+        let twoChannelsText = FanoutHeaders.makeText(of: instruction.channelsForStarts)
         #expect(FanoutHeaders.parseInstruction(state, channelsForStarts: twoChannelsText) == instruction)
         for wrong in [
             "", ";", "\(twoChannelsText);", "\(twoChannelsText);\(oneChannelText)",
@@ -94,14 +94,14 @@ import Testing
     @Test(arguments: ChannelAbsence.allCases)
     func `Headers keep the reason why there is no channel`(absence: ChannelAbsence) throws {
         var instruction = try Self.makeInstruction(range: (0, 4))
-        let state = FanoutHeaders.stateText(of: instruction)
+        let state = FanoutHeaders.makeStateText(of: instruction)
         #expect(FanoutHeaders.parseInstruction(state, absence: "later") == instruction)
         instruction.channelAbsence = absence
         #expect(FanoutHeaders.parseInstruction(state, absence: "\(absence.name)") == instruction)
     }
 
     @Test func `Headers that no lane has written are refused`() throws {
-        var numbers = FanoutHeaders.stateText(of: try Self.makeInstruction(range: (3, 16))).split(separator: " ")
+        var numbers = FanoutHeaders.makeStateText(of: try Self.makeInstruction(range: (3, 16))).split(separator: " ")
             .map(String.init)
         #expect(FanoutHeaders.parseInstruction(numbers.joined(separator: " ")) != nil)
         #expect(FanoutHeaders.parseInstruction(numbers.dropLast().joined(separator: " ")) == nil)

@@ -15,7 +15,7 @@ import Testing
         untilWallMilliseconds due: Int64?,
         writtenAtMilliseconds: Int64 = now.wallMilliseconds
     ) -> Int64 {
-        PausedPartitions.monotonicDueMilliseconds(
+        PausedPartitions.computeMonotonicDueMilliseconds(
             wallDueMilliseconds: due,
             writtenAtMilliseconds: writtenAtMilliseconds,
             now: Self.now
@@ -26,9 +26,9 @@ import Testing
     /// The due time is a time of the wall clock, which may be set back while the record waits.
     @Test func `The rest of the delay is measured with the monotonic clock`() {
         #expect(waitMilliseconds(untilWallMilliseconds: Self.now.wallMilliseconds + 29_500) == 29_500)
-        #expect(PausedPartitions.resumptionDueMilliseconds(atOrAfter: 5_000_123 + 29_500) == 5_030_000)
+        #expect(PausedPartitions.computeResumptionDueMilliseconds(atOrAfter: 5_000_123 + 29_500) == 5_030_000)
         #expect(
-            PausedPartitions.resumptionDueMilliseconds(atOrAfter: 5_030_000) == 5_030_000,
+            PausedPartitions.computeResumptionDueMilliseconds(atOrAfter: 5_030_000) == 5_030_000,
             "partitions go on at the same times"
         )
     }
@@ -58,8 +58,8 @@ import Testing
         var partitions = PausedPartitions()
         partitions.add(Self.partition, untilMilliseconds: 5_000_123)
         #expect(partitions.contains(Self.partition))
-        #expect(partitions.takeDue(nowMilliseconds: 5_000_999) == [])
-        #expect(partitions.takeDue(nowMilliseconds: 5_001_000) == [Self.partition])
+        #expect(partitions.takeDuePartitions(nowMilliseconds: 5_000_999) == [])
+        #expect(partitions.takeDuePartitions(nowMilliseconds: 5_001_000) == [Self.partition])
         #expect(!partitions.contains(Self.partition))
     }
 

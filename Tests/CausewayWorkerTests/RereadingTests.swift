@@ -54,14 +54,14 @@ import Testing
     @Test func `Records committed before the assignment count as settled`() {
         var table = AssignmentTable()
         _ = table.insert(topicPartition, lane: 0)
-        #expect(table[topicPartition]?.settledEndOffset(startOffset: 500) == 500)
+        #expect(table[topicPartition]?.computeSettledEndOffset(startOffset: 500) == 500)
         table.beginRereading(of: topicPartition, identifier: 9, endOffset: 500)
         // The partition is read from offset 20 on.
-        #expect(table[topicPartition]?.settledEndOffset(startOffset: 20) == 500)
+        #expect(table[topicPartition]?.computeSettledEndOffset(startOffset: 20) == 500)
         // The settled offset must stay 500, although no record needs to be read again.
         _ = table.insert(topicPartition, lane: 0)
         table.markRereadingUnneeded(of: topicPartition, identifier: 9)
-        #expect(table[topicPartition]?.settledEndOffset(startOffset: 500) == 500)
+        #expect(table[topicPartition]?.computeSettledEndOffset(startOffset: 500) == 500)
     }
 
     /// All records below offset 100 are settled. A rereading that would begin above 100 must begin at 100 instead.

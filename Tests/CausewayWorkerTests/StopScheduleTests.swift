@@ -20,16 +20,16 @@ import Testing
     }
 
     @Test func `Each step of closing has some time`() {
-        func remainingMilliseconds(at nowMilliseconds: Int64, isStoppingAtOnce: Bool = false) -> Int64 {
-            StopSchedule.remainingMilliseconds(
+        func computeRemainingMilliseconds(at nowMilliseconds: Int64, isStoppingAtOnce: Bool = false) -> Int64 {
+            StopSchedule.computeRemainingMilliseconds(
                 until: 20_000,
                 nowMilliseconds: nowMilliseconds,
                 isStoppingAtOnce: isStoppingAtOnce
             )
         }
-        #expect(remainingMilliseconds(at: 15_000) == 5_000)
-        #expect(remainingMilliseconds(at: 19_900) == 500)
-        #expect(remainingMilliseconds(at: 90_000) == 500)
-        #expect(remainingMilliseconds(at: 15_000, isStoppingAtOnce: true) == 500)
+        #expect(computeRemainingMilliseconds(at: 15_000) == 5_000)
+        #expect(computeRemainingMilliseconds(at: 19_900) == 500)
+        #expect(computeRemainingMilliseconds(at: 90_000) == 500)
+        #expect(computeRemainingMilliseconds(at: 15_000, isStoppingAtOnce: true) == 500)
     }
 }

@@ -105,6 +105,10 @@ struct LoggingTests {
         #expect(Redaction.masked("token_\(token.uppercased())") == "token_[masked]")
         #expect(Redaction.masked(String(repeating: token, count: 3)) == "[masked]")
         #expect(Redaction.masked("bearer eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJU.c2ln-_x, end") == "bearer [masked], end")
+        // The `e` of a JWT is a hex digit.
+        #expect(Redaction.masked("x3eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJU, end") == "x3[masked], end")
+        let digits = String(repeating: "0", count: 64)
+        #expect(Redaction.masked("\(digits)eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJU, end") == "[masked], end")
         #expect(Redaction.masked("\"-----BEGIN PRIVATE KEY-----\\nMIG\"") == "\"[masked]\"")
         #expect(Redaction.masked("to redis://user:pw@host:1 failed") == "to redis://[masked]@host:1 failed")
         for textWithoutSecret in [

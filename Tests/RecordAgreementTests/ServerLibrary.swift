@@ -18,7 +18,7 @@ enum ServerLibrary {
     /// Returns the command as the library writes it from its properties alone. ``rewrite(_:_:)`` also writes received
     /// fields for which the library has no property.
     static func writeOwnFields(_ value: Data) throws -> Data {
-        try LiveActivityCommand<JSONValue>(value: value).propertiesJSON().text()
+        try LiveActivityCommand<JSONValue>(value: value).makePropertiesJSON().text()
     }
 
     /// Returns the fields for which the library would refuse to send the record.

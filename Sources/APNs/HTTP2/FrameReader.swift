@@ -1,7 +1,7 @@
 import Glibc
 
-/// A whole received frame. The payload has no padding. It is valid until the next frame is read, as long as the input's
-/// memory is valid.
+/// A whole received frame. The payload has no padding. It is valid until the next frame is read, or until the memory of
+/// the input is no longer valid, whichever comes first.
 struct Frame {
     var type: UInt8
     var flags: UInt8
@@ -29,10 +29,10 @@ struct FrameReader: ~Copyable {
     private var headerBlock = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var headerBlockBytes = 0
     private var continuationFrameCount = 0
-    /// The stream of the HEADERS frame whose header block is not complete; 0 if there is none.
+    /// The stream of the header block that is not complete yet; 0 if there is none.
     private var headerBlockStream: Int32 = 0
     private var headerBlockFlags: UInt8 = 0
-    /// Whether no frame has been read. The first frame must be SETTINGS (RFC 9113, section 3.4).
+    /// True until the first frame has come. This frame must be SETTINGS (RFC 9113, section 3.4).
     private var awaitsFirstFrame = true
 
     init() {
@@ -74,7 +74,8 @@ struct FrameReader: ~Copyable {
         return (header, payload)
     }
 
-    /// Completes a frame whose first part was in an earlier input; returns nil if its end is still missing.
+    /// Completes the frame that began in an earlier input, and returns it. Returns nil if the frame's end is still
+    /// missing.
     private mutating func completePartialFrame(
         _ input: inout UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {

@@ -9,8 +9,8 @@ struct HeaderDecoder: ~Copyable {
     /// 32 of the table's 4,096 bytes. The number is a power of two, so that a bit mask keeps an index within the
     /// memory.
     private static let entriesMax = 128
-    /// The longest encoded name or value that is accepted (RFC 7541, section 7.4). `huffmanOutput` has room for its
-    /// text.
+    /// The longest encoded name or value that is accepted (RFC 7541, section 7.4). `huffmanOutput` has room for the
+    /// decoded text.
     static let stringBytesMax = 8_192
 
     private let dynamicEntries: UnsafeMutablePointer<HeaderField>

@@ -12,7 +12,8 @@ struct Huffman: @unchecked Sendable {
     /// this length.
     private static let shortCodeBitsMax: UInt64 = 8
     /// How many bits a look-up in `codePairs` reads: enough for two codes of six bits. An `apns-id` has 36 symbols of
-    /// five or six bits. Decoding two at a time took 4.5 % of a round's CPU, one at a time 10 % (Measurements.md).
+    /// five or six bits. In a benchmark of rounds, decoding took 4.5 % of the CPU with two symbols at a time, and 10 %
+    /// with one (Measurements.md).
     private static let codePairBitsMax = 12
 
     /// For each value of the next eight bits: the symbol (lower byte) and the length of its code (upper byte). 0 if a

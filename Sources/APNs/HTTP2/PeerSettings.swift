@@ -7,7 +7,7 @@ struct PeerSettings: Equatable {
     /// SETTINGS_HEADER_TABLE_SIZE: the largest HPACK table that the server keeps for our fields.
     var headerTableBytes: UInt32 = 4_096
 
-    /// Applies one frame's payload, whose length ``FrameReader`` has checked.
+    /// Applies the payload of one SETTINGS frame. ``FrameReader`` has already checked the payload's length.
     mutating func apply(_ payload: UnsafeRawBufferPointer) throws(ConnectionFault) {
         var offset = 0
         while offset + 6 <= payload.count {

@@ -18,6 +18,7 @@ struct ResponseHead {
     /// Whether the fields break a rule of RFC 9113, section 8, or are too long. If true, ignore all fields.
     var isMalformed = false
     private var headerListBytes = 0
+    /// Whether a field that is not a pseudo-header field has come.
     private var hasRegularField = false
 
     mutating func add(_ field: HeaderField) {

@@ -23,7 +23,9 @@ public struct ManagementEndpoint: Sendable {
 
 /// Why a request got no complete response.
 struct ManagementFault: Error, Sendable, Equatable {
-    /// Whether APNs may have processed the request: the client sent it, and nothing shows that APNs did not.
+    /// Whether APNs may have processed the request. False in these cases:
+    /// - The client did not send the request.
+    /// - APNs showed by a RST_STREAM or GOAWAY frame that it did not process the request.
     var requestMayBeProcessed: Bool
     var text: String
 }
@@ -69,7 +71,7 @@ public final class ChannelManagement: Sendable {
     /// A channel that exists at APNs.
     public struct Channel: Sendable, Equatable {
         public var identifier: String
-        /// Whether the channel has Apple's storage policy 1, with which APNs keeps the newest message.
+        /// Whether APNs keeps the newest message of the channel: Apple's storage policy 1.
         public var storesNewestMessage: Bool
     }
 
@@ -99,8 +101,8 @@ public final class ChannelManagement: Sendable {
         }
     }
 
-    /// Creates a channel and returns its id. After an error with the cause `ambiguous`, APNs may have created a channel
-    /// whose id is unknown.
+    /// Creates a channel and returns its id. If the method throws an error with the cause `ambiguous`, APNs may have
+    /// created a channel, and the channel's id is unknown.
     public func create(storesNewestMessage: Bool) async throws(ChannelError) -> String {
         let body: [UInt8]
         do {

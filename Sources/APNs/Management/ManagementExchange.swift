@@ -81,8 +81,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         } catch {
             fail(error.description)
         }
-        // The loop still holds this closure if the exchange ends before the resolver responds. With a strong reference,
-        // loop, closure and exchange would then keep each other alive.
+        // The exchange may end before the resolver responds, and the loop then still holds this closure. With a strong
+        // reference, loop, closure and exchange would keep each other alive.
         loop.resolve(host: endpoint.host, port: endpoint.port) { [weak self] resolution in
             self?.hostResolved(resolution)
         }
@@ -136,7 +136,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         fail("\(endpoint.authority): no response within \(endpoint.timeoutMilliseconds) ms")
     }
 
-    /// The exchange watches one descriptor itself: that of `cancellationWakeup`.
+    /// The caller has signalled `cancellationWakeup`: the exchange itself watches no other descriptor.
     func descriptorReady(_ events: Interest) { fail("the request was cancelled") }
 
     // MARK: - Events of the TLS stream

@@ -34,8 +34,8 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case acceptedForDeadToken
     /// The push was a start whose `input-push-channel` is not the id of an open channel of the app.
     case unknownChannel
-    /// The phone was offline when APNs accepted the push. A broadcast that its channel stores may reach the phone
-    /// later. Such a broadcast then counts twice: as `missed`, and with its later effect.
+    /// The phone was offline when APNs accepted the push. If the channel stores a broadcast, the broadcast may reach
+    /// the phone later. Such a broadcast then counts twice: as `missed`, and with its later effect.
     case missed
 }
 

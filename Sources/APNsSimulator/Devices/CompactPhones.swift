@@ -1,5 +1,6 @@
-/// The stored state of one compact phone. Its id and token are computed from its number (``CompactCrowd``). The state
-/// has 28 bytes, so ten million phones fit into 280 MB. To save memory, some counts have 16 bits; they stop at 65,535.
+/// The stored state of one compact phone. The id and token of the phone's activity are computed from the phone's number
+/// (``CompactCrowd``). The state has 28 bytes, so ten million phones fit into 280 MB. To save memory, some counts have
+/// 16 bits; they stop at 65,535.
 struct CompactPhone: BitwiseCopyable {
     enum CompactActivityState: UInt8, BitwiseCopyable {
         case active, ended, gone
@@ -151,8 +152,8 @@ struct CompactPhones {
         return decodedBody
     }
 
-    /// Returns the index of a state in `states`, and adds a new state. If `states` is full (`distinctStatesMax`), a new
-    /// state gets the last index: its pushes are then counted for the last stored state.
+    /// Returns the index of a state in `states`. A state that `states` does not have is added. If `states` is full
+    /// (`distinctStatesMax`), such a state gets the last index: its pushes are then counted for the last stored state.
     mutating func findOrAddState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = stateIndicesByKey[key] { return known }

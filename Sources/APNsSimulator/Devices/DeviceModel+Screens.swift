@@ -65,7 +65,7 @@ extension DeviceModel {
     }
 
     /// Records the time at which a connection ended or became half open. The client may have missed the last responses
-    /// on the connection, and may then send their pushes again.
+    /// on the connection, and may then send the pushes that these responses belong to again.
     mutating func noteLostResponses(atMilliseconds: Int64) {
         lostResponseMoments.append(atMilliseconds)
     }

@@ -25,8 +25,8 @@ public struct DeviceModel: ~Copyable {
         var bundleIdentifier: String
         /// The bundle identifier as bytes, because every push compares its topic with it.
         var bundleIdentifierUTF8: [UInt8]
-        /// The only team whose keys may push to the app. Nil: every team whose key the service knows may push
-        /// to it.
+        /// The only team that may push to the app. Nil: every team may push to it if the service knows a key of the
+        /// team.
         var teamIdentifier: String?
         /// Whether the app has the capability for broadcasts.
         var mayBroadcast = true

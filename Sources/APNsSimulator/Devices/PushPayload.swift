@@ -1,5 +1,5 @@
-/// What a push's body contains. A property whose name ends in `Index` is the index of a value on the `JSONTape` into
-/// which the body was read; nil: the body has no such value.
+/// What a push's body contains. The body was read into a `JSONTape`. If a property's name ends in `Index`, the property
+/// is the index of a value on this tape; nil: the body has no such value.
 ///
 /// Only the structure of the JSON is checked here. `DeviceModel` decides what the values mean for an activity.
 struct PushPayload {

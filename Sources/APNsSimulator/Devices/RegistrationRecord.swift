@@ -1,4 +1,5 @@
-/// A record for the registrations topic. An app on a simulated phone posts it to its server when the app gets a token.
+/// A record for the registrations topic. An app on a simulated phone posts the record to its server when the app gets a
+/// token.
 public struct RegistrationRecord: Sendable, Equatable {
     /// The record's key: the id of the activity or of the device.
     public var key: String

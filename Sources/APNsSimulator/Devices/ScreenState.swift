@@ -71,8 +71,8 @@ struct StateNameTable: ~Copyable {
     static let namesMax = 255
     /// The maximum number of cached contents. A full cache is emptied and filled again.
     private static let cachedContentsMax = 8_192
-    /// The keys of values that can be a content state's name. The first key of this list whose value is a string
-    /// decides. If there is none, the first string of the content state is the name.
+    /// Keys of values that can be a content state's name. The first key in this list that has a string as its value
+    /// decides. If no key has a string, the first string of the content state is the name.
     private static let nameKeys: [StaticString] = [
         "batting", "status", "phase", "deliveryState", "tripStatus", "state",
     ]
@@ -89,12 +89,12 @@ struct StateNameTable: ~Copyable {
         if nameNumbersByContentHash.count >= Self.cachedContentsMax {
             nameNumbersByContentHash.removeAll(keepingCapacity: true)
         }
-        let number = nameNumber(of: content.withUnsafeBytes { name(in: $0) })
+        let number = findOrAddNumber(of: content.withUnsafeBytes { findName(in: $0) })
         nameNumbersByContentHash[hash] = number
         return (number, hash)
     }
 
-    private mutating func nameNumber(of name: String) -> UInt8 {
+    private mutating func findOrAddNumber(of name: String) -> UInt8 {
         if let number = nameNumbers[name] { return number }
         guard names.count < Self.namesMax else { return UInt8(Self.namesMax - 1) }
         let number = UInt8(names.count)
@@ -103,7 +103,7 @@ struct StateNameTable: ~Copyable {
         return number
     }
 
-    private mutating func name(in content: UnsafeRawBufferPointer) -> String {
+    private mutating func findName(in content: UnsafeRawBufferPointer) -> String {
         do throws(JSONTape.Fault) {
             try tape.read(content)
         } catch {

@@ -60,8 +60,8 @@ extension Shape {
             && nodes[candidate].children.contains(nodeIndex)
     }
 
-    /// Decodes one node of the shape and its children. The recursion follows the declared shape, so a payload
-    /// cannot make it deeper.
+    /// Decodes one node of the shape and its children. The recursion follows the declared shape, so a payload cannot
+    /// make the recursion deeper.
     private func decode(
         _ nodes: UnsafeBufferPointer<Node>,
         _ nodeIndex: Int,

@@ -30,7 +30,7 @@ struct ControlCall: Sendable {
         return try result.get()
     }
 
-    /// Reads the body. Returns `defaultValue` if the call has no body.
+    /// Reads the body, if there is one. Otherwise returns `defaultValue`.
     func readBodyIfPresent<Value>(
         default defaultValue: Value,
         _ body: (borrowing JSONTape) throws(SimulatorError) -> Value
@@ -43,7 +43,7 @@ struct ControlCall: Sendable {
         return value
     }
 
-    /// Returns the value of a query item. Throws if it is not a whole number, or is negative.
+    /// Returns the value of a query item. Throws if the value is not a whole number, or is negative.
     func queryNumber(_ name: String, default defaultValue: Int) throws(SimulatorError) -> Int {
         guard let text = query[name] else { return defaultValue }
         guard let value = Int(text), value >= 0 else {
@@ -98,7 +98,7 @@ extension JSONTape {
         return value
     }
 
-    func optionalFlag(_ name: StaticString, of object: Int) throws(SimulatorError) -> Bool? {
+    func optionalBool(_ name: StaticString, of object: Int) throws(SimulatorError) -> Bool? {
         guard let index = member(name, of: object), self[index].kind != .null else { return nil }
         switch self[index].kind {
         case .trueLiteral: return true

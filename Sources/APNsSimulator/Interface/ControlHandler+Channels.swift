@@ -33,7 +33,7 @@ extension ControlHandler {
 
     func setBroadcastCapability(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, isEnabled) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.requiredText("app", of: 0), try tape.optionalFlag("enabled", of: 0))
+            (try tape.requiredText("app", of: 0), try tape.optionalBool("enabled", of: 0))
         }
         guard let isEnabled else { throw SimulatorError(.invalidRequest, "enabled is missing") }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in

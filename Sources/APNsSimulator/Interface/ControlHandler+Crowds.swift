@@ -1,7 +1,7 @@
 /// Endpoints for crowds of compact phones: see ``CompactCrowd``.
 extension ControlHandler {
     /// The maximum number of registrations in one response. The limit is needed because the service's thread makes the
-    /// registrations, and pushes wait until it has finished.
+    /// registrations, and pushes wait until the thread has finished.
     private static let registrationsMax = 50_000
 
     func createCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -86,7 +86,7 @@ extension ControlHandler {
     }
 
     /// Reads from a call the app, the name of a crowd, and the numbers of the phones that the call is about: `count`
-    /// successive numbers, the first of which is `from`.
+    /// successive numbers from `from` on. Example: with `from` 5 and `count` 3, the phones 5, 6 and 7.
     private static func readNumbers(
         _ call: ControlCall
     ) throws(SimulatorError) -> (app: String, name: String, numbers: Range<Int>) {

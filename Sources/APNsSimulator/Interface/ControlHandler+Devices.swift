@@ -2,8 +2,8 @@ import HTTP
 
 /// Endpoints that change or show apps, phones and activities.
 extension ControlHandler {
-    /// The maximum number of phones or activities that a call with `count` creates. Without it, a few bytes in a call
-    /// could use up the memory (R4).
+    /// The maximum number of phones or activities that a call with `count` creates. Without this limit, a few bytes in
+    /// a call could use up the memory (R4).
     private static let itemsPerCallMax = 1_000_000
 
     func declareApp(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -64,8 +64,8 @@ extension ControlHandler {
             return (
                 try tape.requiredText("app", of: 0), names, environment,
                 (
-                    hasFrequentUpdates: try tape.optionalFlag("frequentUpdates", of: 0) ?? false,
-                    supportsChannels: try tape.optionalFlag("channels", of: 0) ?? false,
+                    hasFrequentUpdates: try tape.optionalBool("frequentUpdates", of: 0) ?? false,
+                    supportsChannels: try tape.optionalBool("channels", of: 0) ?? false,
                     audiences: try tape.optionalTexts("audiences", of: 0) ?? []
                 )
             )

@@ -39,7 +39,7 @@ extension ControlHandler {
     func makeConnectionsHalfOpen(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let stopsReading = try call.readBodyIfPresent(default: false) { tape throws(SimulatorError) in
             try tape.rejectMembers(except: ["stopsReading"], "no such part of a silence")
-            return try tape.optionalFlag("stopsReading", of: 0) ?? false
+            return try tape.optionalBool("stopsReading", of: 0) ?? false
         }
         try await simulator.makeConnectionsHalfOpen(stopsReading: stopsReading)
         return Self.jsonObject { _ in }
@@ -83,7 +83,7 @@ extension Faults {
         latencyMilliseconds = lower...max(lower, upper)
         lateMilliseconds = try tape.optionalInteger("lateMilliseconds", of: 0) ?? lateMilliseconds
         resetCode = try tape.optionalInteger("resetCode", of: 0) ?? resetCode
-        requestsWithoutResponseTakeEffect = try tape.optionalFlag("requestsWithoutResponseTakeEffect", of: 0) ?? true
+        requestsWithoutResponseTakeEffect = try tape.optionalBool("requestsWithoutResponseTakeEffect", of: 0) ?? true
         requestsSubjectToFaultsMax = try tape.optionalInteger("requestsSubjectToFaultsMax", of: 0)
         goAwayAfterRequests = try tape.optionalInteger("goAwayAfterRequests", of: 0) ?? 0
         goAwayUnprocessedRequests = try tape.optionalInteger("goAwayUnprocessedRequests", of: 0) ?? 0
@@ -95,7 +95,7 @@ extension Faults {
         )
         cutAfterRequests = try tape.optionalInteger("cutAfterRequests", of: 0) ?? 0
         silentAfterRequests = try tape.optionalInteger("silentAfterRequests", of: 0)
-        silentStopsReading = try tape.optionalFlag("silentStopsReading", of: 0) ?? false
+        silentStopsReading = try tape.optionalBool("silentStopsReading", of: 0) ?? false
         concurrentStreams = try tape.optionalInteger("concurrentStreams", of: 0)
         connectionWindowBytes = try tape.optionalInteger("connectionWindowBytes", of: 0)
     }

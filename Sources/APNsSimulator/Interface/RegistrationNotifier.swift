@@ -19,19 +19,19 @@ final class RegistrationNotifier: Sendable {
         /// Readers whose deadline passed while they were not in `waiters`. Each reader stays here until its call of
         /// `wait` notices it. There are two kinds:
         /// - The reader was woken just before the deadline.
-        /// - `wait` had not yet added the reader to `waiters`. It must not add the reader afterwards, because the
+        /// - `wait` had not yet added the reader to `waiters`. `wait` must not add the reader afterwards, because the
         ///   timeout is over and would not wake the reader.
         var identifiersPastDeadline: Set<Int> = []
     }
 
     private let state = Mutex(State())
 
-    /// The number of registrations at the last call of `notify`. If the present number differs, a service thread calls
-    /// `notify`. The thread compares the numbers after every read from a socket, and after every call of
-    /// `Simulator.withDevices`.
+    /// The number of registrations at the last call of `notify`. A service thread compares this number with the present
+    /// number after every read from a socket, and after every call of `Simulator.withDevices`. If the numbers differ,
+    /// the thread calls `notify`.
     let notifiedRegistrationCount = Atomic<Int>(0)
 
-    /// Wakes the readers whose cursor is not `registrationCount`, the number of registrations posted so far.
+    /// Wakes each reader if its cursor differs from `registrationCount`, the number of registrations posted so far.
     ///
     /// Call this method only from a closure of `SharedDeviceModel.withModel`. Such closures run one after the other, so
     /// the last call has the newest number.

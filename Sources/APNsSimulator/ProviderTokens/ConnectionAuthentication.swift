@@ -4,11 +4,13 @@ import Glibc
 ///
 /// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection `bound`. A token
 ///   that is too old makes the connection `expired`.
-/// - `bound`: the connection belongs to the key of its first token. A request with the present token makes the
-///   connection `expired` if this token is too old. Another valid token replaces the present token, or makes the
-///   connection `expired` if the other token is too old. Two exceptions, after which the present token still works:
-///   1. A token of another key gets `UnrelatedKeyIdInToken`.
-///   2. A token in the first 20 minutes with the present token gets a 429.
+/// - `bound`: the connection belongs to the key of its first valid token. If a request has the token in use, and this
+///   token is too old by now, the connection becomes `expired`. For a request with another valid token, the first rule
+///   that applies decides:
+///   1. If the token has another key, the response is `UnrelatedKeyIdInToken`, and the token in use stays.
+///   2. In the first 20 minutes of the token in use, the response is a 429, and the token in use stays.
+///   3. If the token is too old, the connection becomes `expired`.
+///   4. Otherwise the token becomes the token in use.
 /// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
     /// The shortest time between two changes of a connection's token. APNs responds to an earlier change with 429.

@@ -11,30 +11,30 @@ public struct ProviderKeyError: Error, Sendable, Equatable, CustomStringConverti
 public enum ProviderKey {
     /// Creates a key for demonstrations and tests, and returns the text of its `.p8` file.
     public static func makeP8() throws(ProviderKeyError) -> String {
-        guard let context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nil) else { throw failure("EVP_PKEY_CTX_new_id") }
+        guard let context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nil) else { throw makeError("EVP_PKEY_CTX_new_id") }
         defer { EVP_PKEY_CTX_free(context) }
         var key: OpaquePointer?
         guard EVP_PKEY_keygen_init(context) == 1, EVP_PKEY_CTX_set_group_name(context, "P-256") == 1,
             EVP_PKEY_keygen(context, &key) == 1, let key
-        else { throw failure("EVP_PKEY_keygen") }
+        else { throw makeError("EVP_PKEY_keygen") }
         defer { EVP_PKEY_free(key) }
-        guard let bio = BIO_new(BIO_s_mem()) else { throw failure("BIO_new") }
+        guard let bio = BIO_new(BIO_s_mem()) else { throw makeError("BIO_new") }
         defer { BIO_free(bio) }
         guard PEM_write_bio_PKCS8PrivateKey(bio, key, nil, nil, 0, nil, nil) == 1 else {
-            throw failure("PEM_write_bio_PKCS8PrivateKey")
+            throw makeError("PEM_write_bio_PKCS8PrivateKey")
         }
         var bytes: UnsafeMutablePointer<CChar>?
         let count = COpenSSL_BIO_get_mem_data(bio, &bytes)
-        guard let bytes, count > 0 else { throw failure("BIO_get_mem_data") }
+        guard let bytes, count > 0 else { throw makeError("BIO_get_mem_data") }
         return String(decoding: UnsafeRawBufferPointer(start: bytes, count: count), as: UTF8.self)
     }
 
-    private static func failure(_ operation: String) -> ProviderKeyError {
+    private static func makeError(_ operation: String) -> ProviderKeyError {
         ProviderKeyError(reason: "\(operation) failed")
     }
 }
 
-/// The public half of a signing key, which verifies provider tokens.
+/// The public half of a signing key. It verifies provider tokens.
 final class VerifyingKey {
     let keyIdentifier: String
     let teamIdentifier: String

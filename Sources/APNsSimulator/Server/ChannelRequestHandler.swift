@@ -79,8 +79,8 @@ enum ChannelRequestHandler {
         )
     }
 
-    /// Returns the app whose bundle id is in the path; nil if there is none or the team is not allowed to push to it.
-    /// Unlike a topic, the path must not have the suffix `.push-type.liveactivity`.
+    /// Returns the index of the app whose bundle id is in the path; nil: there is no such app, or the team is not
+    /// allowed to push to it. Unlike a topic, the path must not have the suffix `.push-type.liveactivity`.
     static func appIndex(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
@@ -119,8 +119,8 @@ enum ChannelRequestHandler {
         )
     }
 
-    /// Carries out a request to the management service, or returns why APNs refuses it. Stores the status and body of a
-    /// success, and the id of a created channel, in the slot.
+    /// Carries out a request to the management service, or returns why APNs refuses it. Writes the status and body of a
+    /// success, and the id of a created channel, into the slot.
     static func handleManagementRequest(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
@@ -177,7 +177,7 @@ enum ChannelRequestHandler {
         guard reason == .success else { return reason }
         slot.pointee.successStatus = .created
         slot.pointee.head.channelByteCount = Array(identifier.utf8)
-            .withUnsafeBytes { slot.pointee.memory.store($0, in: RequestMemory.channel) }
+            .withUnsafeBytes { slot.pointee.memory.write($0, in: RequestMemory.channel) }
         return .success
     }
 

@@ -17,8 +17,8 @@ final class PushLogFile: Sendable {
         descriptor = openedDescriptor
     }
 
-    /// Sets the mode of a file that existed before. Returns false and sets `errno` if this fails. A pipe or device,
-    /// such as `/dev/stdout`, keeps its own mode.
+    /// Lets only the file's owner read and write it, even if the file existed before with another mode. Returns false
+    /// and sets `errno` if this fails. A pipe or device, such as `/dev/stdout`, keeps its own mode.
     private static func restrictAccessToOwner(_ file: Int32) -> Bool {
         var status = stat()
         guard fstat(file, &status) == 0 else { return false }
@@ -179,8 +179,8 @@ final class PushLog: IterationEndHandler {
 struct LoggedPushResult {
     /// The HTTP status of the response; 0: there was no response.
     var status: Int
-    /// The reason in the response, or why there was no response. Empty for a response with status 200, and for one that
-    /// is not JSON.
+    /// The reason in the response, or why there was no response. Empty for a response with status 200, and for a
+    /// response that is not JSON.
     var reason: String
     /// The effect of an accepted push to a device; nil: the push was not accepted, or is a broadcast.
     var effect: PushEffect?

@@ -67,7 +67,7 @@ struct RequestHead {
     /// Whether the request sends to a channel or manages channels.
     var concernsChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
 
-    /// Checks and stores one header field. Returns true for the first `authorization` field: the caller must check this
+    /// Checks and keeps one header field. Returns true for the first `authorization` field: the caller must check this
     /// field, because the check needs the connection.
     mutating func addField(
         name: UnsafeRawBufferPointer,
@@ -81,12 +81,12 @@ struct RequestHead {
                 setMethod(value)
             } else if isEqual(name, "apns-id"), noteIfFirst(.identifier) {
                 isMessageIdentifierValid = Self.isUUID(value)
-                if isMessageIdentifierValid { identifierByteCount = memory.store(value, in: RequestMemory.identifier) }
+                if isMessageIdentifierValid { identifierByteCount = memory.write(value, in: RequestMemory.identifier) }
             }
         case 10:
-            // A value that is too long for the memory cannot be a topic. It is stored as an empty topic.
+            // A value that is too long for the memory cannot be a topic. It is kept as an empty topic.
             if isEqual(name, "apns-topic"), noteIfFirst(.topic) {
-                topicByteCount = memory.store(value, in: RequestMemory.topic)
+                topicByteCount = memory.write(value, in: RequestMemory.topic)
             }
         case 13:
             if isEqual(name, "authorization") { return noteIfFirst(.authorization) }
@@ -149,10 +149,10 @@ struct RequestHead {
     ) {
         if isEqual(name, "apns-channel-id"), noteIfFirst(.channel) {
             isChannelValid = Self.isChannelIdentifier(value)
-            if isChannelValid { channelByteCount = memory.store(value, in: RequestMemory.channel) }
+            if isChannelValid { channelByteCount = memory.write(value, in: RequestMemory.channel) }
         } else if isEqual(name, "apns-request-id"), noteIfFirst(.requestIdentifier) {
             isMessageIdentifierValid = Self.isUUID(value)
-            if isMessageIdentifierValid { identifierByteCount = memory.store(value, in: RequestMemory.identifier) }
+            if isMessageIdentifierValid { identifierByteCount = memory.write(value, in: RequestMemory.identifier) }
         }
     }
 
@@ -200,8 +200,8 @@ struct RequestHead {
 
     private mutating func setBundleIdentifier(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
         guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
-        // A bundle id that is too long for the memory is stored as an empty one, which belongs to no app.
-        bundleIdentifierByteCount = memory.store(bundle, in: RequestMemory.bundle)
+        // A bundle id that is too long for the memory is kept as an empty one. An empty one belongs to no app.
+        bundleIdentifierByteCount = memory.write(bundle, in: RequestMemory.bundle)
         self.path = path
     }
 
@@ -254,8 +254,7 @@ struct RequestMemory {
     static let token = 5_120..<5_376
     static let topic = 5_376..<5_632
     static let identifier = 5_632..<5_696
-    /// The response's body. A description or list of channels is stored elsewhere, in
-    /// `RequestSlot.managementResponseBody`.
+    /// The response's body. A description or list of channels is elsewhere, in `RequestSlot.managementResponseBody`.
     static let response = 5_696..<5_824
     static let bundle = 5_824..<6_080
     static let channel = 6_080..<6_144
@@ -271,8 +270,8 @@ struct RequestMemory {
         UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(self[region])[..<count])
     }
 
-    /// Stores a value, or nothing if it is too long. Returns the number of stored bytes.
-    func store(_ value: UnsafeRawBufferPointer, in region: Range<Int>) -> Int {
+    /// Writes a value into a region, or nothing if the value is too long. Returns the number of written bytes.
+    func write(_ value: UnsafeRawBufferPointer, in region: Range<Int>) -> Int {
         guard value.count <= region.count else { return 0 }
         self[region].copyMemory(from: value)
         return value.count

@@ -9,8 +9,8 @@ struct RequestSlot {
     /// scheduled. If the slot has another number when the response is due, the request has ended, and the response is
     /// not sent.
     var generation: UInt32 = 0
-    /// The connection of the request. A connection releases its slots before it is freed, so the reference is always
-    /// valid.
+    /// The connection of the request. A connection frees its slots before the connection itself is freed, so the
+    /// reference is always valid.
     var connection: Unmanaged<ServerConnection>?
     var responseByteCount = 0
     var sentResponseBytes = 0
@@ -22,15 +22,16 @@ struct RequestSlot {
     var managementResponseBody: [UInt8] = []
     /// The response that Apple does not document, if a fault demands one; else nil.
     var undocumentedResponse: UndocumentedResponse?
-    /// For a 410: the `timestamp` in the response, UNIX milliseconds: when the token became invalid, or the present
-    /// time if a fault causes the 410.
+    /// For a 410: the `timestamp` in the response, UNIX milliseconds. It is the time when the token became invalid, or
+    /// the present time if a fault causes the 410.
     var tokenRetiredAtMilliseconds: Int64 = 0
     /// The neighbours in the list of the connection's slots, or in the slab's free list.
     var previousSlot: UnsafeMutablePointer<RequestSlot>?
     var nextSlot: UnsafeMutablePointer<RequestSlot>?
 }
 
-/// Memory for requests. Slots are reused without allocation, and freed only with the slab.
+/// Memory for requests. A freed slot is used again without allocation. The memory of all slots is deallocated together
+/// with the slab.
 struct RequestSlab: ~Copyable {
     private static let slotsPerChunk = 64
 

@@ -2,8 +2,8 @@ import CNghttp2
 
 /// Makes the header fields of responses.
 ///
-/// nghttp2 does not copy names and values, so their memory must be valid until the frame is sent. They are constants,
-/// or they are in the memory of the request, which is kept until its stream is closed.
+/// nghttp2 does not copy names and values, so their memory must be valid until the frame is sent. Names and values are
+/// constants, or they are in the memory of the request. This memory is kept until the request's stream is closed.
 final class ResponseFields {
     private static let fieldsMax = 3
 

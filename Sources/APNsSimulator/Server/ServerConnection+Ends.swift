@@ -3,8 +3,10 @@ import Reactor
 
 /// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
-    /// Decides whether a complete request is processed, and if so, notes its stream in `lastProcessedStream`. Returns
-    /// false if the connection is about to be cut, or if a GOAWAY that is sent or planned excludes the stream.
+    /// Returns whether a complete request may be processed. If so, notes its stream in `lastProcessedStream`. The
+    /// request must not be processed in two cases:
+    /// - The connection is about to be cut.
+    /// - A GOAWAY that is sent or planned excludes the stream.
     func beginProcessing(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = server.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
@@ -31,8 +33,8 @@ extension ServerConnection {
         if requestCount >= faults.cutAfterRequests { isCutDue = true }
     }
 
-    /// Leaves the connection half open when it has had more requests than `silentAfterRequests`. If this number is 0,
-    /// leaves the connection half open before its first request.
+    /// Leaves the connection half open if the connection has had more requests than `silentAfterRequests`. If this
+    /// number is 0, leaves the connection half open before its first request.
     func becomeHalfOpenIfDue() {
         let faults = server.connectionFaults(of: service)
         let isDue = requestCount > faults.silentAfterRequests || faults.silentAfterRequests == 0
@@ -91,8 +93,8 @@ extension ServerConnection {
         phase = .draining
         server.statistics.goAwayCount += 1
         let lastStream = goAway.lastStreamIdentifier ?? nghttp2_session_get_last_proc_stream_id(session)
-        // From now on, streams above `lastStream` must not be processed. nghttp2 ignores these streams only when it has
-        // sent the frame. Before that, `beginProcessing` refuses them.
+        // From now on, streams above `lastStream` must not be processed. nghttp2 ignores these streams only after it
+        // has sent the frame. Before that, `beginProcessing` refuses them.
         goAwayLastStream = lastStream
         let data = goAway.debugData
         nghttp2_submit_goaway(

@@ -13,7 +13,7 @@ import Reactor
 final class ServerConnection {
     enum Phase { case handshaking, serving, draining, closed }
 
-    /// Always valid, because the loop closes its connections before it is freed (`shutDown`).
+    /// Always valid, because a `ServerLoop` closes its connections before the `ServerLoop` is freed (`shutDown`).
     unowned let server: ServerLoop
     let service: SimulatedService
     var phase = Phase.handshaking
@@ -232,8 +232,8 @@ final class ServerConnection {
             server.statistics.informationalResponseCount += 1
         }
         guard !slot.pointee.head.concernsChannels, service == .push else { return submitChannelResponse(slot, session) }
-        let identifier = server.identifier(of: slot)
-        let uniqueIdentifier = server.setup.environment == .sandbox ? server.uniqueIdentifier(of: slot) : nil
+        let identifier = server.ensureIdentifier(of: slot)
+        let uniqueIdentifier = server.setup.environment == .sandbox ? server.writeUniqueIdentifier(of: slot) : nil
         let fields = server.responseFields.makeFields(
             slot.pointee.reason,
             identifier: identifier,
@@ -254,7 +254,7 @@ final class ServerConnection {
         let fields = server.responseFields.makeFields(
             slot.pointee.reason,
             slot.pointee.successStatus,
-            requestIdentifier: server.identifier(of: slot),
+            requestIdentifier: server.ensureIdentifier(of: slot),
             channel: slot.pointee.memory.prefix(head.channelByteCount, of: RequestMemory.channel)
         )
         if slot.pointee.reason != .success { writeResponseBody(slot) }

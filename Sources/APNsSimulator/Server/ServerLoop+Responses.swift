@@ -3,7 +3,7 @@ import Numbers
 extension ServerLoop {
     /// Returns the `apns-id` of a response, or the `apns-request-id` of a response about channels. If the request has
     /// no valid id, makes a new one.
-    func identifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
+    func ensureIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         if slot.pointee.head.identifierByteCount == 0 {
             writeUUID(to: slot.pointee.memory[RequestMemory.identifier])
             slot.pointee.head.identifierByteCount = Hexadecimal.uuidTextByteCount
@@ -11,9 +11,9 @@ extension ServerLoop {
         return slot.pointee.memory.prefix(slot.pointee.head.identifierByteCount, of: RequestMemory.identifier)
     }
 
-    /// Returns the `apns-unique-id` of a response. It overwrites the request's topic, which is no longer
-    /// needed.
-    func uniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
+    /// Makes the `apns-unique-id` of a response, and returns it. The id overwrites the request's topic, which is no
+    /// longer needed.
+    func writeUniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         writeUUID(to: slot.pointee.memory[RequestMemory.topic])
         return slot.pointee.memory.prefix(Hexadecimal.uuidTextByteCount, of: RequestMemory.topic)
     }

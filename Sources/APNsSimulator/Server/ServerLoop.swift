@@ -77,7 +77,7 @@ final class ServerLoop {
     var slab: RequestSlab
     var tape = JSONTape()
     /// The header fields of the response that is being written. nghttp2 copies the array of fields at once, so all
-    /// responses can use the same array. It does not copy the names and values to which the fields point.
+    /// responses can use the same array. nghttp2 does not copy the names and values to which the fields point.
     let responseFields = ResponseFields()
     private let pushLog: PushLog?
     private var responseQueue = ResponseQueue()

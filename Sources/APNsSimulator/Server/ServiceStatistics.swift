@@ -1,5 +1,5 @@
-/// The counts of one thread or of all threads of the simulator. They begin at the start or the last reset, except
-/// `openConnectionCount`, which is the present number.
+/// The counts of one thread or of all threads of the simulator, since the start or the last reset. Exception:
+/// `openConnectionCount` is the present number.
 public struct ServiceStatistics: Sendable {
     /// Complete requests to the push service, both valid and invalid ones. Requests that a configured fault refuses,
     /// resets or leaves without a response count too.
@@ -53,9 +53,10 @@ public struct ServiceStatistics: Sendable {
         currentSecondRequestCount += 1
     }
 
-    /// Ends the count of a second that is over: moves the count to `lastSecondRequestCount`, and begins a new count. If
-    /// more than one second has ended since the last call, sets `lastSecondRequestCount` to 0: each request calls this
-    /// function, so no request came in the last second.
+    /// If the counted second is over, begins to count the present second, and sets `lastSecondRequestCount`: to the
+    /// finished count if that second has just ended, otherwise to 0. Example: the last call was in second 10. If the
+    /// next call is in second 11, the number becomes the count of second 10. If the next call is in second 12, the
+    /// number becomes 0: each request calls this function, so no request came in second 11.
     mutating func advance(nowMilliseconds: Int64) {
         let nowSeconds = nowMilliseconds / 1_000
         if nowSeconds == currentSecond { return }
@@ -65,8 +66,8 @@ public struct ServiceStatistics: Sendable {
         currentSecond = nowSeconds
     }
 
-    /// Adds the counts of another thread. `busiestSecondRequestCount` may then be too high: it adds the busiest seconds
-    /// of the threads, although they may be different seconds.
+    /// Adds the counts of another thread. `busiestSecondRequestCount` may then be too high: the counts of the threads'
+    /// busiest seconds are added, although these may be different seconds.
     mutating func add(_ other: ServiceStatistics) {
         requestCount += other.requestCount
         priority5PushCount += other.priority5PushCount

@@ -1,8 +1,8 @@
 import CNghttp2
 import Glibc
 
-// nghttp2 calls the functions below with the connection as user data. The connection owns the session and
-// deletes it before it is freed itself, so the unretained reference is always valid. A request's slot is the
+// nghttp2 calls the functions below with the connection as user data. The connection owns the session, and deletes the
+// session before the connection itself is freed. So the unretained reference is always valid. A request's slot is the
 // user data of its stream.
 
 /// Makes the callbacks of a server's session; nil if memory is exhausted.

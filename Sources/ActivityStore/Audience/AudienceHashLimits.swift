@@ -1,14 +1,14 @@
 /// The limits of an audience's hash in Redis: how many versions it keeps, and how long their data counts.
 enum AudienceHashLimits {
-    /// The maximum number of versions of an audience whose progress Redis stores (R4). If there are more, Redis removes
-    /// the oldest one. Normally all ranges have finished that version by then, because a round has fewer versions under
-    /// way (`versionsPerRoundMax`).
+    /// Redis stores the progress of at most this many versions of an audience (R4). If there are more, Redis removes
+    /// the oldest version. Normally all ranges have finished that version by then, because a round has fewer versions
+    /// under way (`versionsPerRoundMax`).
     static let fanoutsMax = 64
     /// For how long after its admission an unfinished version decides how many ranges later versions get. With
     /// different numbers, ranges of two versions would overlap. A version that is unfinished after this time will
     /// probably never finish: the record of one of its ranges may be lost.
     static let unfinishedFanoutAgeMillisecondsMax: Int64 = 3_600_000
-    /// The maximum age of a state that members get when they join, counted from its admission: 12 hours, the longest
-    /// time for which an activity is visible.
+    /// The maximum age of a state that members get when they join, counted from its admission: 12 hours, because no
+    /// activity is visible longer.
     static let joinerBodyAgeMillisecondsMax: Int64 = 12 * 3_600_000
 }

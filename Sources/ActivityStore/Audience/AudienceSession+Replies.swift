@@ -173,9 +173,9 @@ extension AudienceSession {
         return addingNewestVersion(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Returns `reply` with the newest admitted version, which it reads from the element at `index`. If this element is
-    /// empty, no version was admitted, or the newest one is a start; then `reply` stays as it is. Nil if the element is
-    /// malformed.
+    /// Returns `reply` with the newest admitted version, which it reads from the element at `index`. If no version was
+    /// admitted, or if the newest one is a start, this element is empty, and `reply` is returned as it is. Nil if the
+    /// element is malformed.
     private func addingNewestVersion(
         _ reply: AudienceReply<Bytes>,
         at index: Int,

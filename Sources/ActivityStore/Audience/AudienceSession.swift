@@ -93,8 +93,8 @@ final class AudienceSession: RedisSession {
         }
     }
 
-    /// Calls the script `arrange` for the page to which the entry at this index belongs. The script makes the page if
-    /// it is missing. Otherwise it renews the page's expiry, and shortens or splits a page that is too long.
+    /// Calls the script `arrange` for the page of the entry at this index. The script makes the page if it is missing.
+    /// Otherwise it renews the page's expiry, and shortens or splits a page that is too long.
     func arrangePage(ofAppend index: UInt16, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let hashTag = entryAppender.appendTable.hashTag(index)

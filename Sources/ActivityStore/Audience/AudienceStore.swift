@@ -54,7 +54,7 @@ public final class AudienceStore {
         keyBuffer.deallocate()
     }
 
-    /// Connects, and connects again after each loss, until `close`. Call it once.
+    /// Connects, and connects again after each loss, until `close`. Call this method once.
     public func connect() { redis.connect() }
 
     /// Ends all connections. Outstanding calls fail before this method returns. A second call does nothing.
@@ -63,8 +63,8 @@ public final class AudienceStore {
     /// Whether calls can be issued. In a cluster, true if at least one server accepts calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// Whether several servers share the keys. Then perhaps only some calls can be issued, because one server is
-    /// unavailable.
+    /// Whether several servers share the keys. If only some of them are available, only the calls for their keys can be
+    /// issued.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The counts since the store was made.

@@ -15,12 +15,12 @@ import Redis
 ///    reply first. Then the lane calls `arrange`, unless this script is already running for the page.
 final class EntryAppender: RedisHandler {
     /// The maximum number of directories that an append may receive. If one more arrives, the append fails. Normally an
-    /// append receives fewer, even if many members join one page at the same time. The limit ends an append whose entry
-    /// is refused again and again, although `arrange` has run.
+    /// append receives fewer, even if many members join one page at the same time. The limit is for an entry that is
+    /// refused again and again, although `arrange` has run.
     private static let receivedDirectoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
-    /// A weak reference, because the client's sessions hold this object.
+    /// The client of the audience store. The reference is weak, because the client's sessions refer to this object.
     weak var redis: RedisClient?
     private(set) var appendTable = EntryAppendTable()
     private var directoryCache = PageDirectoryCache()
@@ -98,7 +98,7 @@ final class EntryAppender: RedisHandler {
     /// `arrange`.
     func handleDirectory(_ directory: UnsafeRawBufferPointer, _ appendIndex: UInt16) {
         let hashTag = appendTable.hashTag(appendIndex)
-        guard directoryCache.store(directory, hashTag: hashTag) else {
+        guard directoryCache.cacheDirectory(directory, hashTag: hashTag) else {
             return failAppend(appendIndex, RedisError(.foreignValue, "the value is not a directory of Causeway"))
         }
         let entryAppend = appendTable[appendIndex]

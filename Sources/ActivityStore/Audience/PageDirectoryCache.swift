@@ -48,11 +48,11 @@ struct PageDirectoryCache: ~Copyable {
         return PageBounds(lowerBound: bounds[low - 1], nextLowerBound: low < bounds.count ? bounds[low] : 0)
     }
 
-    /// Stores a segment's directory from Redis: the lower bounds of its pages, ascending, four bytes each. The first
+    /// Caches a segment's directory from Redis: the lower bounds of its pages, ascending, four bytes each. The first
     /// bound is 0. There are at most ``PageLimits/pagesMax`` bounds, and none if Redis has no directory.
     ///
     /// - Returns: false if the bytes are not a valid directory.
-    mutating func store(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
+    mutating func cacheDirectory(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isValidDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)

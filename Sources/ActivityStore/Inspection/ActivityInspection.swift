@@ -1,7 +1,8 @@
 public import LiveActivity
 
 /// The content of an activity's value in readable form. Times are UNIX milliseconds by the clock of the Redis server,
-/// except the time of a registration, which is from its record. Lanes do not use this type, because it allocates.
+/// except the time of a registration: this is the time in the registration's record. Lanes do not use this type,
+/// because it allocates.
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum VersionPhase: String, Sendable, CaseIterable {
@@ -28,8 +29,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data it may be higher:
-        /// records that are read again raise it (R25).
+        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data, this value may be
+        /// higher than the push's timestamp, because records that are read again raise it (R25).
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }
@@ -55,7 +56,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// there was neither.
     ///
     /// Redis raises this time by a millisecond when it retires the token, and when an accepted end removes the activity
-    /// from audiences. If the registration is read again, its time is then older, so it has no effect.
+    /// from audiences. If the same registration is read again later, its time is older than this one, so the
+    /// registration has no effect.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
@@ -138,7 +140,7 @@ public struct ActivityInspection: Sendable, Equatable {
         return letter
     }
 
-    /// Reads the parts about a retired token, a 429 and a start, which few values have.
+    /// Reads the parts that only few values have: about a retired token, a 429 and a start.
     private mutating func readOptionalParts(_ unread: inout InspectedField, _ flags: UInt8) throws(InspectionError) {
         if flags & StoredActivity.Flag.retiredTokenBit != 0 {
             _ = try unread.readPart("retired", count: StoredActivity.retiredTokenDigestBytes)
@@ -202,7 +204,7 @@ public struct ActivityInspection: Sendable, Equatable {
         return max(pace.spacingMilliseconds, min(throttledSpacingMilliseconds, pace.throttledSpacingMillisecondsMax))
     }
 
-    /// Returns when the spacing allows the next push; nil if it allows one now.
+    /// Returns the time at which the spacing allows the next push; nil if the spacing allows a push now.
     public func spacingEndMilliseconds(_ pace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
         guard let lastPush, lastPush.sentAtMilliseconds <= nowMilliseconds else { return nil }
         let endMilliseconds =

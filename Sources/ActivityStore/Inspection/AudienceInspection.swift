@@ -155,7 +155,7 @@ extension AudienceInspection.Fanout {
     /// Reads the progress of the next version.
     ///
     /// - Parameters:
-    ///   - field: the field `l`, from which this version's bytes are read.
+    ///   - field: the unread part of the field `l`. The version's bytes are read from it.
     ///   - valuesByField: all fields of the hash. They say which ranges are finished, and with which counts.
     fileprivate init(_ field: inout InspectedField, _ valuesByField: [[UInt8]: [UInt8]]) throws(InspectionError) {
         let fanoutName = Array(field.remainder.prefix(StoredVersion.byteCount + 2))

@@ -116,7 +116,7 @@ struct InspectedField {
     var remainder: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
 
-    /// Returns the unread bytes under another name, which errors then report.
+    /// Returns the unread bytes under another name. Errors then report this name.
     func renamed(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
 
     /// Reads a part of this many bytes; throws if fewer are left.

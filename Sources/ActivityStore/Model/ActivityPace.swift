@@ -3,7 +3,8 @@ import LiveActivity
 /// What limits an activity in time, in the model: until when Redis admits updates, how much of the budget is left, and
 /// how long the spacing is after a 429. Times are UNIX milliseconds.
 public struct ActivityPace: Hashable, Sendable {
-    /// When Redis allowed the activity's newest start. Without a start: when Redis took its first command or token.
+    /// When Redis allowed the activity's newest start. If Redis has allowed no start: when Redis took the activity's
+    /// first command or token, not counting refused ones.
     public internal(set) var beganAtMilliseconds: Int64
     /// When the budget for pushes of priority 10 will be full. A time in the past means that the budget is full.
     public internal(set) var budgetFullAtMilliseconds: Int64 = 0

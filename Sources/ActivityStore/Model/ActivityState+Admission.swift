@@ -43,7 +43,7 @@ extension ActivityState {
 
     // MARK: - The token
 
-    /// Stores the token that came with the command, and returns whether it did. Stores nothing in four cases:
+    /// Stores the token that came with the command, and returns true. Returns false, and stores nothing, in four cases:
     /// - The command has no token.
     /// - The activity already has this token.
     /// - The command's token is the one that was retired last.
@@ -89,10 +89,11 @@ extension ActivityState {
     }
 
     /// Whether the newest version can carry the command's alert. All of these must be true:
-    /// - The command has an alert, or its worker has seen the held one.
+    /// - The command has an alert, or its worker has seen the held alert.
     /// - The command is older than the newest version.
     /// - The newest version is not settled yet.
-    /// - The newest version is not a start: the alert belongs to the life before that start.
+    /// - The newest version is not a start. A start cannot carry the alert, because the alert belongs to the life
+    ///   before the start.
     private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
         call.mayReplaceHeldAlert && call.version < newest && !versionPhase.isSettled && versionPhase != .startSending
     }
@@ -125,8 +126,9 @@ extension ActivityState {
         return reply
     }
 
-    /// Makes the update the newest version, settled without a push, if the activity already shows the update's state.
-    /// Returns whether it did. For an activity in an audience, the shown state is not known.
+    /// If the activity already shows the update's state, makes the update the newest version, settled without a push,
+    /// and returns true. Otherwise returns false, also for an activity in an audience, because its shown state is not
+    /// known.
     private mutating func settleIfShown(_ call: StateAdmission<[UInt8]>) -> Bool {
         // The scripts decide the same. (decision: unchanged)
         guard !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) else {
@@ -286,8 +288,10 @@ extension ActivityState {
 
     /// Decides about a record of a start after Redis has allowed a record of this start to be sent. There are three
     /// cases:
-    /// - The record has the stored claim: it was allowed, and asks again because the reply was lost. It may be sent.
-    /// - The record names the stored claim as its previous claim: it was allowed, and then deferred. It may be sent.
+    /// - The record has the stored claim: Redis has allowed this record, and a worker asks again because the reply was
+    ///   lost. The record may be sent.
+    /// - The record names the stored claim as its previous claim: Redis has allowed this record, and a worker has
+    ///   deferred it since. The record may be sent.
     /// - Any other record of the start must not be sent.
     private mutating func admitRepeatedStart(
         _ start: Start,

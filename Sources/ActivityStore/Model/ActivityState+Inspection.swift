@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// Predicts the scripts' verdicts about an activity that was read from Redis. Writes nothing. The rules are the
-/// model's, which a differential test compares with the scripts.
+/// Predicts the scripts' verdicts about an activity that was read from Redis. Writes nothing. The rules are those of
+/// the model. A differential test compares the model with the scripts.
 ///
-/// One prediction can be wrong: `send` for a command that brings the token that was retired last, which the scripts
-/// would not use. Redis stores only a hash of that token, so this type cannot recognize it.
+/// One prediction can be wrong. A command may bring the token that was retired last. The scripts would not use this
+/// token. But Redis stores only a hash of it, so this type cannot recognize the token, and may predict `send`.
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()

@@ -47,9 +47,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var hasDrawnOnBudget = false
     /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0 if there was none (R11).
     ///
-    /// Phones ignore a push whose timestamp is lower than the last one. So after a loss of data (R25), two kinds of
-    /// records raise this value when they are read again: a token raises it to the present second, and a start to the
-    /// start's own timestamp.
+    /// Phones ignore a push if its timestamp is lower than that of the last push. So after a loss of data (R25), two
+    /// kinds of records raise this value when they are read again: a token raises it to the present second, and a start
+    /// to the start's own timestamp.
     public internal(set) var lastAssignedTimestamp: Int64 = 0
     /// When Redis last allowed a push, UNIX milliseconds; 0 if never.
     public internal(set) var lastSendAtMilliseconds: Int64 = 0
@@ -108,9 +108,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             return (reply, .unchanged)
         }
         // Only the first call of a registration names audiences; its later calls name none. If another registration or
-        // an unregistration with the same time came after the first call, a later call must change nothing. Two kinds
-        // of calls are left out: those with the time 0, because a stored 0 means that no registration has come yet; and
-        // those for a token that came with a command, because a command never names audiences.
+        // an unregistration with the same time came after the first call, a later call must change nothing. This check
+        // leaves out two kinds of calls: those with the time 0, because a stored 0 means that no registration has come
+        // yet; and those for a token that came with a command, because a command never names audiences.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && source != .command && registration.registeredAtMilliseconds > 0
             && registration.registeredAtMilliseconds == registeredAtMilliseconds
@@ -202,9 +202,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.retry), .renewed)
     }
 
-    /// Retires the token. Returns false if the activity has another token or none, or if the token was registered at
-    /// `retirement.invalidAtMilliseconds` or later. If the registration of a retired token is read again, it is
-    /// `stale`.
+    /// Retires the token. If the registration of a retired token is read again, this registration is `stale`.
+    ///
+    /// - Returns: false, without a change, in three cases: the activity has no token; it has another token than
+    ///   `retirement`; or the token was registered at `retirement.invalidAtMilliseconds` or later.
     private mutating func retireToken(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retiredToken = RetiredToken(token)

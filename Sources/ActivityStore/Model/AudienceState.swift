@@ -180,8 +180,9 @@ package struct AudienceState: Sendable {
             && admittedVersion.isStart == call.isStart
     }
 
-    /// Grants a command: draws on the two budgets for its priorities, and chooses its timestamp and its number of
-    /// ranges.
+    /// Returns the grant of a command that may be sent: its timestamp, its priorities and its number of ranges. Draws
+    /// on the two budgets for the priorities. May remove the checkpoints of former ranges
+    /// (``chooseRangeCountAndRemoveCheckpoints(_:nowMilliseconds:)``).
     private mutating func drawAndGrant(_ call: AudienceAdmission<[UInt8]>, nowMilliseconds: Int64) -> AudienceGrant {
         let lastAssignedTimestamp = admittedVersion?.grant.timestamp ?? 0
         var grant = AudienceGrant(
@@ -223,8 +224,8 @@ package struct AudienceState: Sendable {
     }
 
     /// Returns the number of ranges for a command. Usually this is the number that the call asks for. But while a
-    /// version of the last hour is unfinished, a new version gets as many ranges as that one, because otherwise their
-    /// ranges would overlap.
+    /// version of the last hour is unfinished, a new version gets as many ranges as the unfinished one. Otherwise the
+    /// ranges of the two versions would overlap.
     ///
     /// If the number differs from that of the last command, removes the checkpoints of the former ranges.
     private mutating func chooseRangeCountAndRemoveCheckpoints(
@@ -266,8 +267,8 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// The newest admitted version. Nil if there is none, or if it is a start, which replaces no state that activities
-    /// show.
+    /// The newest admitted version. Nil if there is none, or if it is a start: a start replaces no state that
+    /// activities show.
     private var newestVersionForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, nowMilliseconds: Int64) -> AudienceReply<

@@ -4,7 +4,7 @@ public import LiveActivity
 /// pages, as a Redis server.
 ///
 /// The simulation runs the model instead of Redis, and a differential test compares it with a real server. The model
-/// rearranges a page at once when it has grown too long; ``AudienceStore`` makes a further call.
+/// rearranges a page as soon as the page has grown too long. ``AudienceStore`` makes a further call for this.
 public struct AudienceStoreModel: Sendable {
     struct AudienceKey: Hashable {
         var app: [UInt8]

@@ -154,7 +154,7 @@ struct StoredEntry: Sendable {
     let changedAtMilliseconds: Int64
     let isLeaving: Bool
     let isDevice: Bool
-    /// The member's kind and id, which are equal in all its entries.
+    /// The member's kind and id. All entries of a member have the same identity.
     let identity: [UInt8]
 
     init(_ entry: MemberEntry<[UInt8]>) {

@@ -82,7 +82,7 @@ public struct TimetableEntry: Sendable, Equatable {
                     dueMilliseconds: atMilliseconds + lifetimeMilliseconds
                 )
         }
-        if let kept { life?.keep(kept) }
+        if let kept { life?.keepUnlessOlder(kept) }
     }
 
     /// Returns whether a command that ends or restarts the activity may be sent, like the operation `check` of the
@@ -111,7 +111,7 @@ public struct TimetableEntry: Sendable, Equatable {
         (self.kind, self.beganAtMilliseconds, self.dueMilliseconds) = (kind, beganAtMilliseconds, dueMilliseconds)
     }
 
-    private mutating func keep(_ kept: CommandKeptForRestart<[UInt8]>) {
+    private mutating func keepUnlessOlder(_ kept: CommandKeptForRestart<[UInt8]>) {
         let previous = kept.isStart ? start : shownUpdate
         if let previous, previous.version > kept.version { return }
         if kept.isStart { start = kept } else { shownUpdate = kept }

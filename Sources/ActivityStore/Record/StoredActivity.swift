@@ -11,7 +11,7 @@
 /// | bytes | meaning |
 /// | --- | --- |
 /// | 1–4 | the last second of the activity's first eight hours; 0 if Redis knows only an unregistration |
-/// | 5–6 | the number of the token's bytes, plus 32,768 if an accepted alert follows the token, plus 16,384 if audiences do |
+/// | 5–6 | the number of the token's bytes, plus 32,768 if an accepted alert follows the token, plus 16,384 if the part about audiences follows |
 /// | 7 | the token's ``TokenForm``, 0 if there is no token; and the bits of ``Flag`` |
 /// | 8–13 | the digest of the state that the activity shows, see ``StoredDigest``; 0 while the state is not known |
 /// | 14 | the newest version's phase, a letter (see `admit.lua`), changed by the ``PhaseBit``s |
@@ -59,9 +59,9 @@ enum StoredActivity {
     static let audiencesFlag = 16_384
     /// All flags in the number of the token's bytes.
     static let flagsInTokenByteCount = acceptedAlertFlag | audiencesFlag
-    /// The number of bytes of a timestamp, whose unit is the second: enough for ten digits.
+    /// The number of bytes of a time in seconds, such as a timestamp: enough for ten digits.
     static let secondsBytes = 5
-    /// The number of bytes of a time whose unit is the millisecond: enough for thirteen digits.
+    /// The number of bytes of a time in milliseconds: enough for thirteen digits.
     static let millisecondsBytes = 6
     /// How many hexadecimal digits of a retired token's SHA-1 are stored, instead of the whole token of about 80 bytes.
     static let retiredTokenDigestBytes = 12
@@ -71,7 +71,7 @@ enum StoredActivity {
     /// and a claim. After the acceptance, only the version is left.
     static let unacceptedStartBytes = StoredVersion.byteCount + 1 + secondsBytes + 8
 
-    /// Bits of byte 14, which is the letter of the newest version's phase.
+    /// Bits of byte 14. This byte is the letter of the newest version's phase, changed by these bits.
     enum PhaseBit {
         /// Whether the newest version has drawn on the budget for priority 10. The phase's letter never has this bit
         /// itself, because letters are ASCII.
@@ -82,7 +82,7 @@ enum StoredActivity {
         static let ownTimestampBit: UInt8 = 64
     }
 
-    /// Bits of byte 7, beside the token's form, which needs the three lowest bits.
+    /// Bits of byte 7. The three lowest bits of this byte are the token's form.
     enum Flag {
         static let frequentUpdatesBit: UInt8 = 8
         /// Whether the value has the part about the last 429.

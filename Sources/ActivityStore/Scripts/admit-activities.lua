@@ -33,12 +33,12 @@ local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
 -- The total length of the held commands in the replies of this batch, also of those for which there was no room.
 local heldByteCount = 0
 
-local function serverTime()
+local function readServerTime()
   local time = callRedis('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000), time[1] + 0
 end
 
-local function digits(time)
+local function formatTime(time)
   return string.format('%0@TIME_DIGITS@.0f', math.min(math.max(time, 0), TIME_MAX))
 end
 
@@ -84,9 +84,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     return callRedis('SET', key, value, 'PX', ACTIVITY_EXPIRY)
   end
 
-  -- Returns the end of a reply: the audiences that the activity has left, but whose pages may still list it. Empty if
-  -- there are none.
-  local function departuresPart()
+  -- Returns the last part of a reply: the audiences that the activity has left, but whose pages may still list it.
+  -- Empty if there are none.
+  local function makeDeparturesPart()
     return formerAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. formerAudiences
   end
 
@@ -130,7 +130,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     else
       newestVersion, form, token, acceptedAlertVersion, held = version, 0, '', '', ''
     end
-    local now, seconds = serverTime()
+    local now, seconds = readServerTime()
     local assignedTimestamp =
       timestamp <= lastAssignedTimestamp and math.min(lastAssignedTimestamp + 1, TIMESTAMP_MAX) or timestamp
     if assignedTimestamp ~= read('<I5', newestVersion) then nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@ end
@@ -146,7 +146,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local version = ARGV[2]
     if start ~= '' and not isNewer(version, start) then return 'settled' end
     if updatesUntilSeconds == 0 then
-      local _, seconds = serverTime()
+      local _, seconds = readServerTime()
       updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
     end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
@@ -201,11 +201,11 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         return 'stale'
       end
     end
-    if registrationTime < registeredAt then return 'stale' .. (namedAudiences and departuresPart() or '') end
+    if registrationTime < registeredAt then return 'stale' .. (namedAudiences and makeDeparturesPart() or '') end
     -- Only the first call of a registration names audiences. If another registration or an unregistration with the same
-    -- time came after the first call, a later call is stale and changes nothing. Two kinds of calls are left out: those
-    -- with the time 0, because a stored 0 means that no registration has come yet; and those for a token that came with
-    -- a command, because a command never names audiences.
+    -- time came after the first call, a later call is stale and changes nothing. This check leaves out two kinds of
+    -- calls: those with the time 0, because a stored 0 means that no registration has come yet; and those for a token
+    -- that came with a command, because a command never names audiences.
     if registrationTime == registeredAt and registrationTime > 0
       and not namedAudiences and tokenSource ~= @FROM_COMMAND@
       and (form ~= newForm or token ~= newToken)
@@ -223,7 +223,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       if namedAudiences ~= '' and without(namedAudiences, audiences) == '' then reply = 'registered+' end
       audiences, formerAudiences = namedAudiences, departures
     end
-    -- Only if the newest version itself is held, not an older command (admit.lua: Phases).
+    -- This concerns a held command that is the newest version itself. An older command, which is held for its alert,
+    -- stays as it is (admit.lua: Phases).
     if held ~= '' and phase <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, @VERSION_TEXT_BYTES@) > shownVersion then
         if not namedAudiences or formerAudiences == '' then
@@ -239,7 +240,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     end
     local bytesAfterPhase = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
     if updatesUntilSeconds == 0 or tokenSource == @FROM_REREADING@ then
-      local _, seconds = serverTime()
+      local _, seconds = readServerTime()
       if updatesUntilSeconds == 0 then updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
       -- lower timestamps. So the next push must get a timestamp above the present second.
@@ -252,24 +253,24 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     if newFrequentFlag then frequentFlag = newFrequentFlag end
     local written = store(newShownDigest .. char(nextPhase + keptBits) .. bytesAfterPhase)
     if written.err then return written end
-    return namedAudiences and formerAudiences ~= '' and reply .. departuresPart() or reply
+    return namedAudiences and formerAudiences ~= '' and reply .. makeDeparturesPart() or reply
   end
 
   -- # An activity: unregistrations
   if operation == 'unregister' then
     local unregisteredAt = ARGV[2] + 0
-    if unregisteredAt < registeredAt then return 'stale' .. departuresPart() end
+    if unregisteredAt < registeredAt then return 'stale' .. makeDeparturesPart() end
     form, token, registeredAt = 0, '', unregisteredAt
     local hasAudiences = audiences ~= '' or formerAudiences ~= ''
     audiences, formerAudiences = '', formerAudiences .. audiences
     store(hasAudiences and '\0\0\0\0\0\0' .. sub(value, @AT_PHASE@, @AT_REGISTERED@ - 1)
       or sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
-    return 'unregistered' .. departuresPart()
+    return 'unregistered' .. makeDeparturesPart()
   end
 
   -- # An activity: confirmations
   -- A worker confirms that each audience in `formerAudiences` has an entry that says that the activity left it.
-  -- `registrationTime` is the time that the reply gave with these audiences. If Redis has another time now, the
+  -- `registrationTime` is the time that an earlier reply gave with these audiences. If Redis has another time now, the
   -- activity may have left more audiences since, so the list stays.
   if operation == 'confirmDepartures' then
     if formerAudiences ~= '' and registrationTime == registeredAt then

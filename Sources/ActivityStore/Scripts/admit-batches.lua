@@ -5,8 +5,8 @@
 --     1. Is the value plain? See `plainSize`.
 --     2. Is the phase common, and is the last assigned timestamp not above the newest version's?
 --     3. A settlement: is it the acceptance of the newest version? Then the acceptance is written.
---     4. An update: is its timestamp higher than the newest version's? If it is lower, the reply is `superseded`,
---        unless the update has an alert or may replace a held one.
+--     4. An update: is its timestamp higher than the newest version's? If it is lower, the reply is `superseded`. The
+--        exception: an update that has an alert, or may replace a held alert, takes the long path.
 --     5. What does the pace allow now? The answer serves all plain values with the same form, length and flags.
 --     6. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and the
 --        value's expiry need not be renewed?
@@ -30,8 +30,8 @@
 --
 -- The reply is an array of three parts; if there is only one element, the reply is this element without an array.
 -- 1. The replies to the calls, in the order of the keys.
--- 2. In the same order, a value for each update or end whose reply is a number: the activity's value before the
---    admission, up to the end of the accepted alert. If the update or end brought a new token, this value has it.
+-- 2. For each update or end that got a number, in the same order: the activity's value before the admission, up to the
+--    last byte of the accepted alert. If the update or end brought a new token, this value has it.
 -- 3. The clock, if a reply may need it.
 -- The replies of a batch have limited room for held commands. If a held command does not fit, the reply to an update or
 -- end is `wait` (one millisecond), and the reply to a registration is `full`.
@@ -199,8 +199,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
     position = nextPosition
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
     -- This block reads `requestAndPace`. Two kinds of calls skip it: a call with the same number as the last one, and
-    -- an acceptance, which needs none of the results. A call with a flag that the block removes never skips it, because
-    -- `lastRequestAndPace` has no such flag.
+    -- an acceptance, which needs none of the results. A call with a flag that the block removes never skips the block,
+    -- because `lastRequestAndPace` has no such flag.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local paceByte = requestAndPace % @REQUEST_FACTOR@
       paceNumber = paceByte % @PACE_NUMBER_MODULUS@
@@ -223,8 +223,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
         and (request % @IS_SETTLEMENT_MODULUS@ < @IS_SETTLEMENT@ or request % (@THROTTLED@ + 1) >= @THROTTLED@)
       then
         now, seconds, sentAndPhaseMin, sendBytes, sendBytesWithDraw = readClock()
-        -- Forget the last plain value. Its `prefixMin` was computed before `seconds` was known, so values whose last
-        -- second for updates has passed would count as plain.
+        -- Forget the last plain value. Its `prefixMin` was computed before `seconds` was known, so a value would count
+        -- as plain even after its last second for updates.
         prefixMin = math.huge
       end
     end
@@ -320,7 +320,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
         newBytes, isDemoted = sendBytes .. version, isHigh
       end
       local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', newBytes)
-      -- SETRANGE replies with the value's length. If the length is another one, the key holds something else.
+      -- SETRANGE replies with the value's length. If the length is another one, the key has another kind of value.
       if written ~= size then
         reply = tonumber(written) and MALFORMED or written
       elseif isDemoted then

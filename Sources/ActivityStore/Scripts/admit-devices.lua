@@ -23,15 +23,15 @@
 -- variable.
 local suffix = ARGV[2]
 
--- Returns the end of a reply: a `=` and the field `l`, the audiences that the device has left, but whose pages may
--- still list it. Empty if there are none.
-local function departuresPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
+-- Returns the last part of a reply: a `=` and the field `l`, the audiences that the device has left, but whose pages
+-- may still list it. Empty if there are none.
+local function makeDeparturesPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
 
 -- Returns the audiences that the device leaves now. `noLongerNamed` has the audiences that some registrations of the
 -- device no longer name, `changedSuffixes` the suffixes of these registrations' types. Two kinds of audiences are
 -- removed from `noLongerNamed`: those that the registration of another attributes type still names, so that the device
 -- stays in them; and those that the device has left before (field `l`).
-local function newDepartures(noLongerNamed, changedSuffixes, l)
+local function findNewDepartures(noLongerNamed, changedSuffixes, l)
   local fields = noLongerNamed == '' and {} or callRedis('HGETALL', key)
   for index = 1, #fields, 2 do
     if sub(fields[index], 1, 2) == 'm:' and not changedSuffixes[sub(fields[index], 2)] then
@@ -52,8 +52,8 @@ end
 
 -- # A device: confirmations
 -- A worker confirms that each audience in the field `l` has an entry about the device's departure. ARGV[2] is the time
--- that the reply gave with these audiences. If the field has a later time now, the device has left more audiences
--- since, so the field stays.
+-- that an earlier reply gave with these audiences. If the field has a later time now, the device has left more
+-- audiences since, so the field stays.
 if operation == 'confirmDeviceDepartures' then
   local l = callRedis('HGET', key, 'l')
   if l and sub(l, 1, @TIME_BYTES@) == ARGV[2] then callRedis('HSET', key, 'l', '') end
@@ -110,25 +110,27 @@ if operation == 'registerDevice' then
   end
   local isStale = sub(registration, 1, @TIME_DIGITS@) < sub(t or '', 1, @TIME_DIGITS@)
   -- Only the first call of a registration names audiences. If another registration or an unregistration with the same
-  -- time came after the first call, a later call is stale and changes nothing. Calls for a token that came with a
-  -- command are left out, because a command never names audiences.
+  -- time came after the first call, a later call is stale and changes nothing. This check leaves out calls for a token
+  -- that came with a command, because a command never names audiences.
   if t and not namedAudiences and not isFromCommand
     and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@)
   then
     isStale = registration ~= t or restOfToken ~= u
   end
-  if isStale and #t == @TIME_DIGITS@ then return 'stale' .. (namedAudiences and departuresPart(l) or '') end
+  if isStale and #t == @TIME_DIGITS@ then return 'stale' .. (namedAudiences and makeDeparturesPart(l) or '') end
   local lBefore, reply = l or '', 'registered'
   if namedAudiences and not isStale then
     if namedAudiences ~= '' and without(namedAudiences, m or '') == '' then reply = 'registered+' end
     m, l = m or '', lBefore
     local departures, kept =
-      newDepartures(without(m, namedAudiences), {[suffix] = true}, l), without(sub(l, @TIME_BYTES@ + 1), namedAudiences)
+      findNewDepartures(without(m, namedAudiences), {[suffix] = true}, l),
+      without(sub(l, @TIME_BYTES@ + 1), namedAudiences)
     if #departures + #kept > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
     l = makeFieldL(sub(registration, 1, @TIME_DIGITS@) + 0, kept .. departures, departures ~= '', l)
   end
-  -- Finds the held start for the reply: after a previous reply the next one, otherwise the first one. If the start in
-  -- the previous reply is no longer held, the reply has the first start whose version is the same or newer.
+  -- Find the held start for the reply: the one after the start in the previous reply, or without a previous reply the
+  -- first one. If the start in the previous reply is no longer held, the reply has the first start with the same or a
+  -- newer version.
   local position, isPastPrevious, nextStart, firstNotOlder = 1, previousVersion == '', nil, nil
   while w and position <= #w and not nextStart do
     local version, activity, commandPosition, nextPosition = readHeldStart(w, position)
@@ -146,7 +148,7 @@ if operation == 'registerDevice' then
   -- A stale registration may also get a held start in its reply. The worker sends this start with the newer token that
   -- Redis knows. Otherwise the start might wait forever: the registration of the newer token may be settled, and then
   -- no worker reads that registration again.
-  local departuresInReply = namedAudiences and departuresPart(l) or ''
+  local departuresInReply = namedAudiences and makeDeparturesPart(l) or ''
   if departuresInReply ~= '' and nextStart then nextStart = '' end
   if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. departuresInReply end
   local changes = {'t' .. suffix, registration, 'u' .. suffix, restOfToken}
@@ -178,16 +180,16 @@ if operation == 'takeStartToken' then
   end
   local reply = 'noToken'
   if #t > @TIME_DIGITS@ then
-    local now, interval, pushes = serverTime(), read('<I3I2', bucket)
+    local now, interval, pushes = readServerTime(), read('<I3I2', bucket)
     local fullAt, refunded = s == '' and now or math.max(sub(s, 1, @TIME_DIGITS@) + 0, now), sub(s, @TIME_DIGITS@ + 1)
     local wait = fullAt - now - (pushes - 1) * interval
     if wait > 0 then
       reply = 'wait' .. string.format('%.0f', wait)
     else
       fullAt = fullAt + interval
-      reply = 'tokenFound' .. digits(fullAt + (refunded == '' and 0 or refunded)) .. t .. u
+      reply = 'tokenFound' .. formatTime(fullAt + (refunded == '' and 0 or refunded)) .. t .. u
       changes[#changes + 1] = 's'
-      changes[#changes + 1] = digits(fullAt) .. refunded
+      changes[#changes + 1] = formatTime(fullAt) .. refunded
     end
   end
   if changes[1] then writeFields(changes, DEVICE_EXPIRY) end
@@ -206,7 +208,7 @@ if operation == 'unregisterDevice' then
     end
     if fields[index] == 'l' then l = fields[index + 1] end
   end
-  if not next(registrations) then return 'unregistered' .. departuresPart(l) end
+  if not next(registrations) then return 'unregistered' .. makeDeparturesPart(l) end
   for typeSuffix, t in pairs(registrations) do
     if at >= sub(t, 1, @TIME_DIGITS@) then
       unregisteredSuffixes[typeSuffix] = true
@@ -216,7 +218,7 @@ if operation == 'unregisterDevice' then
       end
     end
   end
-  if not changes[1] then return 'stale' .. departuresPart(l) end
+  if not changes[1] then return 'stale' .. makeDeparturesPart(l) end
   local departures = ''
   table.sort(audiences, function(one, other) return one[1] < other[1] end)
   for _, each in ipairs(audiences) do
@@ -225,13 +227,13 @@ if operation == 'unregisterDevice' then
       changes[#changes + 1], changes[#changes + 2] = 'm' .. each[1], ''
     end
   end
-  departures = newDepartures(departures, unregisteredSuffixes, l)
+  departures = findNewDepartures(departures, unregisteredSuffixes, l)
   if departures ~= '' then
     l = makeFieldL(at + 0, sub(l, @TIME_BYTES@ + 1) .. departures, true, l)
     changes[#changes + 1], changes[#changes + 2] = 'l', l
   end
   writeFields(changes, DEVICE_EXPIRY)
-  return 'unregistered' .. departuresPart(l)
+  return 'unregistered' .. makeDeparturesPart(l)
 end
 
 return redis.error_reply('ERR unknown operation')

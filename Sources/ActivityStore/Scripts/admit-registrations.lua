@@ -5,7 +5,7 @@
 if isBatch then
   local values, calls, position, replies = callRedis('MGET', unpack(KEYS)), ARGV[2], 1, {}
   if values.err then return values end
-  local _, seconds = serverTime()
+  local _, seconds = readServerTime()
   local updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
   -- The middle of UNKNOWN, the value that stands for an activity that Redis does not know: the bytes between the
   -- token's form and the time of the registration.

@@ -3,8 +3,8 @@
 --
 -- A settlement reports one of three things: how a version ended; that APNs throttles the activity's token (429); or
 -- that a token must be retired (R17). A settlement changes only existing values. An acceptance counts more than any
--- other outcome, even if it arrives first: one worker may have sent a start while another settles this start as
--- unknown.
+-- other outcome, even if the other outcome arrives later: one worker may have sent a start while another settles this
+-- start as unknown.
 
 -- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
 -- needs it (admit.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the
@@ -69,8 +69,8 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
       findParts(value, tokenLengthAndFlags, flags, phase)
     if not tokenEnd then return MALFORMED, nextPosition end
 
-    -- Find out what the settlement changes. `changesParts`: whether it changes a part after the fixed one. `start`: the
-    -- new part about the start; nil if the part does not change.
+    -- Find out what the settlement changes. `changesParts`: whether it changes a part after the fixed part. `start`:
+    -- the new part about the start; nil if the part does not change.
     local code, form, changesParts = requestByte % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
     local nextPhase, nextShownDigest, start, removesHeld = phase, shownDigest, nil, false
     local isAccepted = code == @ACCEPTED@

@@ -78,7 +78,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       return false, 'ended'
     end
     if isEnd then
-      -- The end belongs to an earlier life if a newer start has come, unless it ends the newer life too (R13).
+      -- If a newer start has come, the end belongs to an earlier life. The exception: with the bit ENDS_NEWER_LIFE, the
+      -- end also ends the newer life (R13).
       local isOfEarlierLife = startPosition < heldPosition and paceByte % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
         and isNewer(sub(value, startPosition, heldPosition - 1), version)
       return isSameVersion, isOfEarlierLife and 'superseded' or nil
@@ -224,7 +225,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   local function draw(pace, requestByte, fullAt, hasDrawn, now)
     -- The bucket lacks one push for each interval until it is full. A begun interval counts as a whole one: the number
     -- of intervals is d / interval, rounded up, where d = fullAt - now. For whole numbers, this is floor((d - 1) /
-    -- interval) + 1. The short path has another formula with the same result (admit-batches.lua).
+    -- interval) + 1. For example, if interval = 600 s and d = 900 s, then the bucket lacks 2 pushes. The short path has
+    -- another formula with the same result (admit-batches.lua).
     local pushesLeft = pace.pushes
     if fullAt > now then
       local missing = fullAt - now - 1
@@ -299,7 +301,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- Performs an update or an end. `stored` is what Redis has for the key, and `value` is the value to read; both are
   -- from the loop. `position` is where the call begins. Returns the reply, and where the next call begins.
   --
-  -- If the reply is a number, also returns the beginning of the value before the admission, up to the end of the
+  -- If the reply is a number, also returns the beginning of the value before the admission, up to the last byte of the
   -- accepted alert. If the update or end brought a new token, the returned value has it.
   --
   -- Variables and parameters:

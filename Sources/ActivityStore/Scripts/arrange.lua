@@ -1,7 +1,7 @@
 -- The script `arrange`: makes a page that does not exist, or renews the expiry of a page. If the page is too long, the
 -- script also removes the outdated entries: those that a later entry of the same member replaces, and those that are
--- too old. If the page is still long, the script splits the page, unless the page has only one position, or its segment
--- has the maximum number of pages.
+-- too old. If the page is still long, the script splits the page. Two kinds of pages are not split: a page with only
+-- one position, and a page of a segment that has the maximum number of pages.
 --
 -- A page has the members whose positions (hashes of their ids) are between its bounds. KEYS are the segment's
 -- directory, the page, and the page that a split makes of the upper half. A page with only one position has no third
@@ -97,7 +97,7 @@ if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
 
   -- Returns what identifies the member of the entry at this byte: the bits for its kind (2) and for the form of its id
   -- (16 and 32), and the id itself. See MemberEntryFormat.swift.
-  local function identity(offset, bits)
+  local function readIdentity(offset, bits)
     local idOffset = offset + @ENTRY_FIXED_BYTES@
     -- A packed id has sixteen bytes. Before any other id, one byte has the id's length minus one.
     return char(bits - bits % 16 + bits % 4 - bits % 2)
@@ -120,7 +120,7 @@ if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
     local earlierOffset = offsets[tableKey]
     while earlierOffset do
       local earlierBits, earlierChangedAt = read('<BI6', page, earlierOffset + 6)
-      if identity(earlierOffset, earlierBits) == identity(offset, bits) then
+      if readIdentity(earlierOffset, earlierBits) == readIdentity(offset, bits) then
         isOutdated = earlierChangedAt > changedAt
         if not isOutdated then
           size = size - #half[indexes[tableKey]]

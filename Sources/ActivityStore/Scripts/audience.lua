@@ -62,7 +62,7 @@ local COUNT_MAX = 4294967295
 -- field `m`, the last two bytes are the range's index, which is at most 255.
 local BROADCAST_INDICES = {'\254\255', '\255\255'}
 
-local function serverTime()
+local function readServerTime()
   local time = callRedis('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
@@ -93,7 +93,7 @@ local function addFanout(fanoutList, fanoutName, now, broadcastCount)
   return fanoutList
 end
 
-local function positionOfFanout(fanoutList, fanoutName)
+local function findFanoutPosition(fanoutList, fanoutName)
   for position = 1, #fanoutList, FANOUT_BYTES do
     if sub(fanoutList, position, position + 14) == fanoutName then return position end
   end
@@ -101,7 +101,7 @@ end
 
 -- Returns the newest version that was admitted to be sent (field `a`). Returns an empty string if there is none, or if
 -- it is a start, because a start reaches devices and replaces no state of activities.
-local function newestVersionForActivities()
+local function readNewestVersionForActivities()
   local admission = callRedis('HGET', key, 'a')
   if not admission then return '' end
   local version, _, flags = read(ADMISSION_FORMAT, admission)
@@ -110,7 +110,7 @@ end
 
 -- Returns the reply to a command with this admission (field `a`). The reply names the audience's channels, if it has
 -- any.
-local function sendReply(admission, production, sandbox)
+local function makeSendReply(admission, production, sandbox)
   local _, _, flags, timestamp, priority, frequentUpdatesPriority, rangeCount = read(ADMISSION_FORMAT, admission)
   local reply = {'send', timestamp, priority, frequentUpdatesPriority, flags >= @IS_DEMOTED@ and 1 or 0, rangeCount}
   if production or sandbox then reply[7], reply[8] = production or '', sandbox or '' end
@@ -144,7 +144,7 @@ if operation == 'admit' then
       -- The version is admitted again. Meanwhile the audience may have got or lost a channel, so the script stores the
       -- present number of broadcasts. With the former number, the fan-out would finish too early, or wait for a
       -- broadcast that does not come.
-      local fanoutPosition = positionOfFanout(fanoutList, version .. pack('<I2', lastRangeCount))
+      local fanoutPosition = findFanoutPosition(fanoutList, version .. pack('<I2', lastRangeCount))
       local byte22 = fanoutPosition and string.byte(fanoutList, fanoutPosition + 21)
       if fanoutPosition and byte22 % @IS_FINISHED_MODULUS@ == 0
         and byte22 ~= @BROADCAST_COUNT_FACTOR@ * broadcastCount
@@ -152,7 +152,7 @@ if operation == 'admit' then
         storeFields('l', sub(fanoutList, 1, fanoutPosition + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
           .. sub(fanoutList, fanoutPosition + 22))
       end
-      return sendReply(admission, production, sandbox)
+      return makeSendReply(admission, production, sandbox)
     end
     if isStart then
       if not isNewer(version, newestVersion) then return 'superseded' end
@@ -173,7 +173,7 @@ if operation == 'admit' then
     end
   end
 
-  local now = serverTime()
+  local now = readServerTime()
   local spacing, interval, pushes, reserved, _, frequentInterval, frequentPushes, frequentReserved =
     read('<I3I3I2I2I3I3I2I2', pace)
   if admission and not isStart and now >= admittedAt and admittedAt + spacing > now then
@@ -182,7 +182,7 @@ if operation == 'admit' then
 
   local fullAt, frequentFullAt = 0, 0
   if fullTimes then fullAt, frequentFullAt = read('<I6I6', fullTimes) end
-  -- Returns the priority that a bucket grants, and when the bucket will be full afterwards.
+  -- Returns the priority that a bucket grants, and the time at which the bucket will be full afterwards.
   local function draw(fullAt, interval, pushes, reserved)
     local missing = fullAt > now and math.ceil((fullAt - now) / interval) or 0
     if pushes - missing <= (mayUseReserve and 0 or reserved) then return @LOW_PRIORITY@, fullAt end
@@ -220,7 +220,7 @@ if operation == 'admit' then
       if letter == 'p' and sub(field, 2, 3) ~= sub(fanoutName, 14) then callRedis('HDEL', key, field) end
     end
   end
-  local fanoutPosition = positionOfFanout(fanoutList, fanoutName)
+  local fanoutPosition = findFanoutPosition(fanoutList, fanoutName)
   if fanoutPosition then
     removeFanoutCounts(fanoutName)
     fanoutList = sub(fanoutList, 1, fanoutPosition - 1) .. sub(fanoutList, fanoutPosition + FANOUT_BYTES)
@@ -230,7 +230,7 @@ if operation == 'admit' then
   fanoutList = addFanout(fanoutList, fanoutName, now, broadcastCount)
   storeFields('n', version .. 'a', 'a', newAdmission, 's', isStart and version or newestStart or '',
     'b', isStart and '' or body, 'f', pack('<I6I6', fullAt, frequentFullAt), 'l', fanoutList)
-  return sendReply(newAdmission, production, sandbox)
+  return makeSendReply(newAdmission, production, sandbox)
 end
 
 if operation == 'settle' then
@@ -242,7 +242,7 @@ if operation == 'newest' then
   local admission, body = unpack(callRedis('HMGET', key, 'a', 'b'))
   if not admission then return 'unknown' end
   local version, _, flags, timestamp, _, _, _, admittedAt, expiration = read(ADMISSION_FORMAT, admission)
-  local now = serverTime()
+  local now = readServerTime()
   if flags % @IS_START_MODULUS@ >= @IS_START@ or math.floor(now / 1000) > read('<i8', expiration)
     or now - admittedAt > @JOINER_BODY_AGE_MILLISECONDS_MAX@
   then
@@ -255,7 +255,7 @@ if operation == 'claim' then
   local range, claim = ARGV[2], ARGV[3]
   local progress = callRedis('HGET', key, 'p' .. range) or ''
   storeFields('c' .. range, claim)
-  return {'progress', newestVersionForActivities(), progress}
+  return {'progress', readNewestVersionForActivities(), progress}
 end
 
 if operation == 'checkpoint' then
@@ -264,7 +264,7 @@ if operation == 'checkpoint' then
   --     0    the range has another claim: another worker's, or an older one after a failover
   --     1    the checkpoint was recorded
   --     2    the range has no claim: the server has lost data, so members may be missing too
-  local claimFields, storedClaims, changes, replies = {}, {}, {}, {newestVersionForActivities()}
+  local claimFields, storedClaims, changes, replies = {}, {}, {}, {readNewestVersionForActivities()}
   for number = 2, #ARGV, 3 do claimFields[#claimFields + 1] = 'c' .. ARGV[number] end
   for index, storedClaim in ipairs(callRedis('HMGET', key, unpack(claimFields))) do
     storedClaims[claimFields[index]] = storedClaim
@@ -281,9 +281,9 @@ end
 if operation == 'finish' then
   local fanoutName, index, counts = ARGV[2], ARGV[3], ARGV[4]
   local fanoutList = callRedis('HGET', key, 'l') or ''
-  local fanoutPosition = positionOfFanout(fanoutList, fanoutName)
+  local fanoutPosition = findFanoutPosition(fanoutList, fanoutName)
   if not fanoutPosition then
-    fanoutList = addFanout(fanoutList, fanoutName, serverTime(), (ARGV[5] or 0) + 0)
+    fanoutList = addFanout(fanoutList, fanoutName, readServerTime(), (ARGV[5] or 0) + 0)
     fanoutPosition = #fanoutList - FANOUT_BYTES + 1
   end
   local byte22 = string.byte(fanoutList, fanoutPosition + 21)

@@ -12,7 +12,7 @@
 -- | --- | --- |
 -- | + | its kind, a time and a count, see below |
 -- | * | the version of its newest start, then the start's record; only if the policy restarts the activity |
--- | = | the version of its newest update, then the update's record, in the same case: the new start shows this state |
+-- | = | the same for its newest update: a restart shows the state of this update |
 --
 -- | kind | meaning | the time |
 -- | --- | --- | --- |
@@ -50,9 +50,9 @@ if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%
 
 -- Checks whether the life that began at ARGV[3] continues. A worker asks before it works on a command that ends or
 -- restarts the activity. If the life continues, the script postpones the next claim of the activity by ARGV[4] or a
--- multiple of it, so that no other worker makes the same command meanwhile. A restart also has ARGV[5], the version of
--- the state that it shows. If a newer state has come since, the reply is `superseded`, and another restart is due at
--- once.
+-- multiple of it, so that no other worker makes the same command during this time. A restart also has ARGV[5], the
+-- version of the state that it shows. If a newer state has come since, the reply is `superseded`, and another restart
+-- is due at once.
 if operation == 'check' then
   if beganAt ~= at then return 'superseded' end
   local shownUpdate = ARGV[5] and callRedis('HGET', timetable .. '=', activity)
@@ -121,8 +121,9 @@ if operation ~= 'updatedAfterEnd' then
   local isKnown = lifeKind == 'b' and (not isStart or at + 0 <= beganAt + 0)
     or not isStart and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
   if not isKnown then
-    -- The stored commands belong to the life before this start, so the script removes them. The exception is the
-    -- restart for which the activity waits: the next restart needs the same commands.
+    -- The stored commands belong to the life before this start, so the script removes them. The exception: this start
+    -- is the restart that the activity waits for. Then the commands stay, because the next restart needs the same
+    -- commands.
     if isStart and not (lifeKind == 'r' and beganAt == at) then
       removeCommands()
       storedCommand = nil

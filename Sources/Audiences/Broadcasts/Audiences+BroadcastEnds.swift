@@ -1,13 +1,15 @@
 import Delivery
 import LiveActivity
 
-/// Ends of broadcasts. When a broadcast ends, Kafka gets its result, and the store adds the broadcast to its command's
-/// counts. Then the broadcast's fan-out record settles. If the producer manages the channel, the store has no counts.
+/// How broadcasts are finished. When a broadcast has its outcome, Kafka gets the result, and the store adds the
+/// broadcast to its command's counts. Then the broadcast's fan-out record settles. If the producer manages the channel,
+/// the store has no counts.
 ///
-/// A range version (``RangeVersionSlot``) ends in similar steps (`Audiences+Finishing`). The code is separate, because
-/// a broadcast has no members and no round.
+/// A range version (``RangeVersionSlot``) is finished in similar steps (`Audiences+Finishing`). The code is separate,
+/// because a broadcast has no members and no round.
 extension Audiences {
-    /// Ends a broadcast, and the older broadcast whose alert it carried.
+    /// Gives a broadcast its outcome. If the broadcast carried the alert of an older one, the older one is finished
+    /// too, as superseded.
     mutating func finishBroadcast(_ broadcast: BroadcastIndex, _ outcome: MemberOutcome, now: Moment) {
         let rider = broadcasts[broadcast].rider
         if rider != .null {
@@ -70,8 +72,8 @@ extension Audiences {
         _ = freeSlotIfUnused(channel: channel, now: now)
     }
 
-    /// Returns the earlier broadcast of the channel with the same version, if another record has already brought one;
-    /// else nil.
+    /// Returns the broadcast that an earlier record with the same version has brought to the same channel; nil if there
+    /// is none.
     func earlierBroadcast(ofSameVersionAs broadcast: BroadcastIndex) -> BroadcastIndex? {
         var earlier = channels[broadcasts[broadcast].channel].oldestBroadcast
         while earlier != broadcast {
@@ -232,10 +234,10 @@ extension Audiences {
         }
     }
 
-    /// Notes the records of other partitions, which this lane keeps, as dropped when the channel's partition is
-    /// released. Such a record may be that of the broadcast whose push is under way, or that of this broadcast's rider
-    /// (``BroadcastSlot/rider``). The record counts as dropped at once, before APNs has responded
-    /// (``noteDroppedBeforeResponse(_:ofApp:)``), and this lane reads it again.
+    /// Called when the channel's partition is released. If a push is under way, notes the records of the push's
+    /// broadcast and of its rider (``BroadcastSlot/rider``) as dropped if they are of another partition. They count as
+    /// dropped at once, before APNs has responded (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps the
+    /// other partition, it reads these records again.
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

@@ -4,9 +4,9 @@ import Numbers
 
 /// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
-    /// How long the broadcasts of a lost channel wait for a new channel, from the request to the keeper or from the
-    /// keeper's refusal. The keeper asks APNs only every 60 s after a transient failure
-    /// (`transientFailurePauseMilliseconds`), so this wait is longer.
+    /// How long the broadcasts of a lost channel wait for a new channel. The wait begins with the request to the
+    /// keeper, and begins again if the keeper refuses. After a transient failure, the keeper asks APNs again only after
+    /// 60 s (`transientFailurePauseMilliseconds`), so this wait is longer.
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
@@ -24,8 +24,9 @@ extension Audiences {
             finishBroadcast(broadcast, .delivered, now: now)
         case .rejected where noteMissingStorage(of: channel, from: result.reason):
             retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)
-        // The broadcast fails in both cases. If the producer manages the channel, only the producer may create a new
-        // one. For an end, a new channel would have no subscribers, and nothing would delete it.
+        // The broadcast fails, and no new channel is requested, in two cases:
+        // - The producer manages the channel: only the producer may create a new one.
+        // - The broadcast is an end: a new channel would have no subscribers, and nothing would delete it.
         case .channelGone where channels[channel].isManagedByProducer || broadcasts[broadcast].record.event == .end:
             finishBroadcast(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finishBroadcast(broadcast, .failed, now: now)
@@ -93,8 +94,9 @@ extension Audiences {
     /// keeper or a newer record names the new channel, at most ``replacementChannelWaitMillisecondsMax``. If the queue
     /// of requests is full, they do not wait.
     ///
-    /// After the wait, the next push goes to the lost channel. APNs refuses this push too, and the core asks again. So
-    /// the core also recovers if the keeper could not create a channel, or if the request or its response was dropped.
+    /// If no new channel was named before the next push, this push goes to the lost channel. APNs refuses it too, and
+    /// the core asks again. So the core also recovers if the keeper could not create a channel, or if the request or
+    /// its response was dropped.
     private mutating func requestReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         let slot = channels[channel]
         let isRequested = appendChannelRequest(

@@ -82,9 +82,10 @@ extension Audiences {
         return broadcast
     }
 
-    /// Makes the broadcast the one that waits in its channel. If the channel already had a newer command, the broadcast
-    /// is finished as superseded. If the channel already had a broadcast of the same command, the earlier one writes
-    /// the result (``settleDuplicate(_:of:now:)``).
+    /// Makes this broadcast the one that waits in its channel, in place of an older one. Exceptions:
+    /// - If the channel already had a newer command, this broadcast is finished as superseded.
+    /// - If the channel already had a broadcast of the same command, this broadcast writes no result, because the
+    ///   earlier one does (``settleDuplicate(_:of:now:)``).
     private mutating func setWaitingBroadcast(
         _ broadcast: BroadcastIndex,
         in channel: ChannelIndex,
@@ -107,15 +108,16 @@ extension Audiences {
                 // The broadcast of an earlier record of this command has written the result.
                 return settleWithoutResult(broadcast, now: now)
             }
-            // The broadcast is newer, but its timestamp is not above the last one. So Redis has lost the hash of the
-            // audience or channel, and did not know the last timestamp when it admitted the command. Raise the
-            // timestamp here, because phones ignore a state whose timestamp is not newer.
+            // This broadcast is newer than the channel's last one, but its timestamp is not above `newestTimestamp`. So
+            // Redis has lost the hash of the audience or channel, and did not know the newest timestamp when it
+            // admitted the command. Raise the timestamp here, because phones ignore a state whose timestamp is not
+            // newer.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
-        // An update that Redis admitted before an end may have a newer version, and its record may arrive after the
-        // end's. Such an update must not follow the end. So an end sets the channel's newest version to the highest
-        // possible one, and no version counts as newer.
+        // An update that Redis admitted before an end may have a newer version than the end, and its record may arrive
+        // after the record of the end. Such an update must not follow the end. So an end sets the channel's newest
+        // version to the highest possible one, and no version counts as newer.
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
@@ -139,10 +141,13 @@ extension Audiences {
         Body.setTimestamp(timestamp, in: record.body.mutableBuffer, record.bodyLayout)
     }
 
-    /// Supersedes the older broadcast. If the older one has an alert, the newer one carries this alert, unless the
-    /// newer one has an alert of its own, its body has no room, or the alert is too old. The broadcast that brought the
-    /// alert then becomes the rider of the newer one, and both end together. Every other superseded broadcast is
-    /// finished now.
+    /// Supersedes `older`. If `older` has an alert, `newer` carries this alert, except in three cases:
+    /// - `newer` has an alert of its own.
+    /// - The body of `newer` has no room for the alert.
+    /// - The alert is too old.
+    ///
+    /// If `newer` carries the alert, the broadcast that brought the alert becomes the rider of `newer`, and both end
+    /// together. Every other superseded broadcast is finished now.
     mutating func supersedeBroadcast(_ older: BroadcastIndex, by newer: BroadcastIndex, now: Moment) {
         let (olderRecord, newerRecord) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
@@ -154,7 +159,7 @@ extension Audiences {
             )
                 <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
-            // If `older` has an alert of its own or carries one, the alert is dropped too.
+            // An alert that `older` has or carries is dropped with it.
             return finishBroadcast(older, .superseded, now: now)
         }
         let alert = olderRecord.bodyLayout.alert.bytes(in: olderRecord.body.bytes)
@@ -192,7 +197,7 @@ extension Audiences {
 
     // MARK: - The turn of a channel
 
-    /// Does what the channel's state allows now: ends an expired broadcast, frees the idle channel, or queues the
+    /// Does what can be done for the channel now: finishes an expired broadcast, frees the idle channel, or queues the
     /// channel for a push. If nothing can be done yet, sets the channel's timer.
     mutating func advance(channel: ChannelIndex, now: Moment) {
         let waiting = channels[channel].waitingBroadcast
@@ -208,8 +213,8 @@ extension Audiences {
         let isDue = slot.nextPushDueMilliseconds <= now.monotonicMilliseconds
         if slot.waitingBroadcast != .null, slot.broadcastUnderWay == .null, isDue { return enqueue(channel: channel) }
         var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushDueMilliseconds
-        // The idle time is over, but a broadcast of the channel has not settled yet. No timer is needed, because the
-        // end of the broadcast frees the channel.
+        // The idle time is over, but a broadcast of the channel has not settled yet. No timer is needed: when this
+        // broadcast settles or is dropped, the channel is freed.
         if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
         if slot.waitingBroadcast != .null {
             let waitMilliseconds =

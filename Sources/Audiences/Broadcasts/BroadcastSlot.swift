@@ -136,12 +136,12 @@ struct ChannelSlot: BitwiseCopyable {
     /// broadcast must have a higher timestamp. 0: there was no broadcast.
     var newestTimestamp: Int64 = 0
     /// The highest version of the channel's broadcasts so far; its timestamp is `.min` if there was none. After an end,
-    /// this is the highest version that can exist, so that no later version counts as newer. An update then follows the
-    /// end only if Redis gave it a timestamp above ``newestTimestamp``.
+    /// this is the highest version that can exist, so that no version counts as newer. A later update is then sent only
+    /// if Redis gave it a timestamp above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
-    /// When the command with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A newer version
-    /// that is admitted later must have a higher timestamp. Otherwise Redis has lost the hash of the audience or
-    /// channel, and the core raises the timestamp.
+    /// When the command with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. If a newer
+    /// version was admitted later, but has no higher timestamp, Redis has lost the hash of the audience or channel. The
+    /// core then raises the timestamp.
     var newestAdmittedAtWallMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
@@ -154,8 +154,8 @@ struct ChannelSlot: BitwiseCopyable {
     /// Until when the pushes wait for a new channel, because APNs does not know this one (monotonic milliseconds).
     /// `.min`: no new channel is awaited.
     var replacementAwaitedUntilMilliseconds: Int64 = .min
-    /// Whether the channel is in the queue of its app and environment. A channel is queued when it has something to
-    /// send.
+    /// Whether the channel is in the queue of its app and environment. A channel is queued when it has a push that may
+    /// be sent now.
     var isQueued = false
     /// The next channel in the queue; `.null`: this channel is the last one, or is not queued.
     var nextInQueue = ChannelIndex.null

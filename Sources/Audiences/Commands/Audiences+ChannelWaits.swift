@@ -76,8 +76,9 @@ extension Audiences {
         channelWaitPauseEndMilliseconds[key] = now.monotonicMilliseconds + Self.pauseAfterFailedChannelWaitMilliseconds
     }
 
-    /// If the table is full, removes the pauses that have ended. While the table is not full, a pause leaves it only
-    /// when a command finds that its audience has the channel.
+    /// If ``channelWaitPausesMax`` is reached, removes the pauses that have ended, but at most once in
+    /// ``endedPauseRemovalIntervalMilliseconds``. Below this number, even an ended pause stays until a command finds
+    /// that its audience has the channel.
     private mutating func removeEndedChannelWaitPausesIfFull(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesRemovedAtMilliseconds

@@ -45,13 +45,14 @@ extension Audiences {
         beginWaitForBatchEnd(audience)
     }
 
-    /// Ends a batch of ``receiveCommand(_:)`` calls. Each audience that the batch names then begins its next command,
-    /// unless one is under way or the audience is paused.
+    /// Ends a batch of ``receiveCommand(_:)`` calls. Then each audience of the batch begins its next command.
+    /// Exception: an audience that is paused, or has a command under way, begins none now.
     ///
     /// Commands wait until the batch ends, because by then newer states of an audience have replaced older ones.
     /// Without this wait, phones might get an old state again:
     /// 1. A worker has sent more than it has committed, and dies. Its commands are read again.
     /// 2. The store has lost its data, so it does not recognize the repeated commands.
+    /// 3. The first repeated command of an audience is admitted at once, although newer ones follow in the batch.
     public mutating func endBatch(now: Moment) {
         while let audience = audiencesAwaitingBatchEnd.popFirst() {
             audiences[audience].isAwaitingBatchEnd = false
@@ -134,8 +135,8 @@ extension Audiences {
     /// Makes the current command wait again, because the store replied `wait`. The command is merged with the
     /// audience's first waiting command if both are updates or ends. Otherwise it becomes the first.
     ///
-    /// A waiting start must not be admitted before this command: if this command is an end, it would then end the new
-    /// life. (R13)
+    /// No waiting start may be admitted before this command. Otherwise, if this command is an end, it would end the
+    /// life that the start begins. (R13)
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .null
@@ -145,8 +146,8 @@ extension Audiences {
         if first == .null || commands[first].event == .start || commands[command].event == .start {
             prependCommand(command, to: audience)
         } else if commands[first].version == commands[command].version {
-            // Both have the same version. `merge` would end `command`. But keep `command`, because it may carry an
-            // older command's alert, and end `first`.
+            // Both have the same version. `merge` would finish `command` as a duplicate. But keep `command`, because it
+            // may carry an older command's alert, and finish `first` instead.
             put(command, inPlaceOf: first, of: audience)
             finishCommand(first, .outcome(.duplicate))
         } else {
@@ -155,8 +156,8 @@ extension Audiences {
         beginNextCommand(audience, now: now)
     }
 
-    /// Begins the next command of an audience, unless a command is under way or the store has asked the audience to
-    /// wait.
+    /// Begins the next command of an audience. Does nothing while a command is under way, or while the store has asked
+    /// the audience to wait.
     mutating func beginNextCommand(_ audience: AudienceIndex, now: Moment) {
         while audiences[audience].currentCommand == .null, audiences[audience].firstWaitingCommand != .null {
             guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds else { return }

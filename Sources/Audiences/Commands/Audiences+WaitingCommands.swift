@@ -9,7 +9,7 @@ import LiveActivity
 /// is in the phase `waiting` before it is added to the list.
 extension Audiences {
     /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
-    /// ends. An update never replaces an end. Nor does a waiting end finish an update as `ended`, because Redis may
+    /// ends. An update never replaces an end. A waiting end does not finish an update as `ended`, because Redis may
     /// know a start that has begun a new life since the end. (R13)
     mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
@@ -50,8 +50,8 @@ extension Audiences {
     }
 
     /// Keeps both an end and a newer update, the end directly before the update. One of the two is `waiting`, which is
-    /// in the audience's list. The other one is put beside `waiting`. If an update or end already waits there, the
-    /// other one is merged with it.
+    /// in the audience's list. Puts the other one beside `waiting`. But if an update or end already waits at that
+    /// place, merges the other one with that command.
     private mutating func keepEndAndNewerUpdate(
         end: CommandIndex,
         update: CommandIndex,
@@ -71,7 +71,7 @@ extension Audiences {
         }
     }
 
-    /// Returns the end that waits directly before `waiting`, if it is newer than `command`.
+    /// Returns the end that waits directly before `waiting`, if this end is newer than `command`; else nil.
     private func findEndBefore(_ waiting: CommandIndex, newerThan command: CommandIndex, of audience: AudienceIndex)
         -> CommandIndex?
     {
@@ -96,9 +96,12 @@ extension Audiences {
         }
     }
 
-    /// Supersedes the older command. If the older one has an alert, the newer one carries this alert, unless the newer
-    /// one has an alert of its own or its body has no room. The command that brought the alert then becomes the rider
-    /// of the newer one, and both end together. Every other superseded command is finished now.
+    /// Supersedes `older`. If `older` has an alert, `newer` carries this alert, except in two cases:
+    /// - `newer` has an alert of its own.
+    /// - The body of `newer` has no room for the alert.
+    ///
+    /// If `newer` carries the alert, the command that brought the alert becomes the rider of `newer`, and both end
+    /// together. Every other superseded command is finished now.
     private mutating func supersedeCommand(_ older: CommandIndex, by newer: CommandIndex) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
@@ -140,8 +143,8 @@ extension Audiences {
         audiences[audience].lastWaitingCommand = command
     }
 
-    /// Puts a command where `waiting` waits, and removes `waiting` from the list. At the end of the list, the command
-    /// could wait behind a newer start.
+    /// Puts a command at the place of `waiting` in the list, and removes `waiting`. If the command were added to the
+    /// end of the list instead, it could wait behind a newer start.
     mutating func put(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
         let predecessor = commandBefore(waiting, in: audience)
         commands[command].nextCommand = commands[waiting].nextCommand

@@ -50,6 +50,7 @@ struct CommandSlot: BitwiseCopyable {
     var nextCommand = CommandIndex.null
     /// The older command whose alert this one carries, and which ends together with this one; `.null`: none.
     var rider = CommandIndex.null
+    /// Whether this command, or one that it superseded, requests a broadcast channel for the audience.
     var requestsChannel: Bool
     var event: Event
     /// The place of the command in the order of the audience's commands: the newest command has the highest version.
@@ -60,8 +61,8 @@ struct CommandSlot: BitwiseCopyable {
     var ownExpirationSeconds: Int64
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     var staleDateSeconds: Int64
-    /// The version of the older command whose alert the body carries: the age of the alert counts from its timestamp.
-    /// Nil if the alert is the command's own, or if there is none.
+    /// The version of the older command whose alert the body carries. The age of the alert counts from this version's
+    /// timestamp. Nil if the alert is the command's own, or if there is none.
     var carriedAlertVersion: Version?
     var policyName: HeapBytes
     /// For a start: the template for the ids of its activities.

@@ -2,7 +2,8 @@ import Delivery
 
 /// A push to one member, or a broadcast.
 ///
-/// The address is valid until the next call that changes the core, the body until the push has its response.
+/// The address is valid until the next mutating method of the core is called; the body is valid until the push has its
+/// response.
 public struct AudiencePush {
     /// Names the push in its response. The highest bit distinguishes it from pushes of the core for single activities.
     public var tag: UInt64

@@ -57,9 +57,9 @@ public struct AudiencesConfiguration: Sendable {
     /// named: the newest admitted version, or one that the last owner of the partition had under way. Some such records
     /// never come, for example after partitions were added to the fan-out topic.
     public var newerVersionWaitMillisecondsMax: Int64 = 10_000
-    /// The longest time that a round waits for the versions that the partition's last owner had under way, even if
-    /// records of its partition come all the time. After an outage, it may take minutes to read the partition up to
-    /// these versions.
+    /// The longest time that a round waits for the versions that the partition's last owner had under way. Each record
+    /// of the partition prolongs the wait (`newerVersionWaitMillisecondsMax`), but not above this limit. After an
+    /// outage, it may take minutes to read the partition up to these versions.
     public var versionsOfLastOwnerWaitMillisecondsMax: Int64 = 600_000
     /// The planned maximum of members in a range (``SegmentRange``). This maximum and the estimated size of the
     /// audience decide the number of ranges. A range gets more members if more than 256 ranges would be needed, or if

@@ -23,6 +23,7 @@ public struct IncomingMembershipChange {
     public var environment: APNsEnvironment
     /// When the token was registered, UNIX milliseconds.
     public var registeredAtWallMilliseconds: Int64
+    /// For an activity: `frequentUpdates` of its registration. If true, the larger budget `frequentBudget` counts.
     public var allowsFrequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool

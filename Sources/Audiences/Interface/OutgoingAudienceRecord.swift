@@ -90,7 +90,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// A record, ready to be produced. Its bytes are valid until the next call that changes the core.
+/// A record, ready to be produced. Its bytes are valid until the next mutating method of the core is called.
 public struct ComposedRecord {
     public var key: UnsafeRawBufferPointer
     public var value: UnsafeRawBufferPointer

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The present state of one app's rounds (``RoundSlot``), for its metrics.
+/// The present numbers of one app's rounds (``RoundSlot``), for its metrics.
 public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// Rounds that have versions under way.
     public var roundCount = 0
@@ -36,7 +36,7 @@ extension Audiences {
     }
 
     /// Adds the present numbers of each app. `oldestRoundWaitingSinceWallMilliseconds` also includes the records that
-    /// were passed over, because no member has got their states yet.
+    /// were passed over, because their states have reached no member yet.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }

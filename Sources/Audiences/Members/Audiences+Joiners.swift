@@ -36,7 +36,7 @@ extension Audiences {
     }
 
     /// Ends the work for this change, because a later change of the same member has come. The later change shows the
-    /// member the newest state, if this is necessary. If a call or a push of this change is under way, its work ends
+    /// member the newest state, if this is necessary. If a call or a push of this change is under way, the work ends
     /// after the reply or response.
     mutating func overrideByLaterChange(_ change: MembershipChangeIndex) {
         membershipChanges[change].isOverriddenByLaterChange = true
@@ -282,8 +282,8 @@ extension Audiences {
     }
 
     /// Whether the member's push has failed before, or the member's pool is unavailable. If slots are scarce, the core
-    /// gives up such a push, so that other members can join. It never gives up another push for lack of slots: a round
-    /// may have passed the member's position, and then only this push brings the newest state.
+    /// gives up such a push, so that other members can join. A push that is not delayed is never given up for lack of
+    /// slots: a round may have passed the member's position, and then only this push brings the newest state.
     private func isPushDelayedByAPNs(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0

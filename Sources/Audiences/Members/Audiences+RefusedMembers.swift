@@ -186,8 +186,8 @@ extension Audiences {
         }
     }
 
-    /// Whether this core has made the call of the activity store that has this tag. False for a call of `Delivery`,
-    /// which uses the same store.
+    /// Whether this core made the call with this tag to the activity store. False if `Delivery` made the call: both
+    /// cores use this store.
     public static func isOwnActivityStoreCall(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
     public mutating func removeNextActivityStoreCall() {

@@ -9,7 +9,7 @@ typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 /// When a later change of the same member has come, this change only notifies its audiences. Then it ends, as soon as
 /// none of its calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
-    /// ``enter(_:)`` traps on a change that is not listed here.
+    /// ``enter(_:)`` traps on a change of phase that is not listed here.
     ///
     ///     queued ─► notifying                   the member's earlier change is written into its audiences
     ///     notifying ─► requestingStates         the member must be shown a state
@@ -61,6 +61,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     let leftAtWallMilliseconds: Int64
     /// The version that the activity already shows (``IncomingMembershipChange/shownVersion``).
     let shownVersion: Version?
+    /// See ``IncomingMembershipChange/wasMemberOfAllAudiences``.
     private let wasMemberOfAllAudiences: Bool
     /// The member's id, the digits of its token, the digests of the audiences that it leaves, and the digests of those
     /// that it joins or stays in. All are in one block of memory, so that a change needs only one allocation.
@@ -74,8 +75,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var nextChangeOfMember = MembershipChangeIndex.null
     /// For how many audiences Redis has acknowledged or permanently refused the member's entry.
     var notifiedAudienceCount = 0
-    /// The number of joined audiences for which the store has replied to the request for the newest state, or has
-    /// refused it.
+    /// The number of joined audiences with an answered request for the newest state: the store has replied, or has
+    /// refused the request.
     var repliedAudienceCount = 0
     /// The next change in the same queue; `.null`: this is the last one. The changes in a queue wait for the same reply
     /// of the store, or for a push in the same pool.
@@ -92,7 +93,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var isOverriddenByLaterChange = false
     /// When the last audience was notified (monotonic milliseconds); `.max`: not yet.
     var allNotifiedAtMilliseconds: Int64 = .max
-    /// When the change's next step is due (monotonic milliseconds); `.max`: no step waits for a time.
+    /// When the core must check the change again (monotonic milliseconds); `.max`: no time is set.
     var dueMilliseconds: Int64 = .max
     /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
@@ -109,7 +110,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
         // If the change says that the member left an audience and joined it again, the audience keeps the entry with
-        // the later time. So leave out the entry about leaving, unless its time is the later one.
+        // the later time. So the entry about leaving is needed only if its time is the later one.
         let formerAudiences = incoming.formerAudiences.filter { left in
             incoming.leftAtWallMilliseconds > incoming.registeredAtWallMilliseconds
                 || !incoming.joinedAudiences.contains(left)

@@ -1,4 +1,4 @@
-/// An optional number of a slot, in 8 bytes instead of 16. The lowest `Int64` means nil, so it cannot be stored.
+/// An optional number of a slot, in 8 bytes instead of 16. The lowest `Int64` means nil, so it cannot be a value.
 @propertyWrapper
 struct CompactOptional: BitwiseCopyable {
     private var number = Int64.min

@@ -1,4 +1,4 @@
-/// Bytes on the heap that belong to one slot, because a slot is `BitwiseCopyable` (see ``Slab``) and cannot contain an
+/// Bytes on the heap that belong to one slot. A slot is `BitwiseCopyable` (see ``Slab``), so it cannot contain an
 /// array. The owner of the slot must free these bytes. A push to one member must not create such bytes, because that
 /// allocates memory. (R3)
 struct HeapBytes: BitwiseCopyable {

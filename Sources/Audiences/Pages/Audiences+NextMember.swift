@@ -29,8 +29,8 @@ extension Audiences {
         return nil
     }
 
-    /// Notes the progress of the member that has its turn (such as a push in flight, or an outcome without a push) and
-    /// its version. Then moves on to the next member.
+    /// Notes the progress and the version of the member that has its turn. The progress is, for example, a push in
+    /// flight, or an outcome without a push. Then moves on to the next member.
     mutating func advancePast(_ next: MemberOnPage, progress: MemberProgress, _ rangeVersion: RangeVersionIndex) {
         pages[next.page].setRangeVersion(next.memberIndex, rangeVersion)
         pages[next.page].setProgress(next.memberIndex, progress)

@@ -4,8 +4,8 @@ import LiveActivity
 /// Reads parked members again, each on a page of its own: members that the last owner of the partition had parked, and
 /// members that were read too long ago.
 extension Audiences {
-    /// The pause of a round in the phase `restoring` if no more members can be parked now. Then the round tries again
-    /// to read the members that the partition's last owner had parked.
+    /// How long a round in the phase `restoring` waits if no more members can be parked now. Then it tries again to
+    /// read the members that the partition's last owner had parked.
     private static var parkedMembersRereadPauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the partition's last owner had parked, one after the other, before anything is sent.

@@ -13,8 +13,9 @@ extension Audiences {
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// How often the core reads a segment's directory for one page. If the page is still not found, directory and pages
-    /// contradict each other. The round then skips the positions up to the next page; otherwise it would never end.
+    /// The maximum number of times that the core reads a segment's directory for one page. If the page is then still
+    /// not found, directory and pages contradict each other. The round skips the positions up to the next page;
+    /// otherwise it would never end.
     private static var directoryReadsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.
@@ -52,9 +53,9 @@ extension Audiences {
         return nil
     }
 
-    /// Whether the round needs the page that follows this one in the segment, and has not requested it yet. If so, the
-    /// round must stop at this page. The next page in the round's list is a later one, and the members between the two
-    /// pages would be skipped.
+    /// Whether the round needs the page that follows this one in the segment, and has not requested it yet. If true,
+    /// the round must stop at the end of this page: the next page in the round's list is a later one, and the members
+    /// between the two pages would be skipped.
     func needsUnrequestedPage(after page: PageIndex, end: UInt64) -> Bool {
         pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
     }
@@ -254,7 +255,7 @@ extension Audiences {
         prefetchPages(of: round)
     }
 
-    /// Whether every member of the page that must get a push has its outcome or is parked.
+    /// Whether all members of the page that must get a push have their outcomes or are parked.
     private func isDone(_ page: PageIndex, of round: RoundIndex) -> Bool {
         let slot = pages[page]
         guard slot.phase == .ready, slot.unfinishedMemberCount == 0 else { return false }
@@ -309,8 +310,8 @@ extension Audiences {
         offerPageRoom(Int(rounds[round].appIndex))
     }
 
-    /// Discards the members that have not had their turn, and moves the reading back to the round's present position,
-    /// so that these members are read again. The caller must call ``offerPageRoom(_:)`` afterwards, or call
+    /// Discards the members that have not had their turn, and sets the round's read position back to its present
+    /// position, so that these members are read again. The caller must call ``offerPageRoom(_:)`` afterwards, or call
     /// ``refreshPages(of:)``, which does both.
     mutating func readAgainFromPresentPosition(of round: RoundIndex) {
         discardUnsentMembers(of: round)
@@ -322,7 +323,8 @@ extension Audiences {
         offerPageRoom(Int(rounds[round].appIndex))
     }
 
-    /// Removes all pages from a round's list. Frees each page now, or later as ``PageSlot/Phase/discarded`` says.
+    /// Removes all pages from a round's list, and sets the round's read position to its completed position. Frees each
+    /// page now, or later as ``PageSlot/Phase/discarded`` says.
     ///
     /// The caller must call ``offerPageRoom(_:)`` afterwards. This method does not do so, because the round could then
     /// get a page while ``discardUnsentMembers(of:)`` still changes the list.

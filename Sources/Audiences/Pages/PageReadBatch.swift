@@ -6,8 +6,8 @@ import Delivery
 /// cost of the page's bytes. So a request waits a short time for others. Exception: if many of the lane's pages are
 /// requested and not read yet, few rounds (``RoundSlot``) have members to send to, and the requests are sent at once.
 struct PageReadBatch: ~Copyable {
-    /// The longest time that a request waits for others. With this wait and shared checkpoints, the server reads its
-    /// socket 2,100 instead of 7,800 times for a round of 1,000,000 members (Measurements.md).
+    /// The longest time that a request waits for others. With this wait and shared checkpoints, Redis reads its sockets
+    /// 2,100 instead of 7,800 times for a round of 1,000,000 members (Measurements.md).
     static var waitMillisecondsMax: Int64 { 20 }
     /// The requests are sent at once if they are at least a quarter of all pages in use: one request for four pages.
     private static var usedPagesPerRequestMax: Int { 4 }

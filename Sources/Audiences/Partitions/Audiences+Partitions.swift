@@ -7,7 +7,7 @@ extension Audiences {
 
     /// Adds a partition that was assigned to this lane.
     ///
-    /// - Returns: the number that the partition's records must name, or nil if the lane has `partitionsMax` partitions.
+    /// - Returns: the index that the partition's records must name, or nil if the lane has `partitionsMax` partitions.
     public mutating func assign(number: Int32) -> UInt32? {
         let windowOffsetCount = configuration.ledgerWindowOffsetCount
         return partitions.assign {

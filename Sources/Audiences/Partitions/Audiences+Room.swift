@@ -18,8 +18,8 @@ public struct FanoutRewind: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in the partition are passed over too, so that no version and no alert overtakes
 /// another. Only ranges (``SegmentRange``) that already have a round (``RoundSlot``) continue.
 extension Audiences {
-    /// The shortest time from any rewind of a partition to a rewind to passed-over records. A rewind is expensive: all
-    /// later records of the partition are read again, also those that are settled.
+    /// The time that must pass after any rewind of a partition, before the partition is rewound to passed-over records.
+    /// A rewind is expensive: all later records of the partition are read again, also those that are settled.
     ///
     /// If the partition's ledger was full, this is also the pause before the partition is read again
     /// (``FanoutRewind/pauseMilliseconds``).
@@ -120,7 +120,8 @@ extension Audiences {
     /// revoked. If the record is of this partition, the partition's next owner reads the record again.
     ///
     /// After partitions were added to the fan-out topic, the round or channel may also have records of other
-    /// partitions, which this lane keeps. Such a record counts as passed over, so that this lane reads it again.
+    /// partitions. If this lane keeps such a partition, its record counts as passed over, so that this lane reads it
+    /// again.
     mutating func noteDropped(_ record: FanoutRecord, ofApp appIndex: UInt16) {
         guard
             let partition = partitions.partition(

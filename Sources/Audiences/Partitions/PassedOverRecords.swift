@@ -32,6 +32,8 @@ struct PassedOverRecords: ~Copyable {
 
     deinit { bits?.deallocate() }
 
+    /// Whether the record at this offset was passed over.
+    ///
     /// - Parameter offset: must be in the ledger's window, which ``FanoutPartition/hasPassedOver(_:)`` checks.
     ///   Otherwise the bit of another offset is read.
     func contains(_ offset: Int64) -> Bool {

@@ -124,7 +124,7 @@ extension Audiences {
         let offer = offerFromPages(of: round, environment, now: now)
         if case .push = offer { return offer }
         freeDonePages(of: round, now: now)
-        storeCheckpointIfDue(round, now: now)
+        queueCheckpointIfDue(round, now: now)
         if case .nothing = offer, hasDueParkedMember { return .blocked }
         return offer
     }

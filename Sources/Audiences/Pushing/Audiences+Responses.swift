@@ -30,8 +30,8 @@ extension Audiences {
         // Trust the refusal of a token or topic if APNs has accepted other tokens of this pool lately. Otherwise the
         // environment or the topic may be wrong for all tokens, and the core sends the push again later.
         case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, push, result, now: now)
-        case .topicSuspect where result.isTokenRefusalTrusted: noteRefusal(tag, push, .failed, result, now: now)
-        case .rejected, .channelGone: noteRefusal(tag, push, .failed, result, now: now)
+        case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, push, .failed, result, now: now)
+        case .rejected, .channelGone: recordRefusal(tag, push, .failed, result, now: now)
         case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retryMember(tag, push, result, now: now)
         }
@@ -117,8 +117,8 @@ extension Audiences {
         freeIfFinished(round, now: now)
     }
 
-    /// Whether a member whose push failed for a temporary reason needs no retry, because the newest version reaches it
-    /// in its next turn. False if the member must get a carried alert earlier
+    /// Whether a member needs no retry after its push failed for a temporary reason, because the newest version reaches
+    /// the member in its next turn. False if the member must get a carried alert earlier
     /// (``needsCarriedAlert(_:wasThrottled:of:now:)``).
     func isRetryReplacedByNewestVersion(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment)
         -> Bool
@@ -184,10 +184,10 @@ extension Audiences {
         {
             return retryMember(tag, push, result, now: now)
         }
-        noteRefusal(tag, push, .unregistered, result, now: now)
+        recordRefusal(tag, push, .unregistered, result, now: now)
     }
 
-    private mutating func noteRefusal(
+    private mutating func recordRefusal(
         _ tag: PushTag,
         _ push: MemberPush,
         _ outcome: MemberOutcome,

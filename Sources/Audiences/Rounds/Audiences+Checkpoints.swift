@@ -5,7 +5,7 @@ import LiveActivity
 extension Audiences {
     /// Queues a checkpoint if the round has changed since the last one, and if the next one is due. Then sets the
     /// round's timer.
-    mutating func storeCheckpointIfDue(_ round: RoundIndex, now: Moment) {
+    mutating func queueCheckpointIfDue(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .ending || slot.phase == .draining
         let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isIdle(round))

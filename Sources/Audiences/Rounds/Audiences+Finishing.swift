@@ -1,11 +1,12 @@
 import Delivery
 import LiveActivity
 
-/// The end of a range version (``RangeVersionSlot``): its counts are recorded, Kafka gets its result, and its record
-/// settles.
+/// How a range version (``RangeVersionSlot``) is finished: its counts are recorded, Kafka gets its result, and its
+/// record settles.
 extension Audiences {
-    /// Counts the member at a position in each version under way whose window includes this position: in `sentVersion`
-    /// as `outcome`, in the other versions as `superseded`.
+    /// Counts the member at this position in each version under way that has the position in its window: in
+    /// `sentVersion` as `outcome`, in the other versions as `superseded`. Also counts the outcome for the app's
+    /// metrics.
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,

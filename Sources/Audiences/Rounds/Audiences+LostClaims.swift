@@ -58,7 +58,7 @@ extension Audiences {
     /// - False if the round has already waited `waitForMembersCountMax` times.
     /// - True if ``mayLackMembers`` is true.
     /// - True if the store does not know that the round's newest version was admitted, because then it has lost its
-    ///   data since. Checked only before the first wait, and not for starts.
+    ///   data after the admission. Checked only before the first wait, and not for starts.
     func mustWaitForMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
         guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.waitForMembersCount < Self.waitForMembersCountMax
         else {
@@ -150,10 +150,10 @@ extension Audiences {
         storeQueue.append(.claim(round))
     }
 
-    /// Notes the records of other partitions, which this lane keeps, as dropped when their round is abandoned. The
-    /// round's pushes may still be in flight. Nevertheless, such a record counts as dropped at once
-    /// (``noteDroppedBeforeResponse(_:ofApp:)``), and this lane reads it again. So a member whose push is in flight now
-    /// gets the state a second time.
+    /// Called when a round is abandoned. Notes the records of other partitions as dropped if their versions are under
+    /// way, although the round's pushes may still be in flight (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane
+    /// keeps such a partition, it reads the record again. So a member whose push is in flight now gets the state a
+    /// second time.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

@@ -53,8 +53,9 @@ extension Audiences {
         let (newest, text) = (rounds[round].versions.last, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
-        // No record of these versions has arrived yet, so return all of them. A version may still be under way although
-        // a newer one is settled: the newer one was replaced before it reached any member.
+        // No record of these versions has arrived yet, so return all of them, also those older than `newestSettled`. A
+        // version may still be under way although a newer one is settled: the newer one was replaced before it reached
+        // any member.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
@@ -70,8 +71,8 @@ extension Audiences {
     /// Notes the newest version that the store has admitted.
     ///
     /// While the round waits for the record of this version (``awaitsNewerVersion(_:)``), it sends nothing. Otherwise a
-    /// member might get an older version after this one: if the number of ranges has changed, another round may already
-    /// send this version to members of this round.
+    /// member might get an older version after this version: if the number of ranges has changed, another round may
+    /// already send this version to members of this round.
     mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
         guard let version, version > rounds[round].versions.newestAdmitted else { return }
         rounds[round].versions.newestAdmitted = version
@@ -116,7 +117,7 @@ extension Audiences {
         case .awaitingClaim: claimAgain(round, now: now)
         case .ending, .draining: break
         }
-        storeCheckpointIfDue(round, now: now)
+        queueCheckpointIfDue(round, now: now)
         freeIfFinished(round, now: now)
     }
 
@@ -227,7 +228,7 @@ extension Audiences {
         case .claiming, .restoring, .running, .awaitingClaim: return
         // If the list is empty, all records that have arrived are settled, and the round need not wait for the versions
         // of the partition's last owner. The store still has the last owner's checkpoint. If another record comes, a
-        // new round continues from it.
+        // new round continues from this checkpoint.
         case .awaitingVersions: guard slot.versions.first == .null else { return }
         case .ending: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.first == .null else { return }
         // Keep the round until its results under way are acknowledged, so that their records settle. Otherwise the next
@@ -261,7 +262,7 @@ extension Audiences {
     mutating func drain(_ round: RoundIndex, now: Moment) {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
-            // Nothing was sent since the claim, so record no checkpoint. It would replace the checkpoint of the
+            // Nothing was sent since the claim, so record no checkpoint. A checkpoint would replace that of the
             // partition's last owner, which the round perhaps does not know yet.
             rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.revision
             rounds[round].enter(.draining)

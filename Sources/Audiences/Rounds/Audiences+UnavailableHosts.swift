@@ -9,7 +9,7 @@ extension Audiences {
 
     /// Notes since when the round sends nothing. Called before a newer version begins at `startPosition`. If the
     /// previous version began at the same position, the round has sent nothing since, so the noted time stays.
-    /// Otherwise the noted time is now.
+    /// Otherwise the noted time becomes `now`.
     mutating func noteSinceWhenNothingIsSent(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
         let newest = rounds[round].versions.last
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition

@@ -74,8 +74,8 @@ extension Audiences {
         return newest
     }
 
-    /// Splits the round's list in two. Returns the last version that has begun, which is the newest of these, and the
-    /// first version in the phase `received`. `.null`: there is none.
+    /// Returns two versions of the round's list: the last one that has begun, which is the newest of those that have
+    /// begun, and the first one in the phase `received`. `.null`: there is none.
     func lastBegunAndFirstReceived(of round: RoundIndex) -> (begun: RangeVersionIndex, received: RangeVersionIndex) {
         var lastBegun = RangeVersionIndex.null
         var rangeVersion = rounds[round].versions.first
@@ -177,8 +177,8 @@ extension Audiences {
     /// not got the alert yet get it with the newer version. The alert is not carried if it is too old, or if the body
     /// would become too large.
     ///
-    /// The newer version brings the alert only to the positions within one lap from the start of the alert's own
-    /// version, so that no member gets the alert twice.
+    /// The newer version brings the alert only to positions within one lap after the start position of the version that
+    /// brought the alert first, so that no member gets the alert twice.
     private mutating func carryAlert(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(rangeVersion, of: round)
@@ -255,7 +255,7 @@ extension Audiences {
     }
 
     /// Returns the body of a version for the member at a position. The body has the version's own alert, or the alert
-    /// that the version carries to this position, unless the alert is too old.
+    /// that the version carries to this position. If the alert is too old, the body has none.
     mutating func body(of rangeVersion: RangeVersionIndex, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
         let slot = rangeVersions.mutableAddress(of: rangeVersion)
         if slot.pointee.isCarryingAlert {

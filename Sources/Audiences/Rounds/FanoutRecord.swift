@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// A record of the fan-out topic that was decoded. Its pointers are valid only during the call that takes the record.
+/// A record of the fan-out topic that was decoded. Its pointers are valid only while
+/// ``Audiences/receive(_:instruction:droppedFields:now:)`` runs.
 struct IncomingFanoutRecord {
     let record: IncomingRecord
     /// The bytes of the record's value, to which the ranges of `command` refer.

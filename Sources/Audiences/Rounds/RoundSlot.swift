@@ -17,8 +17,8 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 /// A round: the work on one range of an audience (``SegmentRange``). It takes each version (``RangeVersionSlot``) to
 /// the range's members, as ``RoundProgress`` shows. (R28)
 struct RoundSlot: BitwiseCopyable {
-    /// ``enter(_:)`` traps on a change that is not listed here. The *last owner* is the worker that had the round's
-    /// partition before.
+    /// ``enter(_:)`` traps on a change of phase that is not listed here. The *last owner* is the worker that had the
+    /// round's partition before.
     ///
     ///     claiming ─► running
     ///     claiming ─► awaitingVersions                  the last owner had versions under way

@@ -15,11 +15,11 @@ extension Audiences {
     /// Produces a start command for each device on the pages that were read.
     mutating func produceStarts(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .running, rounds[round].versions.last != .null else { return }
-        startMembersOfPages(of: round, now: now)
+        queueStartsOfPages(of: round, now: now)
         freeDonePages(of: round, now: now)
     }
 
-    private mutating func startMembersOfPages(of round: RoundIndex, now: Moment) {
+    private mutating func queueStartsOfPages(of round: RoundIndex, now: Moment) {
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             guard unacknowledgedStartCount < configuration.unacknowledgedStartsMax else {
@@ -116,7 +116,7 @@ extension Audiences {
 }
 
 /// The slot of a page and the index of a member on this page, in 32 bits, because the tag of an
-/// ``OutgoingAudienceRecord`` has no more.
+/// ``OutgoingAudienceRecord`` has no room for more.
 struct PageMemberIndex {
     let rawValue: UInt32
 

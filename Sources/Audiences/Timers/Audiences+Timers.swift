@@ -1,7 +1,7 @@
 import Delivery
 
 extension Audiences {
-    /// Makes ``advance(now:)`` check a slot at `dueMilliseconds` (monotonic). The caller must also store this time in
+    /// Makes ``advance(now:)`` check a slot at `dueMilliseconds` (monotonic). The caller must also write this time into
     /// the slot: a timer is obsolete if its slot has another time.
     ///
     /// If the queue is full, obsolete and repeated timers are removed first. They are at least half of a full queue,

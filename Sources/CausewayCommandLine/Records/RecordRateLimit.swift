@@ -6,8 +6,14 @@ package struct RecordRateLimit {
     /// sleeps.
     private static let sleepMillisecondsMax: Int64 = 50
 
+    /// After a time without records, for example while input is read, only the records of this time are written at
+    /// once.
+    private static let catchUpSecondsMax = 1.0
+
     /// Records per second; nil for no limit.
     private let recordsPerSecond: Double?
+    /// The time without records that is not caught up.
+    private var unusedSeconds = 0.0
 
     package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }
 
@@ -16,9 +22,11 @@ package struct RecordRateLimit {
     /// - Parameters:
     ///   - sentCount: the number of records that have been written.
     ///   - elapsedSeconds: the time since the sender began.
-    package func waitSeconds(sentCount: Int, elapsedSeconds: Double) -> Double {
+    package mutating func waitSeconds(sentCount: Int, elapsedSeconds: Double) -> Double {
         guard let recordsPerSecond else { return 0 }
-        return max(0, Double(sentCount) / recordsPerSecond - elapsedSeconds)
+        let dueSeconds = Double(sentCount) / recordsPerSecond + unusedSeconds
+        unusedSeconds += max(0, elapsedSeconds - dueSeconds - Self.catchUpSecondsMax)
+        return max(0, dueSeconds - elapsedSeconds)
     }
 
     /// Sleeps for this time, but at most ``sleepMillisecondsMax``.

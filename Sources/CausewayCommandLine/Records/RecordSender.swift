@@ -31,8 +31,9 @@ package struct RecordSender {
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
         /// Why the first failed record failed; nil: no record failed. A record without an acknowledgement counts as
-        /// failed too. If no broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` sets the
-        /// reason of the `brokerMonitor` instead, if there is a monitor, because only the monitor knows the cause.
+        /// failed too. If no broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` replaces
+        /// this reason with the reason of the `brokerMonitor`, if there is a monitor, because only the monitor knows
+        /// the cause.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.
@@ -43,7 +44,7 @@ package struct RecordSender {
             if tag != 0 { unreportedTags.insert(tag) }
         }
 
-        /// Counts a record that the producer has refused, and for which no report comes.
+        /// Counts a record that the producer has refused. No report comes for such a record.
         mutating func countRefusedRecord(_ reason: String, tag: UInt64) {
             sentCount += 1
             countFailure(reason, tag: tag)
@@ -89,9 +90,9 @@ package struct RecordSender {
 
     private let producer: Producer
     private let topic: ProducerTopic
-    private let rateLimit: RecordRateLimit
+    private var rateLimit: RecordRateLimit
     private let brokerMonitor: BrokerMonitor?
-    private let startedAtNanoseconds = RecordSender.monotonicNanoseconds()
+    private let startedAtNanoseconds = RecordSender.readMonotonicNanoseconds()
     package private(set) var tally = Tally()
 
     /// - Parameters:
@@ -204,7 +205,7 @@ package struct RecordSender {
     }
 
     package var elapsedSeconds: Double {
-        Double(Self.monotonicNanoseconds() - startedAtNanoseconds) / 1_000_000_000
+        Double(Self.readMonotonicNanoseconds() - startedAtNanoseconds) / 1_000_000_000
     }
 
     private struct DeliveryReport {
@@ -247,7 +248,7 @@ package struct RecordSender {
         for report in reports { tally.countDeliveryReport(tag: report.tag, error: report.error) }
     }
 
-    private static func monotonicNanoseconds() -> Int64 {
+    private static func readMonotonicNanoseconds() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)

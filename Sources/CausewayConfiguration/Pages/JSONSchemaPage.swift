@@ -64,7 +64,7 @@ struct JSONSchemaPage {
         }
     }
 
-    /// Returns the schema of a section whose entries the operator names: `apps` or `policies`.
+    /// Returns the schema of a section with entries that the operator names: `apps` or `policies`.
     private func members(of namedSection: NamedSection, _ section: PageSection) -> [DocumentValue.Member] {
         let isRequired = isRequired(namedSection)
         var members: [DocumentValue.Member] = [.init("type", isRequired ? "object" : ["object", "null"])]

@@ -1,6 +1,6 @@
 import Delivery
 
-/// A section whose entries the operator names: `apps` or `policies`. All its entries have the same keys.
+/// A section with entries that the operator names: `apps` or `policies`. All its entries have the same keys.
 enum NamedSection: String, CaseIterable {
     case apps, policies
 

@@ -31,6 +31,7 @@ final class DiscardingTopicReader: ConsumerHandler {
 
     /// Reads `count` records.
     ///
+    /// - Parameter meanwhile: called after each poll without a record.
     /// - Returns: milliseconds from the assignment of the partitions to the last record. The worker's times begin at
     ///   the assignment too, so they can be compared.
     /// - Throws: an error if no record comes for `Demo.stallMillisecondsMax`, if Kafka fails for good, or if

@@ -1,7 +1,7 @@
 import CausewayCommandLine
 
-/// Broadcast channels in a season. Each match's audience has a channel. A phone subscribes to it if a push started the
-/// phone's activity.
+/// Broadcast channels in a season. Each match's audience has a channel. A phone subscribes to the channel if a push
+/// started the phone's activity.
 extension Demo {
     /// How long a channel is kept after its match: a short time, because the demo waits for the deletions.
     static let channelKeepSeconds = 5
@@ -15,8 +15,8 @@ extension Demo {
     }
 
     /// Waits until every phone has its activity. Then throws an error if a phone that must be on a channel has not
-    /// subscribed: it would miss broadcasts. The simulator is asked, because a phone that subscribes sends nothing to
-    /// the server.
+    /// subscribed: such a phone would miss broadcasts. The simulator is asked, because a phone that subscribes sends
+    /// nothing to the server.
     func awaitSubscriptions(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
         throws(LabError)
     {

@@ -111,7 +111,7 @@ extension Demo {
     }
 }
 
-/// What a demo remembers from one report to its page to the next.
+/// What a demo must remember between two reports to its page.
 struct DemoPageProgress {
     var figures = LivePageFigures()
     var lateCommandCounter = LateCommandCounter()

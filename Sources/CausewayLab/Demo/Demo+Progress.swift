@@ -1,6 +1,7 @@
 import Numbers
 
-/// The demo's progress during the season, and the error if a step takes too long or nothing goes on.
+/// Makes what the progress display shows, and the error of a demo that waits too long for a step or makes no further
+/// progress.
 extension Demo {
     func makeProgress(_ reader: ResultsReader, _ rates: RateMeter, elapsedMilliseconds: Int64) -> DemoProgress {
         DemoProgress(

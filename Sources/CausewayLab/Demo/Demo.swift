@@ -12,7 +12,7 @@ struct DemoOptions {
     var hasChannels = false
     var seconds = 60
     var matchCount = 60
-    /// The number of lanes of the worker; 0: one for each processor that it may use.
+    /// The number of lanes of the worker; 0: one for each processor that the worker may use.
     var laneCount = 1
     /// The file that declares the app and its types to the simulator.
     var shapesPath: String
@@ -31,7 +31,8 @@ struct DemoOptions {
 /// that the parts still run, and shows the progress. The parts are separate processes.
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
-    // How much one pass of the loop writes and reads at most, so that neither waits long for the other.
+    // The maximum number of commands that one pass of the loop writes, and of results that one pass reads. So the
+    // reading does not wait long for the writing, nor the writing for the reading.
     static let commandsPerWriteMax = 4_000
     static let resultsPerReadMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
@@ -294,7 +295,7 @@ final class Demo {
             throw LabError("the worker has exited")
         }
         let ownUsage = ProcessUsage(identifier: getpid()).map { DemoFigures.NamedProcessUsage(name: "demo", usage: $0) }
-        let otherUsages = deployment.processUsages() + [ownUsage].compactMap { $0 }
+        let otherUsages = deployment.readProcessUsages() + [ownUsage].compactMap { $0 }
         let summary = try phones.readSummary()
         let tally = reader.tally
         let pushes = try countPushes(of: tally, phones)
@@ -330,8 +331,9 @@ final class Demo {
         )
     }
 
-    /// Counts pushes. The results of commands to activities give the number. For commands to audiences, the simulator
-    /// gives it, because the results have no priorities, and leave out members that join later.
+    /// Returns how many pushes APNs has accepted, without broadcasts: in all, and at priority 10. For commands to
+    /// activities, the results show these numbers. For commands to audiences, the simulator does, because the results
+    /// have no priorities, and leave out members that join later.
     private func countPushes(of tally: ResultTally, _ phones: SimulatedPhones) throws(LabError) -> (
         totalCount: Int, priority10Count: Int
     ) {
@@ -362,7 +364,8 @@ final class Demo {
 
     // MARK: - Checks of the figures
 
-    /// Checks for a stop signal, and from time to time whether all parts still run.
+    /// Throws an error after a stop signal, or if a part has ended. Checks the parts only from time to time
+    /// (`checkIntervalMilliseconds`).
     func checkInterruptionAndProcesses() throws(LabError) {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
         let nowMilliseconds = Clock.monotonicMilliseconds

@@ -221,11 +221,11 @@ struct DemoCommand: SeasonCommand {
     }
 
     private var disturbances: [Disturbance] {
-        func disturbances(at seconds: Int?, _ kind: Disturbance.Kind) -> [Disturbance] {
+        func makeDisturbances(at seconds: Int?, _ kind: Disturbance.Kind) -> [Disturbance] {
             seconds.map { [Disturbance(afterMilliseconds: Int64($0) * 1_000, kind: kind)] } ?? []
         }
-        return disturbances(at: crashAt, .workerCrashes) + disturbances(at: redisAwayAt, .redisStops)
-            + disturbances(at: redisAwayAt.map { $0 + Self.redisOutageSeconds }, .redisRestarts)
-            + disturbances(at: wipeAt, .redisIsWiped)
+        return makeDisturbances(at: crashAt, .workerCrashes) + makeDisturbances(at: redisAwayAt, .redisStops)
+            + makeDisturbances(at: redisAwayAt.map { $0 + Self.redisOutageSeconds }, .redisRestarts)
+            + makeDisturbances(at: wipeAt, .redisIsWiped)
     }
 }

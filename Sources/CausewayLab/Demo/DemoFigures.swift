@@ -37,7 +37,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var usage: ProcessUsage
     }
 
-    /// The figures of broadcast channels and of the phones on them, which are half of all phones.
+    /// The figures of broadcast channels and of the phones on them. Half of all phones are on channels.
     struct Channels: Codable, Equatable {
         /// The number of phones that must be on channels.
         var phones: Int

@@ -16,8 +16,8 @@ struct DurationHistogram {
         maximumMilliseconds = max(maximumMilliseconds, clampedMilliseconds)
     }
 
-    /// Returns the durations that were added after `earlier`, which must be an older copy of this histogram. But the
-    /// maximum is that of all durations.
+    /// Returns a histogram of the durations that were added after `earlier`, an older copy of this histogram.
+    /// Exception: the ``maximumMilliseconds`` of the result is the longest of all durations.
     func subtracting(_ earlier: DurationHistogram) -> DurationHistogram {
         var recent = self
         for (bucket, count) in earlier.bucketCounts.enumerated() where count > 0 {

@@ -26,8 +26,8 @@ struct EvidenceFiles {
 
     func makeJournal() throws(LabError) -> CommandJournal { try CommandJournal(path: commandsPath) }
 
-    /// Writes the policy's spacing and its budget for frequent updates, which applies because the phones of a demo
-    /// allow frequent updates.
+    /// Writes the policy's spacing and its budget for frequent updates. This budget applies, because the phones of a
+    /// demo allow frequent updates.
     func writePolicy(_ policy: Policy) throws(LabError) {
         let budget = policy.frequentBudget
         let object = JSONWriter.object { json in
@@ -42,7 +42,7 @@ struct EvidenceFiles {
     }
 }
 
-/// Counts the lines of a file that grows. Each call reads only what was added since the last one.
+/// Counts the lines of a file that grows. Each call reads only what was added since the previous call.
 struct LineCounter {
     private static let chunkBytes = 1 << 20
 

@@ -77,7 +77,7 @@ struct ProgressDisplay {
         isDrawn = false
     }
 
-    /// Prints a line about the current step, which stays above the drawn progress.
+    /// Prints a line about the current step. The line stays above the drawn progress.
     mutating func printLine(_ text: String) {
         erase()
         Self.write(text + "\n")

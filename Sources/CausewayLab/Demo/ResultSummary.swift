@@ -24,8 +24,8 @@ struct ResultSummary: Equatable {
     /// Whether the push was sent at priority 5 instead of 10, because the budget was empty or had only its reserve
     /// left.
     var isDemoted = false
-    /// Whether the result is about a record of the commands topic. Not so, for example, for the second result of a held
-    /// command, which is about the registration that released the command.
+    /// Whether the result is about a record of the commands topic. False, for example, for the second result of a held
+    /// command: this result is about the registration that released the command.
     var isFromCommandsTopic = false
     var sourcePartition = -1
     var sourceOffset: Int64 = -1
@@ -33,8 +33,8 @@ struct ResultSummary: Equatable {
     var recordTimestampMilliseconds: Int64 = 0
     var responseAtMilliseconds: Int64 = 0
 
-    /// Whether the result is for one member of an audience, whose push APNs refused. The whole command has another
-    /// result.
+    /// Whether the result is for one member of an audience: APNs refused the member's push. The whole command has
+    /// another result.
     var isOfMember: Bool { namesAudience && namesActivityOrDevice }
 
     /// Whether the result has an outcome and names its record.
@@ -49,7 +49,8 @@ extension ResultSummary {
     init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopicName) {
         var offset = 0
         var depth = 0
-        // The first letter of the key of the inner object that is being scanned, such as `s` for `source`; 0 outside.
+        // The first letter of the key of the inner object that is being scanned, such as `s` for `source`; 0 if none is
+        // being scanned.
         var sectionFirstLetter: UInt8 = 0
         while offset < record.count {
             switch record[offset] {

@@ -2,21 +2,22 @@ import LiveActivity
 
 /// Counts the outcomes of commands from their results. Each command counts once:
 ///
-/// - Of a command to an audience, only the result of the whole command counts, not those of its ranges and broadcasts.
+/// - Of a command to an audience, only the result of the whole command counts, not the results of its ranges and
+///   broadcasts.
 /// - For a start to an audience, the worker writes a command to each device. The results of these commands count only
 ///   as pushes.
 /// - A result that the next worker repeats after a crash counts once: both results name the command's record.
 /// - A held command counts at its result `held`. Its second result, when the token registers, does not count it again.
 ///
-/// The result of a member whose push APNs refused would count as that of the whole command. So use this type only in a
-/// run without such refusals.
+/// If APNs refuses the push of a member, the member's result would count as the result of the whole command. So use
+/// this type only in a run without such refusals.
 struct ResultTally {
-    /// Limits for the partition and the offset that a result names. `hasResultByPartitionAndOffset` has a flag for
-    /// each, so a faulty result could otherwise fill the memory.
+    /// Limits for the partition and the offset that a result names. `hasResultByPartitionAndOffset` grows to the
+    /// highest partition and offset, so a faulty result could otherwise fill the memory.
     static let partitionsMax = 4_096
     static let offsetsPerPartitionMax = 100_000_000
 
-    /// Whether the command of a record has a result, by the record's partition and offset.
+    /// By the partition and offset of a command's record: whether the command has a result.
     private var hasResultByPartitionAndOffset: [[Bool]] = []
     private var outcomeCounts = [Int](repeating: 0, count: Outcome.allCases.count)
     private var fanoutCounts = [Int](repeating: 0, count: FanoutOutcome.allCases.count)
@@ -39,7 +40,7 @@ struct ResultTally {
     /// When APNs last accepted a push to an activity or device, or responded to a push of a fan-out. UNIX milliseconds;
     /// 0 before the first time.
     private(set) var lastResponseAtMilliseconds: Int64 = 0
-    /// The times from the command's record to APNs' response, or for an audience to the last response.
+    /// The times from a command's record to APNs' response. For a command to an audience: to APNs' last response.
     private(set) var freshness = DurationHistogram()
 
     init(of addressees: SeasonFeed.Addressees = .activities) { self.addressees = addressees }
@@ -84,16 +85,16 @@ struct ResultTally {
         }
     }
 
-    /// Notes that the command has a result. Returns false if it already had one.
+    /// Notes that the command has a result. Returns false if the command already had a result.
     private mutating func noteFirstResult(_ result: ResultSummary) -> Bool {
         let offset = Int(result.sourceOffset)
         while hasResultByPartitionAndOffset.count <= result.sourcePartition { hasResultByPartitionAndOffset.append([]) }
         if hasResultByPartitionAndOffset[result.sourcePartition].count <= offset {
-            let missingFlagCount =
+            let missingElementCount =
                 max(offset + 1, 2 * hasResultByPartitionAndOffset[result.sourcePartition].count)
                 - hasResultByPartitionAndOffset[result.sourcePartition].count
             hasResultByPartitionAndOffset[result.sourcePartition]
-                .append(contentsOf: repeatElement(false, count: missingFlagCount))
+                .append(contentsOf: repeatElement(false, count: missingElementCount))
         }
         guard !hasResultByPartitionAndOffset[result.sourcePartition][offset] else { return false }
         hasResultByPartitionAndOffset[result.sourcePartition][offset] = true

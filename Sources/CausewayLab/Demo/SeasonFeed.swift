@@ -2,7 +2,7 @@ import CausewayCommandLine
 import Kafka
 
 /// Writes the season's commands to the commands topic when they are due. A follower of a match is a phone that shows
-/// it.
+/// the match.
 struct SeasonFeed {
     /// The address in the commands of a match.
     enum Addressees {
@@ -21,8 +21,8 @@ struct SeasonFeed {
     let matches: [Match]
     let followerCount: Int
     let addressees: Addressees
-    /// How many followers of each match have an app that starts their activity itself. For the others, a push starts
-    /// it.
+    /// How many followers of each match have an app that starts their activity itself. For each other follower, a push
+    /// starts the activity.
     let appStartedFollowerCount: Int
     /// Whether audiences have broadcast channels. If so, an activity that a push started gets its updates from a
     /// channel.
@@ -80,8 +80,8 @@ struct SeasonFeed {
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followerCount }
 
-    /// The followers of a match to whom starts are sent, by their numbers (from 1). If commands go to audiences, one
-    /// start reaches all these followers, so the range has one element with any value.
+    /// The numbers (from 1) of a match's followers to whom starts are sent. If commands go to audiences, one start
+    /// reaches all these followers. The range then has one element, and its value has no meaning.
     private var pushStartedFollowers: Range<Int> {
         guard appStartedFollowerCount < followerCount else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowerCount + 1..<followerCount + 1

@@ -45,7 +45,8 @@ struct SimulatedPhones {
     func createPhones(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followerCount).map { feed.device(match: index, follower: $0) }
-            // In a run with channels, the phones whose app starts the activity have a version of iOS without channels.
+            // In a run with channels, a phone has a version of iOS without channels if its app starts the activity
+            // itself.
             let phoneWithoutChannelsCount = feed.hasChannels ? feed.appStartedFollowerCount : feed.followerCount
             try createDevices(Array(devices.prefix(phoneWithoutChannelsCount)), supportsChannels: false)
             try createDevices(Array(devices.dropFirst(phoneWithoutChannelsCount)), supportsChannels: true)
@@ -126,26 +127,26 @@ struct SimulatedPhones {
                 )
                 comparison.matchingPhoneCount += response["matching"] as? Int ?? 0
                 for mismatch in response["mismatches"] as? [[String: Any]] ?? [] {
-                    comparison.wrongPhones.append(Self.wrongPhone(mismatch))
+                    comparison.wrongPhones.append(Self.parseWrongPhone(mismatch))
                 }
             }
         }
         return comparison
     }
 
-    private static func wrongPhone(_ mismatch: [String: Any]) -> DemoFigures.WrongPhone {
+    private static func parseWrongPhone(_ mismatch: [String: Any]) -> DemoFigures.WrongPhone {
         let activity = mismatch["activity"] as? String ?? "?"
         guard let shows = mismatch["shows"] as? [String: Any] else {
             return DemoFigures.WrongPhone(activity: activity, shows: "nothing (\(mismatch["state"] as? String ?? "?"))")
         }
-        let score = scoreLine(shows)
+        let score = makeScoreLine(shows)
         return DemoFigures.WrongPhone(
             activity: activity,
             shows: "\(score), \(shows["result"] as? String ?? "no result")"
         )
     }
 
-    private static func scoreLine(_ state: [String: Any]) -> String {
+    private static func makeScoreLine(_ state: [String: Any]) -> String {
         let (batting, overs) = (state["batting"] as? String ?? "?", state["overs"] as? String ?? "?")
         return "\(batting) \(state["runs"] as? Int ?? -1)/\(state["wickets"] as? Int ?? -1) (\(overs))"
     }
@@ -203,7 +204,7 @@ struct SimulatedPhones {
             scores.append(
                 DemoFigures.Score(
                     first: state["firstInnings"] as? String ?? "",
-                    second: Self.scoreLine(state),
+                    second: Self.makeScoreLine(state),
                     result: state["result"] as? String ?? "no result"
                 )
             )

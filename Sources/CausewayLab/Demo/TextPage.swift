@@ -30,7 +30,8 @@ struct TextPage {
 
     private let isColoured: Bool
     private(set) var lines: [String] = []
-    /// The columns of the dividers in the section above. The line below this section has `┴` or `┼` there.
+    /// The columns of the dividers in the section that was added last. In these columns, the line below that section
+    /// has `┴` or `┼`.
     private var dividerColumnsAbove: [Int] = []
 
     init(isColoured: Bool) {

@@ -6,8 +6,8 @@ import Synchronization
 
 /// A child process that must not outlive this program.
 ///
-/// `setpriv` of util-linux, which every Debian has, starts the child. It makes the kernel kill the child when the
-/// thread that started the child ends. So this thread must live as long as the child is needed.
+/// `setpriv` of util-linux, which every Debian has, starts the child. `setpriv` makes the kernel kill the child when
+/// the thread that started the child ends. So this thread must live as long as the child is needed.
 ///
 /// A child has its own process group, so Ctrl-C reaches only the parent. The parent then ends its children.
 final class ChildProcess {
@@ -60,8 +60,8 @@ final class ChildProcess {
         if case .file(let path) = destination { file = try Self.openForAppending(path) }
         defer { if file >= 0 { close(file) } }
         let arguments = [Self.launcherPath, "--pdeathsig", "KILL", "--"] + command
-        // Start one child at a time. Otherwise a child that another thread starts could inherit the new pipe before it
-        // is close-on-exec.
+        // Start one child at a time. Otherwise a child that another thread starts could inherit the new pipe before
+        // this pipe is close-on-exec.
         let spawnResult = Self.spawnLock.withLock { _ in
             Result { () throws(LabError) in
                 var pipeEnds: [Int32] = [-1, -1]
@@ -188,7 +188,7 @@ final class ChildProcess {
         while line.count < 65_536 {
             var pollEntry = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
             let remainingMilliseconds = deadlineMilliseconds - Clock.monotonicMilliseconds
-            guard remainingMilliseconds > 0 else { throw failure("printed nothing in time") }
+            guard remainingMilliseconds > 0 else { throw makeError("printed nothing in time") }
             guard Glibc.poll(&pollEntry, 1, Int32(clamping: remainingMilliseconds)) > 0 else { continue }
             var byte: UInt8 = 0
             switch read(output, &byte, 1) {
@@ -196,15 +196,15 @@ final class ChildProcess {
             case 1: line.append(byte)
             case 0:
                 _ = wait(milliseconds: 10_000)
-                throw failure(exitStatus?.text ?? "closed its output")
+                throw makeError(exitStatus?.text ?? "closed its output")
             default: if errno != EINTR { throw LabError("read", errno: errno) }
             }
         }
-        throw failure("printed a line that is too long")
+        throw makeError("printed a line that is too long")
     }
 
     /// Makes the error for a failed child, with the end of its log.
-    func failure(_ event: String) -> LabError {
+    func makeError(_ event: String) -> LabError {
         LabError(
             "the \(name) \(event); its log ends with",
             logTail: TextFile.lastLines(of: logFile, Self.logTailLineCount)

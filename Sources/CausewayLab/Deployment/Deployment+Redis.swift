@@ -6,7 +6,7 @@ extension Deployment {
     private static let redisExecutable = "redis-server"
     /// How many ports are tried. Another process may take a free port before redis-server does.
     private static let portAttemptsMax = 5
-    /// The maximum number of bytes that are read of a reply, which is always one line here.
+    /// The maximum number of bytes that are read of a reply. Every reply here is one line.
     private static let replyBytesMax = 512
 
     /// Starts a redis-server on a free port. The server writes its data to disk only for `SHUTDOWN SAVE`.
@@ -29,7 +29,7 @@ extension Deployment {
         let redis = processesExceptWorker.remove(at: redisIndex)
         _ = Self.redisReply(port: redisPort, to: "SHUTDOWN SAVE")
         guard redis.wait(milliseconds: Self.processWaitMillisecondsMax) == .exited(0) else {
-            throw redis.failure("does not shut down")
+            throw redis.makeError("does not shut down")
         }
     }
 
@@ -80,7 +80,7 @@ extension Deployment {
         return count
     }
 
-    /// Starts redis-server on this port. Returns false if it ended or did not respond in time.
+    /// Starts redis-server on this port. Returns false if redis-server ended or did not respond in time.
     private func startRedis(port: UInt16) throws(LabError) -> Bool {
         guard let program = Self.findProgram(Self.redisExecutable) else {
             throw LabError("redis-server is not installed: run apt-get install redis-server")

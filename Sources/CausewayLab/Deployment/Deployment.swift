@@ -125,7 +125,7 @@ final class Deployment {
     {
         let line = try child.firstLine(milliseconds: Self.processWaitMillisecondsMax)
         guard let endpoints = StableJSON.decode(type, line.utf8) else {
-            throw child.failure("printed an unexpected line (\(line))")
+            throw child.makeError("printed an unexpected line (\(line))")
         }
         return endpoints
     }
@@ -137,11 +137,11 @@ final class Deployment {
     /// - Throws: an error if any process of the deployment has ended.
     func throwIfAnyProcessHasEnded() throws(LabError) {
         for process in processesExceptWorker + (worker.map { [$0] } ?? []) {
-            if let exitStatus = process.poll() { throw process.failure(exitStatus.text) }
+            if let exitStatus = process.poll() { throw process.makeError(exitStatus.text) }
         }
     }
 
-    func processUsages() -> [DemoFigures.NamedProcessUsage] {
+    func readProcessUsages() -> [DemoFigures.NamedProcessUsage] {
         processesExceptWorker.compactMap { process in
             ProcessUsage(identifier: process.identifier)
                 .map { DemoFigures.NamedProcessUsage(name: process.name, usage: $0) }
@@ -149,7 +149,7 @@ final class Deployment {
     }
 
     /// CPU time of the broker since its start.
-    var brokerCPUMilliseconds: Int64 { processUsages().first { $0.name == "broker" }?.usage.cpuMilliseconds ?? 0 }
+    var brokerCPUMilliseconds: Int64 { readProcessUsages().first { $0.name == "broker" }?.usage.cpuMilliseconds ?? 0 }
 
     /// Kills the worker as in a crash, and starts another one.
     func killAndRestartWorker() throws(LabError) {
@@ -160,14 +160,14 @@ final class Deployment {
 
     // MARK: - Stopping the processes
 
-    /// Asks the worker to drain, and waits. Its exit code must be 0.
+    /// Asks the worker to drain, and waits until it has ended, at most `graceMilliseconds`. Its exit code must be 0.
     func stopWorker(graceMilliseconds: Int64) throws(LabError) {
         guard let worker else { return }
         worker.signal(SIGTERM)
         guard let exitStatus = worker.wait(milliseconds: graceMilliseconds) else {
-            throw worker.failure("does not drain within \(graceMilliseconds / 1_000) s")
+            throw worker.makeError("does not drain within \(graceMilliseconds / 1_000) s")
         }
-        guard exitStatus == .exited(0) else { throw worker.failure("\(exitStatus.text) where 0 was expected") }
+        guard exitStatus == .exited(0) else { throw worker.makeError("\(exitStatus.text) where 0 was expected") }
         self.worker = nil
     }
 

@@ -30,8 +30,9 @@ struct WorkerMetrics {
 
     /// Whether the workers have settled all records that they received, including this many registrations.
     func hasSettled(registrationCount: Int) -> Bool {
-        // Read the number of received registrations before the number of records in progress. A lane publishes both at
-        // the same time. So if the later number is 0, all registrations of the earlier number are settled.
+        // Read first how many registrations were received, and then how many records are in progress. A lane publishes
+        // both numbers at the same time. So if the second number is 0, all registrations of the first number are
+        // settled.
         receivedRegistrationCount == registrationCount && sum(of: "causeway_records_in_progress") == 0
     }
 }

@@ -121,7 +121,7 @@ struct FanoutCommand: ParsableCommand {
         try deployment.start()
         let run = try FanoutRun(
             memberCount: members,
-            overtakeAtPercent: overtakeAt,
+            overtakePercent: overtakeAt,
             h2loadPushCount: h2loadPushes,
             singleCommandsPerSecond: singleCommandsPerSecond,
             on: deployment,

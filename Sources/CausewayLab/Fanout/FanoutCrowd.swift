@@ -2,8 +2,9 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// A crowd of simulated phones, each of which takes a few bytes in the simulator. They are the members of the audience,
-/// or get single commands or the pushes of h2load. This type makes their registrations, as an app's server does.
+/// A crowd of simulated phones. Each phone takes a few bytes in the simulator. The phones of a crowd are the members of
+/// the audience, or they get single commands, or they get the pushes of h2load. This type makes the registrations of
+/// the phones, as an app's server does.
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"

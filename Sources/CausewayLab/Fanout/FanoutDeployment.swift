@@ -5,8 +5,8 @@ import Foundation
 final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
-    /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions, it keeps
-    /// all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
+    /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions, the broker
+    /// keeps all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitionCount = 16
     /// The memory that a worker gets for each lane, as little as in a small pod (`worker.memoryMebibytes`). A worker
     /// with one lane gets the memory of two. With the default of 1 GiB or more, a worker would keep the memory that the
@@ -65,7 +65,7 @@ final class FanoutDeployment {
         simulator = try base.readEndpoints(Deployment.SimulatorEndpoints.self, from: process)
         for number in httpPorts.indices {
             let file = base.path("worker-\(number).yaml")
-            try TextFile.write(configuration(httpPort: httpPorts[number]), to: file)
+            try TextFile.write(makeConfigurationText(httpPort: httpPorts[number]), to: file)
             workers.append(
                 try ChildProcess(
                     name: "worker \(number)",
@@ -81,7 +81,7 @@ final class FanoutDeployment {
         return max(2, count) * Self.memoryMebibytesPerLane
     }
 
-    private func configuration(httpPort: UInt16) -> String {
+    private func makeConfigurationText(httpPort: UInt16) -> String {
         var configuration = WorkerConfigurationText(
             deployment: base,
             simulator: simulator,
@@ -98,7 +98,7 @@ final class FanoutDeployment {
     func throwIfAnyProcessHasEnded() throws(LabError) {
         try base.throwIfAnyProcessHasEnded()
         for worker in workers {
-            if let exitStatus = worker.poll() { throw worker.failure(exitStatus.text) }
+            if let exitStatus = worker.poll() { throw worker.makeError(exitStatus.text) }
         }
     }
 
@@ -118,7 +118,7 @@ final class FanoutDeployment {
     /// The pattern of the keys of audiences. In the keys of activities, the app is not followed by `@`.
     private static let audienceKeyPattern = "{\(app)@*"
 
-    func audienceKeyCount() throws(LabError) -> Int {
+    func countAudienceKeys() throws(LabError) -> Int {
         try evaluateRedisScript("return #redis.call('KEYS', '\(Self.audienceKeyPattern)')")
     }
 
@@ -135,9 +135,9 @@ final class FanoutDeployment {
         for worker in workers { worker.signal(SIGTERM) }
         for worker in workers {
             guard let exitStatus = worker.wait(milliseconds: Self.drainMillisecondsMax) else {
-                throw worker.failure("does not drain within \(Self.drainMillisecondsMax / 1_000) s")
+                throw worker.makeError("does not drain within \(Self.drainMillisecondsMax / 1_000) s")
             }
-            guard exitStatus == .exited(0) else { throw worker.failure("\(exitStatus.text) where 0 was expected") }
+            guard exitStatus == .exited(0) else { throw worker.makeError("\(exitStatus.text) where 0 was expected") }
         }
         workers = []
     }

@@ -3,15 +3,15 @@ import Kafka
 
 /// Reads the workers' results for the commands to the audience, and for the single commands.
 final class FanoutResults: ConsumerHandler {
-    /// The result of a whole command. The result of a fan-out comes after its last range.
+    /// The result of a whole command. The result of a fan-out is written when its last range is finished.
     struct CommandResult: Equatable {
         var outcome: String
         var reason: String?
         /// The number of members by outcome; empty if the command was not fanned out.
         var members: [String: Int]
 
-        /// Why the run has failed. Nil for the outcome `delivered`, and for `superseded`, because a newer command may
-        /// overtake this one.
+        /// Returns why this result makes the run fail; nil for the outcomes `delivered` and `superseded`. A command may
+        /// be `superseded`, because a newer command may overtake it.
         func problem(of command: String) -> String? {
             guard outcome != "delivered", outcome != "superseded" else { return nil }
             let failure =
@@ -27,7 +27,7 @@ final class FanoutResults: ConsumerHandler {
     var singleCommandLoad: SingleCommandLoad?
     /// The results of whole commands, by the command's id.
     private(set) var commandResults: [String: CommandResult] = [:]
-    /// The numbers of members by outcome, by the command's id: sums over the results of the command's ranges.
+    /// By the command's id: how many members have each outcome, summed over the results of the command's ranges.
     private(set) var memberCountsOfRanges: [String: [String: Int]] = [:]
     private var consumer: Consumer?
 

@@ -4,11 +4,11 @@ import Foundation
 import Kafka
 import Numbers
 
-/// One fan-out run: phones join the audience, and the run sends one or two commands. It measures their cost when every
-/// phone shows the newest state and the commands' results have arrived.
+/// One fan-out run. Phones join the audience, and the run sends one or two commands. It waits until every phone shows
+/// the newest state and the commands' results have arrived, and then measures what the fan-out has cost.
 final class FanoutRun {
-    /// The run fails if a step makes no progress for this time. A step that counts no progress must end within this
-    /// time.
+    /// The run fails if a step makes no progress for this time. If a step does not count its progress, it must be
+    /// complete within this time.
     private static let stallMillisecondsMax: Int64 = 120_000
     private static let pollIntervalMilliseconds: Int64 = 20
     /// The maximum number of registrations that may wait for a worker. If more wait, the embedded broker may drop some.
@@ -23,9 +23,9 @@ final class FanoutRun {
     private static let initialContentAgeSeconds: Int64 = 60
 
     private let memberCount: Int
-    /// The newer command is sent when the first one has reached this per cent of the members; nil: there is no newer
-    /// command.
-    private let overtakeAtPercent: Int?
+    /// The newer command is sent when the first command has reached this per cent of the members; nil: there is no
+    /// newer command.
+    private let overtakePercent: Int?
     private let h2loadPushCount: Int
     private let deployment: FanoutDeployment
     private let interruption: Interruption
@@ -37,14 +37,14 @@ final class FanoutRun {
 
     init(
         memberCount: Int,
-        overtakeAtPercent: Int?,
+        overtakePercent: Int?,
         h2loadPushCount: Int,
         singleCommandsPerSecond: Int,
         on deployment: FanoutDeployment,
         interruption: Interruption
     ) throws(LabError) {
         self.memberCount = memberCount
-        self.overtakeAtPercent = overtakeAtPercent
+        self.overtakePercent = overtakePercent
         self.h2loadPushCount = h2loadPushCount
         self.deployment = deployment
         self.interruption = interruption
@@ -89,7 +89,7 @@ final class FanoutRun {
         return FanoutFigures(
             members: memberCount,
             workers: measurement.workerCount,
-            overtakenAtPercent: overtakeAtPercent,
+            overtakenAtPercent: overtakePercent,
             joinSeconds: Double(joinCost.milliseconds) / 1_000,
             redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(memberCount),
             redisBytesPerMember: Double(audienceBytes) / Double(memberCount),
@@ -166,15 +166,16 @@ final class FanoutRun {
         )
     }
 
-    /// Returns how many registrations are done: `writtenCount` if all are settled. Until then, the metrics show only
-    /// how many the workers have received, so the result is this number, but less than `writtenCount`.
+    /// Returns how many registrations are done: `writtenCount` if all are settled. Otherwise the metrics show only how
+    /// many the workers have received. Then the result is this number, but at most `writtenCount` minus one. Example:
+    /// 50 are written, and all 50 are received but not settled. Then the result is 49.
     private func countDoneRegistrations(writtenCount: Int) -> Int {
         if deployment.metrics.hasSettled(registrationCount: writtenCount) { return writtenCount }
         return min(deployment.metrics.receivedRegistrationCount, writtenCount - 1)
     }
 
     private func requireAudienceKeys() throws(LabError) {
-        guard try deployment.audienceKeyCount() == 0 else { return }
+        guard try deployment.countAudienceKeys() == 0 else { return }
         throw LabError(
             """
             the workers do not store audiences: Redis has no member after \
@@ -185,8 +186,8 @@ final class FanoutRun {
 
     // MARK: - Load of single commands
 
-    /// Measures the single commands without a fan-out. Their phones register after the audience's members, because the
-    /// joining is measured without them.
+    /// Measures the single commands without a fan-out. The phones of these commands register after the audience's
+    /// members, because the joining of the members is measured without them.
     private func measureSingleCommands() throws(LabError) {
         guard let singleCommandLoad = results.singleCommandLoad else { return }
         try singleCommandLoad.crowd.createPhones()
@@ -246,8 +247,8 @@ final class FanoutRun {
             redisCPUMicroseconds: 0,
             workerPeakMemoryBytes: 0
         )
-        if let overtakeAtPercent {
-            let targetCount = (memberCount * overtakeAtPercent + 99) / 100
+        if let overtakePercent {
+            let targetCount = (memberCount * overtakePercent + 99) / 100
             try awaitPushes(targetCount, acceptedCountBefore: acceptedCountBefore)
             let second = AudienceUpdate(number: 2, timestamp: max(first.timestamp, Clock.wallMilliseconds / 1_000))
             measurement.recordTimestampMilliseconds = try sendCommand(second)

@@ -4,7 +4,7 @@ import CausewayCommandLine
 import Foundation
 
 /// Runs h2load, the load generator of nghttp2, against the same simulated APNs, with the body of the fan-out's pushes.
-/// Its CPU time for a push is compared with the worker's.
+/// The CPU time of h2load for a push is compared with the worker's.
 struct H2LoadRun {
     private static let runMillisecondsMax: Int64 = 300_000
     private static let crowdName = "h2load-"
@@ -17,7 +17,7 @@ struct H2LoadRun {
     private let program: String
     private let pushCount: Int
 
-    /// Creates phones for h2load and the files that it reads.
+    /// Creates phones for h2load, and the files that h2load reads.
     init(_ deployment: FanoutDeployment, pushCount: Int, body: [UInt8]) throws(LabError) {
         guard let program = Deployment.findProgram("h2load") else {
             throw LabError("h2load is not installed: run apt-get install nghttp2-client, or add --h2load-pushes 0")
@@ -45,12 +45,12 @@ struct H2LoadRun {
             try eachPoll()
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 process.stop(graceMilliseconds: 0)
-                throw process.failure("does not exit")
+                throw process.makeError("does not exit")
             }
             usleep(20_000)
         }
-        guard process.exitStatus == .exited(0), try acceptedPushes(in: log) == pushCount else {
-            throw process.failure("did not get the status 200 each time")
+        guard process.exitStatus == .exited(0), try countAcceptedPushes(in: log) == pushCount else {
+            throw process.makeError("did not get the status 200 each time")
         }
         return Double(ProcessCPUTime.endedChildrenCPUMicroseconds - microsecondsBefore) / Double(pushCount)
     }
@@ -60,13 +60,13 @@ struct H2LoadRun {
             program, "-n", String(pushCount), "-c", String(Self.connectionCount), "-t", "1", "-m",
             String(Self.streamsPerConnection),
             "-i", deployment.base.path("addresses"), "-d", deployment.base.path("body"),
-            "-H", "authorization: bearer \(try providerToken())", "-H", "apns-push-type: liveactivity",
+            "-H", "authorization: bearer \(try makeProviderToken())", "-H", "apns-push-type: liveactivity",
             "-H", "apns-topic: \(FanoutDeployment.app).push-type.liveactivity", "-H", "apns-priority: 5",
             "-H", "apns-expiration: 0", "-H", "apns-id: 12345678-9abc-4ef0-8234-56789abcdef0",
         ]
     }
 
-    private func providerToken() throws(LabError) -> String {
+    private func makeProviderToken() throws(LabError) -> String {
         let endpoints = deployment.simulator
         do {
             let source = try ProviderTokenSource(
@@ -86,7 +86,7 @@ struct H2LoadRun {
     }
 
     /// Reads the accepted pushes from h2load's output: `status codes: 100000 2xx, 0 3xx, …`.
-    private func acceptedPushes(in log: String) throws(LabError) -> Int {
+    private func countAcceptedPushes(in log: String) throws(LabError) -> Int {
         let lines = String(decoding: try TextFile.read(log), as: UTF8.self).split(separator: "\n")
         let line = lines.last { $0.hasPrefix("status codes:") }
         return line?.split(separator: " ").dropFirst(2).first.flatMap { Int($0) } ?? 0

@@ -2,8 +2,8 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// Sends commands to single activities outside the audience at a steady rate, before and during the fan-out. They show
-/// whether the fan-out delays other activities.
+/// Sends commands to single activities outside the audience at a steady rate, before and during the fan-out. These
+/// commands show whether the fan-out delays other activities.
 struct SingleCommandLoad {
     enum Phase: String, CaseIterable {
         /// The time before the first command is sent to the audience.

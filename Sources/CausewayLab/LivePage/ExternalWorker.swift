@@ -31,8 +31,8 @@ struct ExternalWorker: Equatable, Sendable {
     /// Returns the name and the start time of a process. Returns nil if the process is a zombie or does not exist.
     private static func readStatus(of identifier: pid_t) -> (name: String, startedAtTicks: UInt64)? {
         guard let bytes = try? TextFile.read("/proc/\(identifier)/stat") else { return nil }
-        // The name is in parentheses and may contain spaces. After it, the first field is the state, and the 20th is
-        // the start time.
+        // The name is in parentheses and may contain spaces. The first field after the name is the state, and the 20th
+        // is the start time.
         let text = String(decoding: bytes, as: UTF8.self)
         guard let begin = text.firstIndex(of: "("), let end = text.lastIndex(of: ")"), begin < end else { return nil }
         let fields = text[text.index(after: end)...].split(separator: " ")
@@ -41,8 +41,8 @@ struct ExternalWorker: Equatable, Sendable {
     }
 }
 
-/// How to find the process id of a worker: the id itself, or the path of a file with the id, which each
-/// starting worker writes again.
+/// How to find the process id of a worker: the id itself, or the path of a file that contains the id. If you
+/// start a new worker, you must write its id to the file.
 enum WorkerLocator: Equatable, Sendable {
     case identifier(pid_t)
     case file(String)

@@ -44,8 +44,8 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var lateAfterSeconds: Int?
     /// Why the results cannot be read; nil if they are read, or if the page was started without results.
     var resultsFault: String?
-    /// The freshness (the time from a command's record to APNs' response) of recent pushes: those whose results were
-    /// read in about the last second.
+    /// The freshness (the time from a command's record to APNs' response) of recent pushes. Their results were read in
+    /// about the last second.
     var freshness: Freshness?
     /// How many pushes at priority 10 an activity's full budget allows.
     var budgetPushes: Int?
@@ -106,7 +106,7 @@ struct RecentFreshness {
     private var newestFreshness: LivePageFigures.Freshness?
 
     /// Returns the freshness of the pushes that the histogram has gained since the last measurement; nil if it gained
-    /// none. Within a second after a measurement, returns its result again.
+    /// none. Within a second after a measurement, returns the result of that measurement again.
     mutating func measure(_ currentHistogram: DurationHistogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
         guard nowMilliseconds >= nextMeasurementAtMilliseconds else { return newestFreshness }
         nextMeasurementAtMilliseconds = nowMilliseconds + Self.measurementMilliseconds

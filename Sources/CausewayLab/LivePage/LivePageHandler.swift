@@ -3,8 +3,8 @@ import HTTP
 /// Handles the page's requests on the server's thread. A request about one phone goes to `PhoneHistoryResponder`, which
 /// has its own thread.
 final class LivePageHandler: HTTPRequestHandler {
-    /// A header that only the page's own script sends. Browsers do not let the script of another site send it to this
-    /// server.
+    /// A header that only the page's own script sends. Browsers do not let the script of another site send this header
+    /// to this server.
     static let scriptHeader = "x-causeway-page"
     private static let contentSecurityPolicy =
         """

@@ -9,13 +9,13 @@ struct LivePageResultTally {
     /// Commands that have their own result, or that another command's result counts. Commands that name a channel are
     /// not counted: their results look like those of an audience's broadcasts (``ResultSummary/namesChannel``).
     private(set) var commandCount = 0
-    /// The times from the command's record to APNs' response, or for an audience to the last response.
+    /// The times from a command's record to APNs' response. For a command to an audience: to APNs' last response.
     private(set) var freshness = DurationHistogram()
 
     mutating func add(_ result: ResultSummary) {
         guard result.isComplete, !result.isOfRange, !result.namesChannel, !result.isOfMember else { return }
-        // The second result of a held command names the registration that released the command. It must not count the
-        // command again.
+        // The second result of a held command names the registration that released the command. This result must not
+        // count the command again.
         commandCount += result.supersededCommandCount + (result.isFromCommandsTopic ? 1 : 0)
         guard result.isFromCommandsTopic, result.outcome == .accepted || result.fanoutOutcome == .delivered,
             result.recordTimestampMilliseconds > 0, result.responseAtMilliseconds > 0

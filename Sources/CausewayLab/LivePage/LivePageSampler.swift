@@ -5,14 +5,14 @@ import HTTP
 /// Queries the phones at a fixed rate, on its own thread, and sends the changes to every viewer. Without viewers, it
 /// queries nothing.
 ///
-/// If the stream of a slow viewer has no room for an event, this event is left out, and the next one has its changes
-/// too.
+/// If the stream of a slow viewer has no room for an event, the event is left out. The viewer's next event then also
+/// has the changes of the event that was left out.
 final class LivePageSampler: @unchecked Sendable {
     static let sampleIntervalMilliseconds: Int64 = 250
 
     private struct Viewer {
         var stream: HTTPResponseStream
-        /// The viewer has all changes up to this number. The simulator numbers the changes of its phones; 0: the viewer
+        /// The simulator numbers the changes of its phones. The viewer has all changes up to this number; 0: the viewer
         /// has none.
         var cursor = 0
     }
@@ -86,8 +86,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Cuts the connections of the simulated APNs, or sets its faults. Ignores a simulator that does not respond,
-    /// because the run itself notices if a process has ended.
+    /// Carries out steps at the simulated APNs: cuts its connections, sets its faults, or leaves its connections half
+    /// open. Ignores a simulator that does not respond, because the run itself notices if a process has ended.
     private func performSteps(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let dataSources = pageState.dataSources else { return }
         let client = LoopbackHTTPClient(port: dataSources.controlPort)

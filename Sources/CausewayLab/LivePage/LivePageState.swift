@@ -63,16 +63,16 @@ final class LivePageState: Sendable {
         }
     }
 
-    /// Returns the disturbances that the run must begin or end now, because a visitor has pressed a button or their
-    /// time has passed.
+    /// Returns the steps that the run must carry out now: for buttons that visitors have pressed since the last call,
+    /// and for disturbances that have lasted long enough and must end.
     func takeSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(forAPNs: false, nowMilliseconds: nowMilliseconds)
     }
 
     // MARK: - Called by the page
 
-    /// Queues the press of a button. The ``LivePageSampler`` carries it out if it concerns the simulated APNs,
-    /// otherwise the run.
+    /// Queues the press of an action's button. If the action concerns the simulated APNs, the ``LivePageSampler``
+    /// carries it out, otherwise the run.
     ///
     /// - Returns: false if the action is not allowed now, or if too many presses wait.
     func press(_ action: PageAction) -> Bool {

@@ -40,7 +40,8 @@ struct PageDisturbances: Equatable {
 
     func isOn(_ action: PageAction) -> Bool { endsAtMilliseconds[action] != nil }
 
-    /// Handles a press of a button: its disturbance begins, or ends if it is on.
+    /// Handles a press of the action's button, and returns the step to carry out. If the action's disturbance is on,
+    /// the disturbance ends; otherwise the action begins.
     mutating func press(_ action: PageAction, nowMilliseconds: Int64) -> Step {
         if endsAtMilliseconds.removeValue(forKey: action) != nil { return .end(action) }
         if let durationMilliseconds = action.durationMilliseconds {
@@ -49,7 +50,9 @@ struct PageDisturbances: Equatable {
         return .begin(action)
     }
 
-    /// Ends the disturbances whose time has passed, either those of the simulated APNs or those of the run.
+    /// Ends the disturbances that have lasted long enough, and returns a step for each of them.
+    ///
+    /// - Parameter isForAPNs: true: only the disturbances of the simulated APNs; false: only the others.
     mutating func expire(nowMilliseconds: Int64, forAPNs isForAPNs: Bool) -> [Step] {
         let expiredActions = PageAction.allCases.filter {
             $0.isForAPNs == isForAPNs && (endsAtMilliseconds[$0] ?? .max) <= nowMilliseconds

@@ -7,8 +7,8 @@ struct PageEventWriter {
     /// The maximum number of phones that events describe in full. The page shows these phones large, as many as fit.
     static let focusedPhonesPerPageMax = 24
 
-    /// Returns the numbers of the phones that events describe in full. They are spread evenly over all phones, so that
-    /// many matches are shown.
+    /// Returns the numbers of the phones that events describe in full. These phones are spread evenly over all phones,
+    /// so that many matches are shown.
     static func focusedPhoneNumbers(phoneCount: Int) -> [Int] {
         guard phoneCount > focusedPhonesPerPageMax else { return Array(0..<max(0, phoneCount)) }
         return (0..<focusedPhonesPerPageMax).map { (2 * $0 + 1) * phoneCount / (2 * focusedPhonesPerPageMax) }

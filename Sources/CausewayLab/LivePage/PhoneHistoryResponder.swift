@@ -3,7 +3,8 @@ import Foundation
 import HTTP
 
 /// Responds to requests about one phone: with the simulator's JSON about the phone, and with the output of `causeway
-/// inspect` about its activity. One thread handles them in turn, so at most one `causeway inspect` runs.
+/// inspect` about the phone's activity. One thread handles the requests in turn, so at most one `causeway inspect`
+/// runs.
 final class PhoneHistoryResponder: @unchecked Sendable {
     /// The maximum number of requests that wait. Further requests are refused.
     static let requestsMax = 8
@@ -86,7 +87,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
             defer { child.stop(graceMilliseconds: 0) }
             let line = try child.firstLine(milliseconds: inspectionTimeoutMilliseconds)
             guard (try? JSONSerialization.jsonObject(with: Data(line.utf8))) != nil else {
-                throw child.failure("printed an unexpected line")
+                throw child.makeError("printed an unexpected line")
             }
             return line
         }

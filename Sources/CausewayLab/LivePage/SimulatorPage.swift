@@ -7,7 +7,8 @@ import Synchronization
 /// The page of a simulator without a demo, beside a worker that somebody else has started. On its own thread, it reads
 /// the worker's results, and kills the worker if a visitor wants this.
 final class SimulatorPage: Sendable {
-    /// How the page reaches a worker and its results. The page lacks what belongs to a part that is nil.
+    /// How the page reaches a worker and its results. If a property is nil, the page cannot show or do what needs this
+    /// property.
     struct WorkerAccess: Sendable {
         /// Where to read the results; nil: not configured.
         var resultsSource: ResultsSource?
@@ -21,8 +22,8 @@ final class SimulatorPage: Sendable {
         /// The properties of the Kafka consumer.
         var properties: [KafkaProperties.Property]
         var topic: String
-        /// The commands topic. A result that names a record of another topic does not count its own command, because it
-        /// is the second result of a held command and names a registration.
+        /// The commands topic. If a result names a record of another topic, its command is not counted: the result is
+        /// the second one of a held command, and names a registration.
         var commandsTopic: String
     }
 
@@ -48,7 +49,7 @@ final class SimulatorPage: Sendable {
             LivePageState.DataSources(controlPort: controlPort, inspectCommandLine: workerAccess.inspectCommandLine)
         )
         pageState.show(LivePageFigures(phase: .open))
-        _ = Self.allow(on: pageState, workerAccess.workerLocator)
+        _ = Self.updateAllowedActions(on: pageState, workerAccess.workerLocator)
         self.workerAccess = workerAccess
         server = try LivePageServer(pageState: pageState, listeningAt: address)
         let startedAtMilliseconds = Clock.wallMilliseconds
@@ -70,11 +71,11 @@ final class SimulatorPage: Sendable {
         server.stop()
     }
 
-    /// Allows the actions that are possible now. Sets the texts of the others, which say why they are not possible, and
-    /// the text that names the worker that a visitor may kill.
+    /// Allows the actions that are possible now. Sets the texts that the page shows for actions: why an action is not
+    /// possible, and which worker a visitor may kill.
     ///
     /// - Returns: the worker that visitors may kill; nil: none.
-    static func allow(on pageState: LivePageState, _ workerLocator: WorkerLocator?) -> ExternalWorker? {
+    static func updateAllowedActions(on pageState: LivePageState, _ workerLocator: WorkerLocator?) -> ExternalWorker? {
         var allowedActions = Set(PageAction.allCases.filter(\.isForAPNs))
         var remarks: [PageAction: String] = [
             .takeRedisAway: "disabled: the simulator did not start your Redis"
@@ -107,7 +108,7 @@ final class SimulatorPage: Sendable {
             for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
                 worker?.kill()
             }
-            worker = Self.allow(on: pageState, workerAccess.workerLocator)
+            worker = Self.updateAllowedActions(on: pageState, workerAccess.workerLocator)
             if resultsCounter?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {
                 pageState.show(figures)
             }

@@ -50,8 +50,8 @@ final class TopicFollower {
         )
         while nextOffsets.count < count {
             let partition = Int32(nextOffsets.count)
-            // The end is used only if no record is as late as `sinceMilliseconds`. Request it first, so that a record
-            // that is written between the two requests is found by the second one. In the other order, reading would
+            // `end` is used only if no record is as late as `sinceMilliseconds`. Request `end` first: a record that is
+            // written between the two requests is then found by the second request. In the other order, reading would
             // begin behind this record.
             let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
                 .high

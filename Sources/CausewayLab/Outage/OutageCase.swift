@@ -30,7 +30,7 @@ struct OutageCase {
         return workers.policySettings["afterLifetime"] == "restart" ? .restart : .end
     }
 
-    /// The crashes, losses of data, and stops without a complete drain after which alerts may ring again. Times count
+    /// The crashes, losses of data, and stops without a complete drain that permit alerts to ring again. Times count
     /// from the first command.
     var alertRepeatCauses: [AlertRepeatCause] {
         steps.compactMap { step in

@@ -87,7 +87,7 @@ final class OutageDeployment {
         for app in outage.apps { try findSimulator(of: app).createPhones(of: app) }
         try writeKeyFiles()
         for number in workers.indices {
-            try TextFile.write(configuration(of: number), to: base.path("worker-\(number).yaml"))
+            try TextFile.write(makeConfigurationText(of: number), to: base.path("worker-\(number).yaml"))
         }
     }
 
@@ -96,7 +96,7 @@ final class OutageDeployment {
         guard mkdir(directory, 0o700) == 0 else { throw LabError(directory, errno: errno) }
         let (shapes, log) = ("\(directory)/shapes.json", "\(directory)/pushes.jsonl")
         let declarations = outage.apps.filter { $0.environment == environment }
-            .map { OutageSimulator.shapes(of: $0, teamId: SimulatorDirectory.ownTeamAndKeyIdentifier) }
+            .map { OutageSimulator.makeShapes(of: $0, teamId: SimulatorDirectory.ownTeamAndKeyIdentifier) }
         try TextFile.write(declarations.joined(separator: "\n"), to: shapes)
         let process = try ChildProcess(
             name: "simulator of \(environment.rawValue)",
@@ -117,7 +117,7 @@ final class OutageDeployment {
     private func writeKeyFiles() throws(LabError) {
         for app in outage.apps {
             if outage.workers.beginsWithWrongKey {
-                guard let key = try? SimulatorDirectory(path: base.path("foreign")).ensureOwnKey().pem() else {
+                guard let key = try? SimulatorDirectory(path: base.path("foreign")).ensureOwnKey().readPEM() else {
                     throw LabError("a key that APNs does not know could not be made")
                 }
                 try TextFile.write(key, to: keyFile(of: app))
@@ -138,7 +138,7 @@ final class OutageDeployment {
 
     private func keyFile(of app: OutageApp) -> String { base.path("\(app.name).p8") }
 
-    private func configuration(of number: Int) -> String {
+    private func makeConfigurationText(of number: Int) -> String {
         WorkerConfigurationText(
             httpPort: httpPorts[number],
             bootstrapServers: base.bootstrapServers,
@@ -313,7 +313,7 @@ final class OutageDeployment {
     /// - Throws: an error if the broker, a simulator, a Redis or a worker has ended by itself.
     func throwIfAnyProcessHasEnded() throws(LabError) {
         for process in base.processesExceptWorker + redis.processes + workers.compactMap({ $0 }) {
-            if let exitStatus = process.poll() { throw process.failure(exitStatus.text) }
+            if let exitStatus = process.poll() { throw process.makeError(exitStatus.text) }
         }
     }
 

@@ -153,7 +153,8 @@ final class OutageRedis {
     /// Separates the replica from its primary, so that a failover loses writes.
     ///
     /// `REPLICAOF` lets the replica follow port 1, where no server listens, until Sentinel corrects this after its
-    /// `failover-timeout`. To freeze the replica would lose nothing: it would later read the writes in its socket.
+    /// `failover-timeout`. To freeze the replica would lose nothing: a frozen replica later reads the writes in its
+    /// socket.
     func cutReplication() throws(LabError) {
         guard case .sentinel = topology else { throw LabError("there is no replica") }
         try sendCommand(servers[1].port, "REPLICAOF 127.0.0.1 1")
@@ -167,7 +168,7 @@ final class OutageRedis {
     // MARK: - Queries to the servers
 
     /// Returns the number of keys on all servers except replicas, without marks (R24).
-    func keyCount() throws(LabError) -> Int {
+    func countKeys() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {
             sum += try Deployment.redisKeyCount(port: server.port)

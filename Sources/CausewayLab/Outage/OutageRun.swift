@@ -5,7 +5,8 @@ import Kafka
 /// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads results.
 ///
 /// After the last command and step, the run waits until all phones show the right state and all commands have a result.
-/// It then observes the phones for `observationMilliseconds`. Both together take at most `recoveryMillisecondsMax`.
+/// It then observes the phones for `observationMilliseconds`. The wait and the observation together take at most
+/// `recoveryMillisecondsMax`.
 final class OutageRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
     /// How often new registrations of the phones are written to Kafka.
@@ -74,7 +75,7 @@ final class OutageRun {
             try poll()
             let copiedRegistrationCount = try deployment.copyRegistrations(to: commandProducer)
             let registeredTokenCount =
-                try outage.workers.areStartedBeforeCommands ? deployment.redis.keyCount() : copiedRegistrationCount
+                try outage.workers.areStartedBeforeCommands ? deployment.redis.countKeys() : copiedRegistrationCount
             let expectedTokenCount = outage.expectedRegistrationCount
             if copiedRegistrationCount >= expectedTokenCount, registeredTokenCount >= expectedTokenCount { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {

@@ -30,7 +30,7 @@ final class OutageSimulator {
     }
 
     /// Returns the declaration of an app, in the form of a file for `--shapes`.
-    static func shapes(of app: OutageApp, teamId: String) -> String {
+    static func makeShapes(of app: OutageApp, teamId: String) -> String {
         """
         {"app": "\(app.bundleIdentifier)", "teamId": "\(teamId)", "attributesTypes": [{"name": "\(attributesType)",
          "identifierAttribute": "activity", "attributes": {"activity": "string"},
@@ -84,8 +84,8 @@ final class OutageSimulator {
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {
         var members: [String: Any] = shares
-        // A push whose response the simulator loses must not reach its phone. Otherwise the checker could not know
-        // whether the alert rang.
+        // If the simulator loses the response to a push, the push must not reach its phone. Otherwise the checker could
+        // not know whether the alert rang.
         members["requestsWithoutResponseTakeEffect"] = false
         try client.requestObject("PUT", "/faults", members)
     }

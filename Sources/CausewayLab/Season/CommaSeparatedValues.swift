@@ -26,7 +26,7 @@ struct CommaSeparatedValues {
         var reader = CommaSeparatedValues(bytes, file: file)
         var rows: [Row] = []
         while reader.position < bytes.count {
-            guard rows.count < rowsMax else { throw reader.fault("more than \(rowsMax) rows") }
+            guard rows.count < rowsMax else { throw reader.makeFault("more than \(rowsMax) rows") }
             rows.append(try reader.readRow())
         }
         return rows
@@ -35,7 +35,7 @@ struct CommaSeparatedValues {
     private mutating func readRow() throws(SeasonError) -> Row {
         var row = Row(line: line, fields: [])
         while true {
-            guard row.fields.count < Self.fieldsMax else { throw fault("more than \(Self.fieldsMax) fields") }
+            guard row.fields.count < Self.fieldsMax else { throw makeFault("more than \(Self.fieldsMax) fields") }
             row.fields.append(try readField())
             guard position < bytes.count else { return row }
             switch bytes[position] {
@@ -50,7 +50,7 @@ struct CommaSeparatedValues {
                 line += 1
                 return row
             default:
-                throw fault("text after the closing quote of field \(row.fields.count)")
+                throw makeFault("text after the closing quote of field \(row.fields.count)")
             }
         }
     }
@@ -61,7 +61,7 @@ struct CommaSeparatedValues {
         scan: while position < bytes.count {
             switch bytes[position] {
             case UInt8(ascii: ","), UInt8(ascii: "\n"), UInt8(ascii: "\r"): break scan
-            case UInt8(ascii: "\""): throw fault("a quote inside a field that is not quoted")
+            case UInt8(ascii: "\""): throw makeFault("a quote inside a field that is not quoted")
             default: position += 1
             }
         }
@@ -89,11 +89,11 @@ struct CommaSeparatedValues {
     }
 
     private func decodeText(_ content: ArraySlice<UInt8>) throws(SeasonError) -> String {
-        guard let text = String(validating: content, as: UTF8.self) else { throw fault("text that is not UTF-8") }
+        guard let text = String(validating: content, as: UTF8.self) else { throw makeFault("text that is not UTF-8") }
         return text
     }
 
-    private func fault(_ reason: String) -> SeasonError {
+    private func makeFault(_ reason: String) -> SeasonError {
         SeasonError(file: file, line: line, reason: reason)
     }
 }

@@ -90,8 +90,8 @@ struct CommandTemplate {
         for offset in followerOffsets { write(Int64(follower), digitCount: Self.followerDigitCount, at: offset) }
     }
 
-    /// Passes the record to `body`, and its key: the id of the activity or audience. Both are valid only during the
-    /// call.
+    /// Passes the key and the value of the record to `body`. The key is the id of the activity or audience. Key and
+    /// value are valid only during the call.
     func withRecord<Value>(_ body: (_ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Value) -> Value {
         bytes.withUnsafeBytes { value in
             body(UnsafeRawBufferPointer(rebasing: value[keyRange]), value)

@@ -30,8 +30,8 @@ struct Dismissal: Equatable {
 
 /// One ball of a cricket match: one throw of the bowler to the batter, as in the season's files.
 struct Ball: Equatable {
-    /// The umpire's decision. A wide is out of the batter's reach, and a no-ball is thrown against the rules. Both are
-    /// repeated, so an over (six legal balls of one bowler) can have more than six balls.
+    /// The umpire's decision. A wide is out of the batter's reach, and a no-ball is thrown against the rules. Wides and
+    /// no-balls are repeated, so an over (six legal balls of one bowler) can have more than six balls.
     enum Legality { case legal, wide, noBall }
 
     /// Which side bats: 0 while the first side bats, 1 while the second side bats.

@@ -29,7 +29,7 @@ extension Match {
             scoreboard.apply(ball)
             let endsInnings = index + 1 < balls.count && balls[index + 1].innings != ball.innings
             if endsInnings { scoreboard.startInningsBreak() }
-            steps.append(MatchStep(state: scoreboard.state, alert: alert(for: ball, on: scoreboard)))
+            steps.append(MatchStep(state: scoreboard.state, alert: makeAlert(for: ball, on: scoreboard)))
         }
         let first = scoreboard.state.firstInnings ?? ""
         let last = scoreboard.state.score
@@ -42,7 +42,7 @@ extension Match {
         return steps
     }
 
-    private func alert(for ball: Ball, on scoreboard: Scoreboard) -> MatchStep.Alert? {
+    private func makeAlert(for ball: Ball, on scoreboard: Scoreboard) -> MatchStep.Alert? {
         let state = scoreboard.state
         if let dismissal = ball.dismissal, dismissal.countsAsWicket {
             let score = scoreboard.battingScore(of: dismissal.player) ?? "0 (0)"
@@ -55,11 +55,11 @@ extension Match {
         let score = scoreboard.battingScore(of: ball.batter) ?? ""
         return MatchStep.Alert(
             title: "\(ball.batterRuns == 6 ? "SIX" : "FOUR")! \(ball.batter) \(score)",
-            body: state.score + (state.chase.map { Self.chaseLine($0) } ?? "")
+            body: state.score + (state.chase.map { Self.makeChaseLine($0) } ?? "")
         )
     }
 
-    private static func chaseLine(_ chase: MatchState.Chase) -> String {
+    private static func makeChaseLine(_ chase: MatchState.Chase) -> String {
         chase.runsNeeded == 0 ? ", target reached" : ", \(chase.runsNeeded) needed from \(chase.ballsLeft)"
     }
 }

@@ -12,7 +12,7 @@ struct Season {
     ///   column, a field that is not a number, a ball of an unknown match, innings out of order, and a match without
     ///   balls or result.
     init(matchesFile: [UInt8], ballsFile: [UInt8]) throws(SeasonError) {
-        var ballsByMatch = try Self.balls(from: ballsFile)
+        var ballsByMatch = try Self.readBalls(from: ballsFile)
         matches = []
         let table = try CSVTable(matchesFile, file: "matches", columns: MatchColumn.self)
         guard table.rows.count <= Self.matchesMax else {
@@ -20,9 +20,9 @@ struct Season {
         }
         for row in table.rows {
             guard let balls = ballsByMatch.removeValue(forKey: try table.text(.match_id, of: row)) else {
-                throw table.fault(.match_id, of: row, "a match without deliveries, or the second row of one")
+                throw table.makeFault(.match_id, of: row, "a match without deliveries, or the second row of one")
             }
-            matches.append(try Self.match(row, of: table, balls: balls))
+            matches.append(try Self.readMatch(row, of: table, balls: balls))
         }
         if let unknownMatch = ballsByMatch.keys.min() {
             throw SeasonError(file: "deliveries", line: 0, reason: "match \(unknownMatch) is not in the matches file")
@@ -38,28 +38,28 @@ struct Season {
         case runs_batter, runs_extras, runs_total, wicket_kind, player_out
     }
 
-    private static func match(
+    private static func readMatch(
         _ row: CommaSeparatedValues.Row,
         of table: CSVTable<MatchColumn>,
         balls: [Ball]
     ) throws(SeasonError) -> Match {
         let teams = [try table.text(.team1, of: row), try table.text(.team2, of: row)]
         let winner = try table.text(.winner, of: row)
-        guard teams.contains(winner) else { throw table.fault(.winner, of: row, "\(winner) did not play") }
+        guard teams.contains(winner) else { throw table.makeFault(.winner, of: row, "\(winner) did not play") }
         guard let margin = Match.Margin(resultText: try table.text(.result, of: row)) else {
-            throw table.fault(.result, of: row, "neither runs:N nor wickets:N")
+            throw table.makeFault(.result, of: row, "neither runs:N nor wickets:N")
         }
         var firstInnings = balls.prefix { $0.innings == 0 }
         var secondInnings = balls[firstInnings.endIndex...]
         guard let opener = firstInnings.first, let chaser = secondInnings.first,
             secondInnings.allSatisfy({ $0.innings == 1 })
         else {
-            throw table.fault(.match_id, of: row, "not two innings, one after the other")
+            throw table.makeFault(.match_id, of: row, "not two innings, one after the other")
         }
         guard Set(teams) == [opener.battingTeam, chaser.battingTeam],
             firstInnings.allSatisfy({ $0.battingTeam == opener.battingTeam }),
             secondInnings.allSatisfy({ $0.battingTeam == chaser.battingTeam })
-        else { throw table.fault(.match_id, of: row, "the batting sides are not the two teams, one an innings") }
+        else { throw table.makeFault(.match_id, of: row, "the batting sides are not the two teams, one an innings") }
         Ball.markIllegalBalls(in: &firstInnings)
         Ball.markIllegalBalls(in: &secondInnings)
         return Match(
@@ -81,17 +81,17 @@ struct Season {
     }
 
     /// Returns the balls (``Ball``) of each match, by the match's id, in the file's order.
-    private static func balls(from file: [UInt8]) throws(SeasonError) -> [String: [Ball]] {
+    private static func readBalls(from file: [UInt8]) throws(SeasonError) -> [String: [Ball]] {
         let table = try CSVTable(file, file: "deliveries", columns: BallColumn.self)
         var byMatch: [String: [Ball]] = [:]
         for row in table.rows {
-            let ball = try Self.ball(row, of: table)
+            let ball = try Self.readBall(row, of: table)
             byMatch[try table.text(.match_id, of: row), default: []].append(ball)
         }
         return byMatch
     }
 
-    private static func ball(
+    private static func readBall(
         _ row: CommaSeparatedValues.Row,
         of table: CSVTable<BallColumn>
     ) throws(SeasonError) -> Ball {
@@ -99,10 +99,10 @@ struct Season {
         let playerOut = try table.text(.player_out, of: row)
         let kind = Dismissal.Kind(rawValue: kindText)
         guard (kind != nil) == !kindText.isEmpty else {
-            throw table.fault(.wicket_kind, of: row, "unknown: \(kindText)")
+            throw table.makeFault(.wicket_kind, of: row, "unknown: \(kindText)")
         }
         guard kindText.isEmpty == playerOut.isEmpty else {
-            throw table.fault(.player_out, of: row, "a dismissal needs both a kind and a player")
+            throw table.makeFault(.player_out, of: row, "a dismissal needs both a kind and a player")
         }
         let ball = Ball(
             innings: try table.number(.innings, of: row, in: 1...2) - 1,
@@ -116,7 +116,7 @@ struct Season {
             dismissal: kind.map { Dismissal(kind: $0, player: playerOut) }
         )
         guard ball.totalRuns == (try table.number(.runs_total, of: row, in: 0...198)) else {
-            throw table.fault(.runs_total, of: row, "not the sum of runs_batter and runs_extras")
+            throw table.makeFault(.runs_total, of: row, "not the sum of runs_batter and runs_extras")
         }
         return ball
     }
@@ -161,7 +161,7 @@ private struct CSVTable<Column: RawRepresentable & CaseIterable & Hashable> wher
 
     func text(_ column: Column, of row: CommaSeparatedValues.Row) throws(SeasonError) -> String {
         guard let index = columnIndices[column], index < row.fields.count else {
-            throw fault(column, of: row, "missing")
+            throw makeFault(column, of: row, "missing")
         }
         return row.fields[index]
     }
@@ -173,12 +173,12 @@ private struct CSVTable<Column: RawRepresentable & CaseIterable & Hashable> wher
     ) throws(SeasonError) -> Int {
         let text = try text(column, of: row)
         guard let number = Int(text), range.contains(number) else {
-            throw fault(column, of: row, "\"\(text)\" is no number from \(range.lowerBound) to \(range.upperBound)")
+            throw makeFault(column, of: row, "\"\(text)\" is no number from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
     }
 
-    func fault(_ column: Column, of row: CommaSeparatedValues.Row, _ reason: String) -> SeasonError {
+    func makeFault(_ column: Column, of row: CommaSeparatedValues.Row, _ reason: String) -> SeasonError {
         SeasonError(file: file, line: row.line, reason: "\(column.rawValue): \(reason)")
     }
 }

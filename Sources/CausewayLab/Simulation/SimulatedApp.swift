@@ -35,14 +35,14 @@ struct SimulatedApp {
     }
 
     private static func parseDeclaration(_ object: [String: Any]) throws -> DeviceModel.TypeDeclaration {
-        func shape(_ name: String) throws -> Shape {
+        func parseShape(_ name: String) throws -> Shape {
             let data = try JSONSerialization.data(withJSONObject: object[name] as? [String: Any] ?? [:])
             return try Shape(json: String(decoding: data, as: UTF8.self))
         }
         return DeviceModel.TypeDeclaration(
             name: object["name"] as? String ?? "",
-            attributes: try shape("attributes"),
-            contentState: try shape("contentState"),
+            attributes: try parseShape("attributes"),
+            contentState: try parseShape("contentState"),
             identifierAttribute: object["identifierAttribute"] as? String
         )
     }

@@ -10,7 +10,7 @@ extension SimulatorCommand {
     func makeWorkerAccess() throws -> SimulatorPage.WorkerAccess {
         var workerAccess = SimulatorPage.WorkerAccess()
         if let config {
-            let kafka = try configuration(at: config).kafka
+            let kafka = try readConfiguration(at: config).kafka
             workerAccess.resultsSource = SimulatorPage.ResultsSource(
                 properties: try kafka.consumerProperties,
                 topic: kafka.topics.results,
@@ -33,7 +33,7 @@ extension SimulatorCommand {
         return workerAccess
     }
 
-    private func configuration(at path: String) throws -> WorkerConfiguration {
+    private func readConfiguration(at path: String) throws -> WorkerConfiguration {
         let loader = ConfigurationLoader(
             environment: ProcessInfo.processInfo.environment,
             requiresFiles: false

@@ -175,7 +175,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         guard APNsSimulator.Environment(rawValue: environment) != nil else {
             throw ValidationError("--environment must be production or sandbox")
         }
-        guard latencyMilliseconds() != nil else {
+        guard parseLatencyMilliseconds() != nil else {
             throw ValidationError(
                 "--latency must be milliseconds, 0 to \(Faults.latencyMillisecondsMax), or two such with a - between"
             )
@@ -202,7 +202,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             let simulatorDirectory = try SimulatorDirectory(path: directory)
             defer { simulatorDirectory.removeIfTemporary() }
             let keys = try key.isEmpty ? [simulatorDirectory.ensureOwnKey()] : key.compactMap(ProviderTokenKeyFile.init)
-            let simulator = Simulator(try settings(directory: simulatorDirectory.path, keys: keys))
+            let simulator = Simulator(try makeConfiguration(directory: simulatorDirectory.path, keys: keys))
             try await simulator.start()
             do {
                 let page = try await servePage(of: simulator, workerAccess, directory: simulatorDirectory.path)
@@ -219,7 +219,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     }
 
     /// Declares the apps, prints that the simulator is ready, and waits for a stop signal. With bootstrap servers, also
-    /// writes the phones' registrations to Kafka until then.
+    /// writes the phones' registrations to Kafka until the signal comes.
     private func serve(
         _ simulator: Simulator,
         apps: [SimulatedApp],
@@ -259,11 +259,11 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     var pageAddress: SocketAddress? { SocketAddress(numeric: pageHost, port: pagePort) }
 
-    private func settings(directory: String, keys: [ProviderTokenKeyFile]) throws -> SimulatorConfiguration {
+    private func makeConfiguration(directory: String, keys: [ProviderTokenKeyFile]) throws -> SimulatorConfiguration {
         var settings = SimulatorConfiguration(
             transportSecurity: .selfSigned(directory: directory),
             keys: try keys.map {
-                .init(teamIdentifier: $0.teamIdentifier, keyIdentifier: $0.keyIdentifier, pem: try $0.pem())
+                .init(teamIdentifier: $0.teamIdentifier, keyIdentifier: $0.keyIdentifier, pem: try $0.readPEM())
             }
         )
         settings.host = host
@@ -275,11 +275,11 @@ struct SimulatorCommand: AsyncParsableCommand {
         settings.limits.streamsBeforeAuthenticationMax = earlyStreams
         settings.seed = seed
         settings.pushLogFile = pushLog
-        settings.faults.latencyMilliseconds = latencyMilliseconds() ?? 0...0
+        settings.faults.latencyMilliseconds = parseLatencyMilliseconds() ?? 0...0
         return settings
     }
 
-    private func latencyMilliseconds() -> ClosedRange<Int>? {
+    private func parseLatencyMilliseconds() -> ClosedRange<Int>? {
         let numbers = latency.split(separator: "-", omittingEmptySubsequences: false).map { Int($0) }
         guard (1...2).contains(numbers.count), let low = numbers[0], let high = numbers[numbers.count - 1] else {
             return nil

@@ -20,7 +20,7 @@ struct ProviderTokenKeyFile {
         self.init(teamIdentifier: String(parts[0]), keyIdentifier: String(parts[1]), file: String(parts[2]))
     }
 
-    func pem() throws -> String {
+    func readPEM() throws -> String {
         do {
             return try String(contentsOfFile: file, encoding: .utf8)
         } catch {

@@ -1,4 +1,4 @@
-/// The load of one audience, for which `causeway plan` sizes a fleet.
+/// The load of one audience. `causeway plan` sizes a fleet for this load.
 package struct AudienceDemand: Sendable, Equatable {
     /// The number of members at the peak. Range: 1...1,000,000,000.
     package var memberCount: Int64

@@ -3,7 +3,7 @@ import Observability
 
 extension AudiencePlan {
     /// The text that `causeway plan --audience-members` prints: the demand, the sizes that the demand needs, the costs
-    /// behind them, and notes.
+    /// behind these sizes, and notes.
     package var text: String {
         PlanText.makeText(
             demandLines: demandLines,
@@ -27,12 +27,12 @@ extension AudiencePlan {
                 "one command", Numeral.duration(microseconds: deliveryMilliseconds * 1_000),
                 "from a command's record to the last phone, shared by \(Numeral.grouped(workingLaneCount)) lanes"
             ),
-            PlanText.podsLine(podCount, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
+            PlanText.makePodsLine(podCount, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; a round keeps only some pages of members in memory"
             ),
-            PlanText.lanesLine(laneCount),
+            PlanText.makeLanesLine(laneCount),
             (
                 "partitions", Numeral.grouped(partitionCount),
                 "in the fan-out topic and in every other topic that is read"

@@ -7,9 +7,9 @@ package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// The push rate while rounds are under way. It is higher than the average, because lanes are free between the
-    /// rounds of two commands. For example, with four commands a minute and a `fleet.laneBusyPercentMax` of 50, the
-    /// rounds of each command take 7.5 of 15 s.
+    /// The push rate while rounds are under way. It is higher than the average rate, because the lanes are free between
+    /// the rounds of two commands. For example, with four commands a minute and a `fleet.laneBusyPercentMax` of 50, the
+    /// rounds of each command take 7.5 of 15 s, so this rate is twice the average.
     package private(set) var pushesPerSecond: Int64 = 0
     /// Processors that are busy at the peak, in hundredths of a processor.
     package private(set) var busyProcessorHundredths: Int64 = 0
@@ -86,7 +86,7 @@ package struct AudiencePlan: Sendable, Equatable {
         connectionsPerPool = max(2, CapacityPlan.ceilingQuotient(neededConnectionCount, workingLaneCount))
         connectionCount = laneCount * demand.fleet.poolCount * connectionsPerPool
         apnsMegabitsPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.bytesPerPush * 8, 60_000_000)
-        podMebibytes = MemoryBudget.plannedMebibytes(
+        podMebibytes = MemoryBudget.computePlannedMebibytes(
             laneCount: Int(demand.fleet.processorsPerPod),
             connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool)
         )
@@ -117,8 +117,8 @@ package struct AudiencePlan: Sendable, Equatable {
     }
 
     private mutating func planRedis() {
-        membersMebibytes = redisMebibytes(keyBytes: demand.memberCount * costs.redisBytesPerMember)
-        activitiesMebibytes = redisMebibytes(keyBytes: demand.activityCount * costs.redisBytesPerActivity)
+        membersMebibytes = computeRedisMebibytes(keyBytes: demand.memberCount * costs.redisBytesPerMember)
+        activitiesMebibytes = computeRedisMebibytes(keyBytes: demand.activityCount * costs.redisBytesPerActivity)
         redisProcessorPercent = CapacityPlan.ceilingQuotient(
             pushesPerMinute * costs.redisCPUNanosecondsPerMember,
             600_000_000
@@ -129,7 +129,7 @@ package struct AudiencePlan: Sendable, Equatable {
         )
     }
 
-    private func redisMebibytes(keyBytes: Int64) -> Int64 {
+    private func computeRedisMebibytes(keyBytes: Int64) -> Int64 {
         CapacityPlan.ceilingQuotient(keyBytes / 100 * costs.redisMemoryPercentOfKeys + 1, 1_048_576)
     }
 }

@@ -1,7 +1,7 @@
 import Numbers
 import Observability
 
-/// The load of single commands (not to audiences), for which `causeway plan` sizes a fleet.
+/// The load of single commands (not to audiences). `causeway plan` sizes a fleet for this load.
 package struct CapacityDemand: Sendable, Equatable {
     /// Pushes to phones in a minute, at the peak. Range: 1...6,000,000,000.
     package var updatesPerMinute: Int64
@@ -53,7 +53,8 @@ package struct CapacityError: Error, Equatable, CustomStringConvertible {
 
     /// Throws an error that names the field, unless the value is in the range.
     ///
-    /// - Parameter divisor: how many stored units are one unit of the user's input: 100 for a number in hundredths.
+    /// - Parameter divisor: the value divided by the number that the user writes. For example, the user writes 4.4, and
+    ///   the value is 440 hundredths: the divisor is 100.
     static func require(
         _ field: String,
         _ value: Int64,

@@ -3,7 +3,7 @@ import Observability
 
 extension CapacityPlan {
     /// The text that `causeway plan --activities` prints: the demand, the sizes that the demand needs, the costs behind
-    /// them, and notes.
+    /// these sizes, and notes.
     package var text: String {
         let restartCostLines = demand.restartedActivityCount > 0 ? [costs.restartCostLine] : []
         return PlanText.makeText(
@@ -34,12 +34,12 @@ extension CapacityPlan {
 
     private var sizeLines: [PlanText.SizeLine] {
         [
-            PlanText.podsLine(podCount, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
+            PlanText.makePodsLine(podCount, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
                 "request and limit; the worker keeps its memory below it (worker.memoryMebibytes)"
             ),
-            PlanText.lanesLine(laneCount),
+            PlanText.makeLanesLine(laneCount),
             (
                 "partitions", Numeral.grouped(partitionCount),
                 """

@@ -101,7 +101,7 @@ package struct CapacityPlan: Sendable, Equatable {
     }
 
     private mutating func planMemory() {
-        podMebibytes = MemoryBudget.plannedMebibytes(
+        podMebibytes = MemoryBudget.computePlannedMebibytes(
             laneCount: Int(demand.fleet.processorsPerPod),
             connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool)
         )

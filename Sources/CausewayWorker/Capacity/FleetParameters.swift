@@ -6,9 +6,9 @@ package struct FleetParameters: Sendable, Equatable {
     /// Processors of a pod. A pod has one lane for each processor. Range: 1...256, because a worker has at most 256
     /// lanes.
     package var processorsPerPod: Int64 = 4
-    /// How busy a lane may be at the peak, per cent. Range: 10...90. The free time serves bursts, the load of a failed
-    /// pod, and a backlog. For an audience, the rounds of one command may take at most this percentage of the time
-    /// until the next command.
+    /// How busy a lane may be at the peak, per cent. Range: 10...90. The rest of the time is for bursts, for the load
+    /// of a failed pod, and for a backlog. For an audience, the rounds of one command may take at most this percentage
+    /// of the time until the next command.
     package var laneBusyPercentMax: Int64 = 50
     /// Memory of one Redis node for keys, GiB. Range: 1...4,096.
     package var redisNodeGibibytes: Int64 = 8

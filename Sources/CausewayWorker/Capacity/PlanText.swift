@@ -1,6 +1,6 @@
 import Numbers
 
-/// The printed text of a plan: the demand, the sizes that the demand needs, the costs behind them, and notes.
+/// The printed text of a plan: the demand, the sizes that the demand needs, the costs behind these sizes, and notes.
 enum PlanText {
     typealias DemandLine = (name: String, value: String)
     typealias SizeLine = (name: String, value: String, reason: String)
@@ -22,7 +22,7 @@ enum PlanText {
         return text
     }
 
-    static func podsLine(_ podCount: Int64, busyProcessorHundredths: Int64, _ fleet: FleetParameters) -> SizeLine {
+    static func makePodsLine(_ podCount: Int64, busyProcessorHundredths: Int64, _ fleet: FleetParameters) -> SizeLine {
         let busy = "\(Numeral.exactQuotient(busyProcessorHundredths, divisor: 100)) cores busy at the peak"
         return (
             "pods", Numeral.grouped(podCount),
@@ -33,7 +33,7 @@ enum PlanText {
         )
     }
 
-    static func lanesLine(_ laneCount: Int64) -> SizeLine {
+    static func makeLanesLine(_ laneCount: Int64) -> SizeLine {
         ("lanes", Numeral.grouped(laneCount), "one for each core")
     }
 

@@ -14,8 +14,8 @@ package struct TopicPlan: Sendable {
     /// How many copies must have a record before Kafka acknowledges it. At 2 of 3 copies, Kafka still acknowledges
     /// records while one broker is down. Range: 1...`replicationFactor`. If `replicationFactor` is 0: 1...32,767.
     package var minInsyncReplicas = 2
-    /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last number of partitions
-    /// and the last retention apply.
+    /// Sizes of single topics that differ from the defaults. If several of these elements name the same topic, the last
+    /// number of partitions among them applies, and the last retention.
     package var sizeOverrides: [TopicSizeOverride] = []
 
     package init() {}
@@ -68,7 +68,7 @@ package struct TopicPlan: Sendable {
         ("segment.ms", String(compactedSegmentMilliseconds)),
     ]
 
-    private func retentionProperties(hours: Int) -> [KafkaProperties.Property] {
+    private func makeRetentionProperties(hours: Int) -> [KafkaProperties.Property] {
         let retentionMilliseconds = hours * Self.millisecondsPerHour
         let segmentMilliseconds = max(Self.segmentMillisecondsMin, retentionMilliseconds / Self.segmentsPerRetention)
         return [
@@ -87,7 +87,7 @@ package struct TopicPlan: Sendable {
             partitionCount: Int32(clamping: topicPartitionCount),
             replicationFactor: Int32(clamping: replicationFactor),
             settings: [("min.insync.replicas", String(minInsyncReplicas))]
-                + (topicRetentionHours.map { retentionProperties(hours: $0) } ?? Self.compactionProperties)
+                + (topicRetentionHours.map { makeRetentionProperties(hours: $0) } ?? Self.compactionProperties)
         )
     }
 }

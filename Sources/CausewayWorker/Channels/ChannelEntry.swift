@@ -14,13 +14,15 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// When the channel was created, UNIX milliseconds.
     package var createdAtMilliseconds: Int64
     package var state = State.active
-    /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil while
-    /// `state` is `active`: no deletion is planned. Nil while `state` is `deleting`: a start can no longer cancel the
-    /// deletion.
+    /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil has
+    /// two meanings:
+    ///
+    /// - If `state` is `active`: no deletion is planned.
+    /// - If `state` is `deleting`: the deletion is final, and no start can cancel it any more.
     package var deletionDueMilliseconds: Int64?
-    /// When Redis admitted the end of the audience in spite of which an operator wants the channel, UNIX milliseconds.
-    /// This end plans no deletion; a later end does. Nil: there is no such end. Stored only in Redis, so a loss of
-    /// Redis' data loses the operator's wish (K8).
+    /// An end of the audience after which an operator still wants the channel: the time at which Redis admitted this
+    /// end, UNIX milliseconds. This end plans no deletion; a later end does. Nil: there is no such end. Stored only in
+    /// Redis, so a loss of Redis' data loses the operator's wish (K8).
     package var disregardedEndMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
     /// Has no meaning while `state` is `deleting`: the topic may then have the active entry, the `deleting` one, or
@@ -77,9 +79,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// Reads the note in Redis that an audience's tombstone is missing in the topic. If this release cannot read the
-    /// note, the result is an entry without a channel. Such an entry is enough, because a tombstone needs only the
-    /// audience's name.
+    /// Reads the note in Redis that an audience's tombstone is missing in the channels topic. If this release cannot
+    /// read the note, the result is an entry without a channel. Such an entry is enough, because a tombstone needs only
+    /// the audience's name.
     init(tombstoneNote json: [UInt8], of audience: String, _ appEnvironment: AppEnvironment) {
         self =
             ChannelEntry(json: json)
@@ -105,8 +107,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
 /// An entry of the registry that this release cannot read. A newer release may have written it.
 package struct UnreadableChannelEntry: Equatable, Sendable {
     package var audience: String
-    /// APNs' id of the channel; nil if this part of the entry cannot be read either. Then any unknown channel at APNs
-    /// may belong to this entry, so no unknown channel is deleted.
+    /// APNs' id of the channel; nil if even this part of the entry cannot be read. Then any unknown channel at APNs may
+    /// belong to this entry, so no unknown channel is deleted.
     package var channel: String?
 
     package init(audience: String, channel: String?) { (self.audience, self.channel) = (audience, channel) }

@@ -67,8 +67,8 @@ extension ChannelKeeper {
     /// Runs `body` for each item. A lasting failure concerns only one channel, so the work continues with the other
     /// items.
     ///
-    /// The order is random. In a fixed order, the same items could be left out each time: if a partition of the topic
-    /// has no leader, the first entry of this partition stops the work on all items behind it.
+    /// The order is random. In a fixed order, the same items could be left out each time: if a partition of the
+    /// channels topic has no leader, the first entry of this partition stops the work on all items behind it.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     /// - Throws: a transient failure, at once. A service is probably down, and each further item would wait for its
@@ -117,9 +117,9 @@ extension ChannelKeeper {
                 try registry.extendLease(lease, milliseconds: Self.reconciliationIntervalMilliseconds)
             }
         } catch {
-            // After a transient error, release the lease, so that the next periodic work tries again. After a lasting
-            // failure, keep the lease: the next attempt comes when the lease expires. If Redis is down, it cannot
-            // release the lease, which then expires too.
+            // After a transient error, release the lease, so that the next periodic work tries again. (If Redis is
+            // down, the release fails, and the lease lasts until it expires.) After a lasting failure, keep the lease:
+            // the next attempt comes when the lease expires.
             if error.isTransient { try? registry.releaseLease(lease) }
             throw error
         }
@@ -161,7 +161,7 @@ extension ChannelKeeper {
     /// Compares APNs' list of channels with the registry, and acts on the differences.
     ///
     /// - Parameter onlyResolvesIntents: whether this call only deletes channels that failed attempts may have left at
-    ///   APNs, and then removes the intents of these attempts. It then changes no entry: for example, it does not
+    ///   APNs, and then removes the intents of these attempts. Such a call changes no entry: for example, it does not
     ///   replace a channel that APNs has lost. While APNs has faults, such a call may come every minute.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,

@@ -21,8 +21,8 @@ extension ChannelKeeper {
     }
 
     /// Plans the deletion of an ended audience's channel. If the audience has been started again, cancels a planned
-    /// deletion instead. Waits while another process creates the channel, or decides whether it stays. Tries again if
-    /// another process changes the entry.
+    /// deletion instead. Waits while another process creates the channel, or decides whether the channel stays. Tries
+    /// again if another process changes the entry.
     func planDeletionUnlessStarted(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -36,9 +36,10 @@ extension ChannelKeeper {
             let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
                     // If the state is `deleting`, another process has begun to delete the channel. Without
-                    // `deletionDueMilliseconds`, the deletion is final, and nothing is left to plan. With it, that
-                    // process may still keep the channel, because of a start that came before this audience's end. So
-                    // wait: if the channel is kept, its deletion must be planned again.
+                    // `deletionDueMilliseconds`, the deletion is final, and nothing is left to plan. With
+                    // `deletionDueMilliseconds`, the other process may still keep the channel, because of a start that
+                    // came before this audience's end. So wait: if the channel is kept, its deletion must be planned
+                    // again.
                     guard entry.state == .active else { return entry.deletionDueMilliseconds == nil }
                     return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
                 }
@@ -99,14 +100,18 @@ extension ChannelKeeper {
     /// Decides for the last time whether a channel is deleted at APNs. The caller has removed the channel from the
     /// audience's hash.
     ///
-    /// If the audience has been started since the deletion was planned, the channel becomes active again. Otherwise the
-    /// entry loses its planned time, and no start can cancel the deletion any more. If several workers call this at the
-    /// same time, the first one decides, and the others find that the entry has changed.
+    /// - If the audience has been started since the deletion was planned, the channel becomes active again.
+    /// - Otherwise the entry loses its planned time, and no start can cancel the deletion any more.
+    ///
+    /// If several workers call this at the same time, the first one decides, and the others find that the entry has
+    /// changed.
     ///
     /// - Parameter wasInAudienceHash: whether the caller itself removed the channel from the hash. False: another
-    ///   worker did so earlier, and has usually died since, or has not decided yet. A start may have named the channel
-    ///   before that, so a start still keeps the channel. But an older release leaves the planned time in the entry
-    ///   even after its decision to delete. So this call then also asks whether APNs still has the channel.
+    ///   worker removed the channel earlier. That worker has usually died since, or has not decided yet. A start may
+    ///   have named the channel before the removal, so a start keeps the channel in this case too. There is one
+    ///   exception. If the other worker has an older release, it may already have decided to delete: an older release
+    ///   leaves the planned time in the entry even after this decision. So before a start keeps the channel, this
+    ///   method also asks whether APNs still has the channel.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(
         of entry: ChannelEntry,
@@ -131,8 +136,8 @@ extension ChannelKeeper {
 
     /// Cancels the planned deletion of a channel.
     ///
-    /// - Parameter disregardedEndMilliseconds: the end in spite of which an operator wants the channel; nil: there is
-    ///   none.
+    /// - Parameter disregardedEndMilliseconds: the audience's end after which an operator still wants the channel; nil:
+    ///   there is none.
     /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
     func cancelDeletion(of entry: ChannelEntry, disregardedEndMilliseconds: Int64? = nil) throws(ChannelFailure)
         -> ChannelEntry?
@@ -148,8 +153,8 @@ extension ChannelKeeper {
         return isChanged ? activeEntry : nil
     }
 
-    /// Plans the deletion of a channel. The periodic work publishes the plan to the topic, so that the plan survives a
-    /// loss of Redis.
+    /// Plans the deletion of a channel. The periodic work publishes the plan to the channels topic, so that the plan
+    /// survives a loss of Redis.
     ///
     /// - Returns: the changed entry; nil if another worker has changed the entry since it was read.
     func planDeletion(of entry: ChannelEntry, dueMilliseconds: Int64) throws(RedisError) -> ChannelEntry? {
@@ -159,8 +164,9 @@ extension ChannelKeeper {
         return try registry.replaceIfUnchanged(entry, with: plannedEntry) ? plannedEntry : nil
     }
 
-    /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has already
-    /// planned the deletion, but it may have failed to, for example because it was killed.
+    /// Plans the deletion of a channel if its audience has ended since the channel was created. But if an operator
+    /// wants the channel in spite of this end, does nothing. Usually the worker that admitted the end has already
+    /// planned the deletion. This method is for the case that the worker could not, for example because it was killed.
     func planDeletionIfAudienceEnded(of entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure)
     {
@@ -198,15 +204,22 @@ extension ChannelKeeper {
     }
 
     /// Returns when to delete a new channel whose audience has already ended; nil: plan no deletion. The new entry must
-    /// contain the plan from the beginning, because no later step makes it: the daily comparison leaves out a channel
-    /// that is newer than its audience's end.
+    /// contain the plan from the beginning, because no later step makes the plan: the daily comparison leaves out a
+    /// channel that is newer than its audience's end.
+    ///
+    /// The first of these cases that applies decides:
+    ///
+    /// 1. `lostEntry` has a planned deletion, and the audience has not been started again: the new channel takes over
+    ///    the planned time.
+    /// 2. The audience has not ended, as far as Redis knows, or its last end is the one that an operator's request
+    ///    knows: nil.
+    /// 3. The lost channel is newer than the audience's end, or disregards this end: nil, because an operator wants a
+    ///    channel.
+    /// 4. Otherwise the channel is deleted some time after the audience's end.
     ///
     /// - Parameters:
-    ///   - lostEntry: the entry that the new one replaces; nil: none. The new channel takes over its planned deletion,
-    ///     unless the audience has been started again. If the lost channel has no planned deletion, and it is newer
-    ///     than the audience's end or disregards this end, an operator wants a channel: the result is nil.
-    ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
-    ///     audience has not ended again since, the result is nil, unless `lostEntry` has a planned deletion.
+    ///   - lostEntry: the entry that the new one replaces; nil: none.
+    ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`).
     func readDeletionDueMilliseconds(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
@@ -234,7 +247,7 @@ extension ChannelKeeper {
     /// and the request does not know this end, the deletion stays planned: a slow worker has sent the request late.
     ///
     /// - Parameter endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If
-    ///   this is still the audience's last end, the deletion is cancelled, and this end plans no other one.
+    ///   this is still the audience's last end, the deletion is cancelled, and this end plans no further deletion.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, endBeforeRequestMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?

@@ -15,16 +15,16 @@ import Redis
 /// Known issue (K7): if Redis admits a start between a late write and the next read of the registry, the start may name
 /// a channel that is being deleted. The activities of this start then get no broadcasts.
 extension ChannelKeeper {
-    /// The maximum number of times that one call writes the topic or an audience's hash (R4). The call writes again if
-    /// another process has changed the registry meanwhile.
+    /// The maximum number of times that one call writes the channels topic or an audience's hash (R4). The call writes
+    /// again if another process has changed the registry meanwhile.
     static let writeAttemptsMax = 8
-    /// How long no call writes to the topic after Kafka has failed to take a record. During a call, the keeper waits
-    /// for Kafka up to 15 s and does no other work. The interval of the periodic work is longer than this pause, so
-    /// each periodic work tries again.
+    /// How long no call writes to the channels topic after Kafka has failed to take a record. During a call, the keeper
+    /// waits for Kafka up to 15 s and does no other work. The interval of the periodic work is longer than this pause,
+    /// so each periodic work tries again.
     private static let topicPauseMilliseconds: Int64 = 40_000
 
-    /// Publishes an entry to the topic if the topic does not have the entry yet. Then writes the channel to the
-    /// audience's hash, even if Kafka has failed: the error of Kafka is only reported.
+    /// Publishes an entry to the channels topic if the topic does not have the entry yet. Then writes the channel to
+    /// the audience's hash, even if Kafka has failed: the error of Kafka is only reported.
     ///
     /// - Returns: the audience's present entry; nil if another worker has meanwhile replaced or deleted the channel.
     @discardableResult
@@ -39,13 +39,13 @@ extension ChannelKeeper {
         try repairTopic(after: entry, forAudienceOf: entry)
     }
 
-    /// Makes the topic say what the registry says about one audience: writes the present entry, or a tombstone. If
-    /// Kafka does not take the record, reports the error, and the periodic work writes the record again.
+    /// Makes the channels topic say what the registry says about one audience: writes the present entry, or a
+    /// tombstone. If Kafka does not take the record, reports the error, and the periodic work writes the record again.
     ///
     /// - Parameters:
     ///   - writtenEntry: what this process last wrote to the topic about the audience; nil: a tombstone.
     ///   - entry: names the app, the environment and the audience.
-    ///   - hasTombstoneNote: whether the registry notes that the audience's tombstone is missing. This call then
+    ///   - hasTombstoneNote: whether the registry notes that the audience's tombstone is missing. This method then
     ///     removes the note when the topic needs no tombstone any more.
     func repairTopic(
         after writtenEntry: ChannelEntry?,
@@ -56,8 +56,8 @@ extension ChannelKeeper {
         var hasTombstoneNote = hasTombstoneNote
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
-            // If the registry is incomplete or the entry cannot be read, write nothing. Perhaps only the topic still
-            // names the channel, and a tombstone would remove this last trace.
+            // If the registry is incomplete or the entry cannot be read, write nothing. Perhaps only the channels topic
+            // still names the channel, and a tombstone would remove this last trace.
             guard lookup.entry != nil || lookup.isChannelKnownToBeMissing else { return }
             guard lookup.entry?.recordValue != writtenEntry?.recordValue else {
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
@@ -69,8 +69,8 @@ extension ChannelKeeper {
                 }
                 // Another process has just changed the entry, so read the entry again.
                 guard let unpublishedEntry else { continue }
-                // The entry is now marked as unpublished. This mark makes the periodic work write to the topic again,
-                // so the note is not needed any more.
+                // The registry now says that this entry is unpublished. So the periodic work writes to the channels
+                // topic again, and the note is not needed any more.
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
                 hasTombstoneNote = false
                 guard writeReportingErrors(unpublishedEntry, forAudienceOf: entry) else { return }
@@ -84,8 +84,8 @@ extension ChannelKeeper {
         throw makeChangingEntryFailure(entry.audience, "published")
     }
 
-    /// Writes a tombstone. First notes in the registry that the tombstone is missing. If the write fails and the
-    /// audience has no entry, only this note tells the periodic work to write the tombstone again.
+    /// Writes a tombstone to the channels topic. First notes in the registry that the tombstone is missing. If the
+    /// write fails and the audience has no entry, only this note tells the periodic work to write the tombstone again.
     ///
     /// The note stays after the write. The caller removes it after reading the registry again, because the audience may
     /// have got a channel just before the tombstone reached the topic. If the process dies before it writes this
@@ -101,8 +101,8 @@ extension ChannelKeeper {
         try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
     }
 
-    /// Writes a tombstone that an earlier call could not write. If the audience has a new channel meanwhile, makes sure
-    /// that the record of this channel is the newest one.
+    /// Writes a tombstone to the channels topic that an earlier call could not write. If the audience has a new channel
+    /// meanwhile, makes sure that the record of this channel is the newest one.
     func repeatTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) {
         let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
         if lookup.isChannelKnownToBeMissing {
@@ -111,8 +111,8 @@ extension ChannelKeeper {
         try repairTopic(after: nil, forAudienceOf: entry, hasTombstoneNote: true)
     }
 
-    /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record,
-    /// although the topic may have it.
+    /// Writes an entry to the channels topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the
+    /// record. Even then, the topic may have the record.
     func write(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(KafkaError) {
         if let topicPause, isTopicPaused { throw topicPause.error }
         topicPause = nil
@@ -126,8 +126,9 @@ extension ChannelKeeper {
 
     var isTopicPaused: Bool { topicPause.map { nowMilliseconds < $0.endMilliseconds } ?? false }
 
-    /// Writes an entry to the topic, or a tombstone for nil. Reports an error and does not throw it, because broadcasts
-    /// need only the channel in the audience's hash. While the topic is paused, writes nothing and reports nothing.
+    /// Writes an entry to the channels topic, or a tombstone for nil. Reports an error and does not throw it, because
+    /// broadcasts need only the channel in the audience's hash. While the topic is paused, writes nothing and reports
+    /// nothing.
     ///
     /// - Returns: whether Kafka has acknowledged the record. If not, the topic may still have it.
     private func writeReportingErrors(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
@@ -142,7 +143,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Notes in the registry that the topic now has this entry. Does nothing for an entry that is being deleted.
+    /// Notes in the registry that the channels topic now has this entry. Does nothing for an entry that is being
+    /// deleted.
     ///
     /// - Returns: false if the registry no longer has exactly this entry, or if the entry is being deleted.
     private func notePublished(_ entry: ChannelEntry) throws(ChannelFailure) -> Bool {
@@ -188,8 +190,8 @@ extension ChannelKeeper {
     }
 
     /// Publishes an entry and writes its channel to the audience's hash. Does nothing if another worker has changed the
-    /// entry since the keeper read the whole registry. This may be minutes ago, because the keeper may have deleted
-    /// channels at APNs since.
+    /// entry since the keeper read the whole registry. Minutes may have passed since the keeper read it, because the
+    /// keeper may have deleted channels at APNs in this time.
     func publishAndWriteToAudienceHashIfUnchanged(_ entry: ChannelEntry) throws(ChannelFailure) {
         let presentEntry = try convertRedisErrors { () throws(RedisError) in
             try registry.readPresentEntry(forAudienceOf: entry)

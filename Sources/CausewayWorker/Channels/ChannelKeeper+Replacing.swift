@@ -25,8 +25,8 @@ extension ChannelKeeper {
         )
         if let deletionDueMilliseconds = newEntry.deletionDueMilliseconds {
             // The new entry has a planned deletion. Meanwhile a start may have been admitted, and its request may have
-            // cancelled the deletion only in the former entry. So check again: if the audience has been started, this
-            // call cancels the deletion in the new entry.
+            // cancelled the deletion only in the former entry. So check again: if the audience has been started, the
+            // following call cancels the deletion in the new entry.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
@@ -40,11 +40,12 @@ extension ChannelKeeper {
     /// the same write plans the channel's deletion, so that a crash cannot lose the plan.
     ///
     /// - Parameters:
-    ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: it had none. Another
-    ///     worker may have deleted the channel since, and Redis may have forgotten the audience's end. Then only this
-    ///     entry says that the new channel must be deleted too.
+    ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: the registry had none.
+    ///     Since then, another worker may have deleted the channel, and Redis may have forgotten the audience's end. In
+    ///     this case only `lostEntry` says that the new channel must be deleted too.
     ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
-    ///     audience has not ended again since, no deletion is planned.
+    ///     audience has not ended again since, this end plans no deletion. A planned deletion of the lost channel still
+    ///     applies.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,

@@ -9,8 +9,8 @@ extension ChannelKeeper {
     /// The maximum number of attempts in one call of ``restore(_:attemptsMax:)`` (R4). An attempt fails if another
     /// process deletes a channel meanwhile, or if Redis loses the registry.
     private static let restorationAttemptsMax = 8
-    /// How long the keeper waits after a failed restoration before it tries again. If the topic could not be read,
-    /// requests that need a restoration fail at once during this time. Otherwise each of them would wait for Kafka's
+    /// How long the keeper waits after a failed restoration before it tries again. If the channels topic could not be
+    /// read, requests that need a restoration fail at once during this time, so that they do not all wait for Kafka's
     /// timeout.
     static let restorationPauseMilliseconds: Int64 = 5_000
 
@@ -25,8 +25,8 @@ extension ChannelKeeper {
         return try lookUp(audience, at: managedEnvironment).entry
     }
 
-    /// Looks up an audience's entry. Throws an error if the entry cannot be read. If it counted as missing, the
-    /// audience would get another channel, to which no phone is subscribed.
+    /// Looks up an audience's entry. Throws an error if the entry cannot be read. If an unreadable entry counted as
+    /// missing, the audience would get another channel, to which no phone is subscribed.
     func lookUp(_ audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> ChannelRegistry.Lookup
     {
@@ -107,8 +107,8 @@ extension ChannelKeeper {
     }
 
     /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out an app that uses
-    /// no channels: the configuration gives none of its audiences a channel, and this process has never seen its
-    /// registry complete.
+    /// no channels: the configuration gives none of the app's audiences a channel, and this process has never seen the
+    /// app's registry complete.
     func restoreIncompleteRegistries() throws(ChannelFailure) {
         try restore(
             managedEnvironments.filter {
@@ -128,7 +128,8 @@ extension ChannelKeeper {
         for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
             let publishedChannels = try readPublishedChannels()
             for (appEnvironment, token) in restorationTokens {
-                // If this does not complete the registry, the next pass of the outer loop reads the topic again.
+                // If this does not complete the registry, the next pass of the outer loop reads the channels topic
+                // again.
                 try restoreRegistry(appEnvironment, from: publishedChannels, token: token)
             }
             restorationTokens = try beginRestorations(of: managedEnvironments)
@@ -179,8 +180,8 @@ extension ChannelKeeper {
         return restorationTokens
     }
 
-    /// Reads the topic. After a failure, throws the same failure for a while, so that requests do not all wait for
-    /// Kafka's timeout.
+    /// Reads the channels topic. After a failure, throws the same failure for a while, so that requests do not all wait
+    /// for Kafka's timeout.
     private func readPublishedChannels() throws(ChannelFailure) -> PublishedChannels {
         if let restorationFailure, nowMilliseconds < restorationFailure.retryPauseEndMilliseconds {
             throw restorationFailure

@@ -25,15 +25,15 @@ package actor ChannelKeeper {
         var channelManagement: ChannelManagement
     }
 
-    /// The interval of the periodic work, which also looks for a channel that a failed creation has left at APNs. It
-    /// looks for this channel when the intent is old enough (``Reconciliation/apnsCreationDurationMillisecondsMax``): at most
-    /// two minutes after the failure.
+    /// The interval of the periodic work. This work also looks for a channel that a failed creation has left at APNs.
+    /// It does so when the intent of the creation is old enough
+    /// (``Reconciliation/apnsCreationDurationMillisecondsMax``): at most two minutes after the failure.
     static let maintenanceInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the registry. It is short: until the registry is restored, an
     /// admission does not know the audiences' channels.
     static let registryLossCheckInterval = Duration.seconds(1)
     /// The length of the lease for the periodic work. It is a little shorter than the interval, so that only one worker
-    /// does the work in each interval, and the lease is free in the next one.
+    /// does the work in each interval, and the lease is free in the next interval.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
     /// The time between two comparisons of the registry with APNs' list. A comparison finds what no request reports:
     /// channels that somebody else deleted, and ends of audiences that a killed worker has not reported.
@@ -61,11 +61,11 @@ package actor ChannelKeeper {
     /// The apps and environments whose registry this process has seen complete. If such a registry becomes
     /// incomplete, Redis has lost it.
     var registriesSeenComplete: Set<AppEnvironment> = []
-    /// Why the last failed restoration could not read the topic. Until `retryPauseEndMilliseconds` of this failure, no
-    /// restoration reads the topic.
+    /// Why the last failed restoration could not read the channels topic. Until `retryPauseEndMilliseconds` of this
+    /// failure, no restoration reads the topic.
     var restorationFailure: ChannelFailure?
-    /// After Kafka has failed to take a record: the error, and until when (UNIX milliseconds) all writes to the topic
-    /// fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
+    /// After Kafka has failed to take a record: the error, and until when (UNIX milliseconds) all writes to the
+    /// channels topic fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
     var topicPause: (error: KafkaError, endMilliseconds: Int64)?
     /// Why the channels of audiences could not be created: at most `creationFailuresMax` failures (R4). Until
     /// `retryPauseEndMilliseconds` of a failure, each further attempt to create the channel throws this failure.
@@ -102,13 +102,15 @@ package actor ChannelKeeper {
 
     // MARK: - Creating and deleting channels
 
-    /// Returns the channel of an audience, and creates it if the audience has none. Cancels a planned deletion, unless
-    /// the call names a `lostChannel`, or the audience has ended and the request does not know this end
-    /// (`endBeforeRequestMilliseconds`).
+    /// Returns the channel of an audience, and creates it if the audience has none. Cancels a planned deletion, except
+    /// in two cases:
+    ///
+    /// - The call names a `lostChannel`.
+    /// - The audience has ended, and the request does not know this end (`endBeforeRequestMilliseconds`).
     ///
     /// - Parameters:
-    ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it
-    ///     and takes over its planned deletion.
+    ///   - lostChannel: a channel that APNs no longer has. If the audience still has this channel, the new channel
+    ///     replaces it and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
     ///   - endBeforeRequestMilliseconds: for an operator's request about an ended audience: when the audience last
     ///     ended. The operator wants the channel in spite of this end. So this end plans no deletion, and a planned

@@ -110,7 +110,7 @@ final class ChannelRegistry {
 
     /// Replaces an entry by a changed one, unless another process has changed the entry.
     ///
-    /// - Returns: false if the registry no longer has exactly `entry`. Then this call has changed nothing.
+    /// - Returns: false if the registry no longer has exactly `entry`. Then this method has changed nothing.
     @discardableResult
     func replaceIfUnchanged(_ entry: ChannelEntry, with newEntry: ChannelEntry) throws(RedisError) -> Bool {
         guard let stored = try readStoredField(of: entry) else { return false }
@@ -131,8 +131,8 @@ final class ChannelRegistry {
         return (registryKey, field, value)
     }
 
-    /// Notes in the registry that the topic possibly lacks this form of the entry, so that the periodic work publishes
-    /// the entry again. Changes nothing if the entry already counts as unpublished, or if it is being deleted.
+    /// Notes in the registry that the channels topic possibly lacks this form of the entry, so that the periodic work
+    /// publishes the entry again. Changes nothing if the entry already counts as unpublished, or is being deleted.
     ///
     /// - Returns: the present entry; nil if another process has changed the entry since it was read.
     func markUnpublished(_ entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
@@ -144,19 +144,19 @@ final class ChannelRegistry {
 
     /// Removes an entry, unless another process has changed it.
     ///
-    /// - Returns: false if the registry no longer has exactly `entry`. Then this call has changed nothing.
+    /// - Returns: false if the registry no longer has exactly `entry`. Then this method has changed nothing.
     func removeIfUnchanged(_ entry: ChannelEntry) throws(RedisError) -> Bool {
         guard let stored = try readStoredField(of: entry) else { return false }
         return try hashes.removeField(stored.key, if: .init(stored.field, stored.value))
     }
 
-    /// Notes that the topic may have a record of this entry's audience, although the audience has no channel.
+    /// Notes that the channels topic may have a record of this entry's audience, although the audience has no channel.
     func noteMissingTombstone(of entry: ChannelEntry) throws(RedisError) {
         let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
         try hashes.setFields(key(appEnvironment), [(fieldName("d", entry.audience), entry.json)])
     }
 
-    /// Removes the note that the topic needs a tombstone for this entry's audience.
+    /// Removes the note that the channels topic needs a tombstone for this entry's audience.
     func removeTombstoneNote(of entry: ChannelEntry) throws(RedisError) {
         let appEnvironment = AppEnvironment(app: entry.app, environment: entry.environment)
         try hashes.removeFields(key(appEnvironment), [fieldName("d", entry.audience)])
@@ -189,8 +189,8 @@ final class ChannelRegistry {
     private static let entriesPerBatchMax = 256
 
     /// A restored channel stays at least for this time, even if its planned deletion was due earlier. A start may have
-    /// cancelled the plan that the topic still has, and Redis may have lost that start. Usually, workers read the start
-    /// again within minutes.
+    /// cancelled the plan that the channels topic still has, and Redis may have lost that start. Usually, workers read
+    /// the start again within minutes.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 3_600_000
 
     /// Whether this value of `completenessField` says that the registry is complete. False for a token of
@@ -205,8 +205,8 @@ final class ChannelRegistry {
         Self.saysRegistryIsComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
     }
 
-    /// Notes that the registry is being restored: writes a random text, the restoration's token, into the field `t:`.
-    /// Call this before reading the topic. If another process has already written a token, both use that token.
+    /// Notes that the registry is being restored: writes the restoration's token, a random text, to the field `t:`.
+    /// Call this before reading the channels topic. If another process has written a token before, both use that token.
     ///
     /// - Returns: the token; nil if the registry is already complete, or if Redis has just lost the token again.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
@@ -215,8 +215,8 @@ final class ChannelRegistry {
         return Self.saysRegistryIsComplete(token) ? nil : token
     }
 
-    /// Returns a published entry as the restored registry gets it. A planned deletion is postponed, so that it is due
-    /// after ``restoredDeletionDelayMillisecondsMin`` at the earliest.
+    /// Returns the form in which a restoration adds a published entry to the registry. A planned deletion is postponed,
+    /// so that it is due after ``restoredDeletionDelayMillisecondsMin`` at the earliest.
     private static func postponeDeletion(of entry: ChannelEntry, atMilliseconds: Int64) -> ChannelEntry {
         let earliestDueMilliseconds = atMilliseconds + restoredDeletionDelayMillisecondsMin
         guard entry.state == .active, let plannedDueMilliseconds = entry.deletionDueMilliseconds,
@@ -230,8 +230,8 @@ final class ChannelRegistry {
     /// Adds the entries that the registry lacks. Then writes the registry's active channels, not those that are being
     /// deleted, into the audiences' hashes, where admission reads them.
     ///
-    /// If a record of the topic cannot be read, its value is copied unchanged as an entry. So no worker creates another
-    /// channel for its audience, and a newer release can read the entry.
+    /// If a record of the channels topic cannot be read, its value is copied unchanged as an entry. So no worker
+    /// creates another channel for its audience, and a newer release can read the entry.
     ///
     /// - Parameter token: the token from `beginRestoration`.
     /// - Returns: whether this call has made the registry complete. False if the registry changes all the time. False
@@ -294,8 +294,8 @@ final class ChannelRegistry {
     }
 
     /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written to the
-    /// topic and before the channel's entry is removed from the registry. Otherwise a process that read the topic
-    /// before the tombstone could add the entry again.
+    /// channels topic and before the channel's entry is removed from the registry. Otherwise a process that read the
+    /// topic before the tombstone could add the entry again.
     func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
         guard try !isComplete(appEnvironment) else { return }
         try hashes.setFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])

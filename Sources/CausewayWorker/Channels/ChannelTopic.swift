@@ -15,18 +15,19 @@ struct PublishedChannels {
         var offset: Int64
 
         /// Whether the record is about a channel of this app in this environment.
-        func concerns(_ appEnvironment: AppEnvironment) -> Bool { key.hasPrefix(Self.keyPrefix(appEnvironment)) }
+        func concerns(_ appEnvironment: AppEnvironment) -> Bool { key.hasPrefix(Self.makeKeyPrefix(appEnvironment)) }
 
         func audience(in appEnvironment: AppEnvironment) -> String {
-            String(key.dropFirst(Self.keyPrefix(appEnvironment).count))
+            String(key.dropFirst(Self.makeKeyPrefix(appEnvironment).count))
         }
 
-        private static func keyPrefix(_ appEnvironment: AppEnvironment) -> String {
+        private static func makeKeyPrefix(_ appEnvironment: AppEnvironment) -> String {
             "\(appEnvironment.app)/\(appEnvironment.environment)/"
         }
     }
 
-    /// The newest record of each key, if this release can read it. A key whose newest record is a tombstone has none.
+    /// The newest record of each key. Leaves out a key if its newest record is a tombstone, or if this release cannot
+    /// read its newest record.
     var entries: [ChannelEntry] = []
     /// The newest record of each key, if this release cannot read it. An older record of the key is not used instead:
     /// its channel may be deleted, and the audience may have another.
@@ -76,8 +77,8 @@ final class ChannelTopic {
         try producer.produce([(Array(entry.recordKey.utf8), nil)])
     }
 
-    /// Reads the newest record of each key, without tombstones. Returns nothing if the topic does not exist: then no
-    /// channel has been published.
+    /// Reads the newest record of each key of the channels topic, without tombstones. Returns nothing if the topic does
+    /// not exist: then no channel has been published.
     func readChannels() throws(KafkaError) -> PublishedChannels {
         do throws(KafkaError) {
             return try readNewestRecords()

@@ -4,8 +4,8 @@
 /// between the two steps would be in the list only, and would count as another program's.
 ///
 /// APNs does not say which program created a channel. A channel without an entry counts as ours if there is an intent,
-/// and is deleted. This is wrong if our attempt created no channel, and another program creates one before the
-/// comparison. So the comparison comes soon after the attempt
+/// and is deleted. This deletion is wrong if our attempt created no channel, and another program created the channel
+/// before the comparison. So the comparison comes soon after the attempt
 /// (``RegistryContent/hasUncomparedIntent(nowMilliseconds:)``).
 package struct Reconciliation: Equatable, Sendable {
     /// The content of the registry for one app in one environment, at one moment.
@@ -18,8 +18,8 @@ package struct Reconciliation: Equatable, Sendable {
         package var unreadableIntents: [String] = []
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
-        /// Entries of deleted channels whose tombstone could not be written, so that the topic may still have a record
-        /// of their audience. An entry without a channel stands for a note that this release cannot read.
+        /// Entries of deleted channels whose tombstone could not be written, so that the channels topic may still have
+        /// a record of their audience. An entry without a channel stands for a note that this release cannot read.
         package var entriesWithoutTombstone: [ChannelEntry] = []
         /// Whether the registry has all entries of `causeway.channels`. If not, an audience without an entry may still
         /// have a channel.
@@ -35,8 +35,8 @@ package struct Reconciliation: Equatable, Sendable {
         var ownChannels: Set<String> { Set(entries.map(\.channel) + unreadableEntries.compactMap(\.channel)) }
 
         /// Whether an attempt to create a channel has left its intent, and APNs' list has not been compared with the
-        /// registry since. Intents younger than ``Reconciliation/apnsCreationDurationMillisecondsMax`` do not count: APNs may
-        /// still be creating their channels.
+        /// registry since. Intents younger than ``Reconciliation/apnsCreationDurationMillisecondsMax`` do not count:
+        /// APNs may still be creating their channels.
         func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
             let ageMillisecondsMin = Reconciliation.apnsCreationDurationMillisecondsMax
             // The time from Redis may be any number, so the subtraction must not trap on overflow.
@@ -51,10 +51,12 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Channels that stay, because other programs created them or may have created them.
     package var possiblyForeignChannels: [String] = []
-    /// Channels to delete: those that have no entry and are not recorded as foreign. If there are more of them than
-    /// intents, none is deleted, because Causeway's own attempts cannot have created all of them. With
-    /// `deletesUnknownChannels`, this limit does not apply, and the channels that are recorded as foreign are deleted
-    /// too.
+    /// Channels to delete: those that have no entry and are not recorded as foreign.
+    ///
+    /// - If there are more such channels than intents, none is deleted, because Causeway's own attempts cannot have
+    ///   created all of them.
+    /// - With `deletesUnknownChannels`, this limit does not apply, and the channels that are recorded as foreign are
+    ///   deleted too.
     package var channelsToDelete: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
@@ -63,7 +65,7 @@ package struct Reconciliation: Equatable, Sendable {
     package var ownChannelsRecordedAsForeign: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
     package var lostEntries: [ChannelEntry] = []
-    /// Entries that must be written to the topic, because the topic does not have their present form.
+    /// Entries that must be written to the channels topic, because the topic does not have their present form.
     package var unpublishedEntries: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var entriesToDelete: [ChannelEntry] = []
@@ -86,7 +88,7 @@ package struct Reconciliation: Equatable, Sendable {
     static let apnsCreationDurationMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
-    ///   - listedAtMilliseconds: when the caller requested the list.
+    ///   - listedAtMilliseconds: when the caller requested APNs' list of channels.
     ///   - isUnderWay: whether the attempt to create an intent's channel may still be under way.
     ///   - deletesUnknownChannels: whether ``channelsToDelete`` also gets the channels that other programs created, or
     ///     may have created.
@@ -127,9 +129,9 @@ package struct Reconciliation: Equatable, Sendable {
         guard !hasCreationUnderWay, !hasUnreadableChannel else { return }
         if unrecordedChannels.count <= content.intents.count || deletesUnknownChannels {
             channelsToDelete += unrecordedChannels
-            // An unrecorded channel has no entry and is not recorded as foreign. If there are as many of them as
-            // intents, each attempt counts as the creator of one, so all intents are resolved. Otherwise a young intent
-            // stays, because APNs may still be creating its channel.
+            // An unrecorded channel has no entry and is not recorded as foreign. If there are as many unrecorded
+            // channels as intents, each attempt counts as the creator of one of these channels, so all intents are
+            // resolved. Otherwise a young intent stays, because APNs may still be creating its channel.
             let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
                 areAllIntentsFulfilled

@@ -12,6 +12,7 @@ struct AssignmentTable {
         /// The lane that gets the partition's records. Nil if the lane's core already has its maximum of partitions:
         /// the records are then discarded unsettled, and are read again after the next assignment.
         var lane: Int?
+        /// Whether the lane has reported the partition as drained.
         var isDrained = false
         /// The log's end that the Kafka thread last reported to the lane; -1: none yet.
         var reportedLogEndOffset: Int64 = -1
@@ -19,15 +20,15 @@ struct AssignmentTable {
         var nextOffset: Int64 = -1
         /// The first offset that is not known to be settled; -1 until the first record is dealt or a rereading begins.
         var firstUnsettledOffset: Int64 = -1
-        /// The offset at which reading has reached the log's end; -1 before that, and again after another record is
-        /// dealt.
+        /// The offset at which reading has reached the log's end. -1 before reading has reached the end, and again
+        /// after another record is dealt.
         ///
         /// The log's end that brokers report may be higher: with `read_committed`, no reader gets the transaction
         /// markers or the open transaction after the last record.
         var logEndReachedAtOffset: Int64 = -1
-        /// How many rewinds of the partition the lane has requested. Each inbox entry has the count at which its record
-        /// was dealt. The lane discards an entry if the lane's own count is higher, because the record will be read
-        /// again.
+        /// How many rewinds of the partition the lane has requested. An inbox entry has the count of the moment when
+        /// its record was dealt. The lane discards an entry if the lane's own count is higher, because the record will
+        /// be read again.
         var rewindRequestCount: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
@@ -40,6 +41,7 @@ struct AssignmentTable {
         /// Where the rereading ends: all records below this offset were settled before the rereading began. In this
         /// assignment, no lower offset is committed, because the commit would move the group's position back.
         var endOffset: Int64
+        /// Whether all records that had to be read again are settled.
         var isComplete: Bool
     }
 
@@ -82,7 +84,7 @@ struct AssignmentTable {
 
     /// The partitions of a lane from which at least one record has been dealt. For the others, librdkafka may still be
     /// looking up the first offset.
-    func partitionsWithDealtRecords(of lane: Int) -> [TopicPartition] {
+    func findPartitionsWithDealtRecords(of lane: Int) -> [TopicPartition] {
         partitions { $0.lane == lane && $0.nextOffset >= 0 }
     }
 
@@ -246,7 +248,7 @@ extension AssignmentTable.Entry {
     /// - Parameter startOffset: where this assignment, or its last rereading, began to read. Has no effect if the
     ///   assignment had a rereading with an `endOffset` above 0: all records below that offset were settled before the
     ///   rereading.
-    func settledEndOffset(startOffset: Int64) -> Int64 {
+    func computeSettledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset)
     }
@@ -258,7 +260,8 @@ extension AssignmentTable.Entry {
     fileprivate mutating func completeRereadingIfReached(settledEndOffset: Int64) {
         guard let rereading, !rereading.isComplete else { return }
         // The rereading is also complete when the end of the log is reached. The last offsets below the rereading's end
-        // may have no record that can be read: it was deleted, or is a transaction marker, which no reader gets.
+        // may have no record that can be read: the record was deleted, or the offset has a transaction marker, which no
+        // reader gets.
         let isAtEnd = logEndReachedAtOffset >= rereading.endOffset && settledEndOffset >= nextOffset
         if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }

@@ -1,8 +1,8 @@
 /// Finds out why an assignment has no partitions: other workers have all of them, or the commands topic has none.
 ///
-/// The worker counts as a member of the consumer group when it gets partitions. After an empty assignment, it counts as
-/// a member when the brokers have said that the topic has partitions. (That the worker has a member id is no proof: a
-/// broker sends this id in its response to the first join request, before any assignment. KIP-394)
+/// The worker counts as a member of the consumer group as soon as it gets partitions. After an empty assignment, it
+/// counts as a member as soon as the brokers say that the topic has partitions. (That the worker has a member id is no
+/// proof: a broker sends this id in its response to the first join request, before any assignment. KIP-394)
 struct EmptyAssignmentCheck {
     static let requestIntervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no

@@ -21,7 +21,7 @@ struct InboxByteLimiter {
         entryBytes = Array(repeating: 0, count: capacity)
     }
 
-    static func recordBytes(of message: borrowing Message) -> Int {
+    static func computeRecordBytes(of message: borrowing Message) -> Int {
         recordOverheadBytes + (message.value?.count ?? 0) + (message.key?.count ?? 0)
     }
 

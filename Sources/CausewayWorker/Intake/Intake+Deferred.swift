@@ -18,7 +18,7 @@ extension Intake {
         }
         let now = Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
         let writtenAtMilliseconds = message.timestampMilliseconds
-        let dueMilliseconds = PausedPartitions.monotonicDueMilliseconds(
+        let dueMilliseconds = PausedPartitions.computeMonotonicDueMilliseconds(
             wallDueMilliseconds: DeferredHeaders.readDueMilliseconds(of: message),
             writtenAtMilliseconds: writtenAtMilliseconds,
             now: now
@@ -51,7 +51,7 @@ extension Intake {
                 pausedPartitions.remove { $0.topic.index == Self.deferredTopicIndex && assignments[$0]?.lane == lane }
             )
         }
-        resume(pausedPartitions.takeDue(nowMilliseconds: loop.nowMilliseconds))
+        resume(pausedPartitions.takeDuePartitions(nowMilliseconds: loop.nowMilliseconds))
     }
 
     /// Resumes these partitions, except for those that wait in `pausedPartitions`, and those whose lane takes no

@@ -54,24 +54,24 @@ extension Intake {
             stopSchedule
             ?? StopSchedule(requestedAtMilliseconds: loop.nowMilliseconds, drainMilliseconds: setup.drainMilliseconds)
         if case .unfinished = consumer.close(
-            timeoutMilliseconds: remainingMilliseconds(until: schedule.consumerEndMilliseconds)
+            timeoutMilliseconds: computeRemainingMilliseconds(until: schedule.consumerEndMilliseconds)
         ) {
             writeLog(.kafkaCloseLate, ["client": "consumer"])
         }
-        let flushMilliseconds = remainingMilliseconds(until: schedule.flushEndMilliseconds)
+        let flushMilliseconds = computeRemainingMilliseconds(until: schedule.flushEndMilliseconds)
         if !setup.producer.flush(timeoutMilliseconds: flushMilliseconds, { _, _, _ in }) {
             writeLog(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
         }
         if case .unfinished = setup.producer.close(
-            timeoutMilliseconds: remainingMilliseconds(until: schedule.endMilliseconds)
+            timeoutMilliseconds: computeRemainingMilliseconds(until: schedule.endMilliseconds)
         ) {
             writeLog(.kafkaCloseLate, ["client": "producer"])
         }
     }
 
-    private func remainingMilliseconds(until endMilliseconds: Int64) -> Int64 {
+    private func computeRemainingMilliseconds(until endMilliseconds: Int64) -> Int64 {
         loop.refreshClock()
-        return StopSchedule.remainingMilliseconds(
+        return StopSchedule.computeRemainingMilliseconds(
             until: endMilliseconds,
             nowMilliseconds: loop.nowMilliseconds,
             isStoppingAtOnce: signals.isStoppingAtOnce

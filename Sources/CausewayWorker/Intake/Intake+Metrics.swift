@@ -69,13 +69,13 @@ extension Intake {
             PartitionReading(
                 topicIndex: partition.topic.index,
                 partition: partition.partition,
-                lag: lag(of: partition)
+                lag: computeLag(of: partition)
             )
         }
         readings.withUnsafeBufferPointer { metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds) }
     }
 
-    private func lag(of partition: TopicPartition) -> Int64 {
+    private func computeLag(of partition: TopicPartition) -> Int64 {
         // The lag does not include records on the deferred topic that are not due.
         if partition.topic.index == Self.deferredTopicIndex, pausedPartitions.contains(partition),
             let entry = assignments[partition]

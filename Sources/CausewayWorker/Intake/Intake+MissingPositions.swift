@@ -19,9 +19,12 @@ struct PartitionsWithoutPosition {
 
     mutating func insert(_ partition: TopicPartition, _ error: KafkaError) { errors[partition] = error }
 
-    /// Removes a partition about which the brokers need not be asked any more. There are three reasons: the partition
-    /// is now read from its first record; or it stays stopped, because its committed offset is no longer in the log
-    /// (``UnfetchedPartitions/partitionsWithOffsetOutOfRange``); or it was revoked.
+    /// Removes a partition about which the brokers need not be asked any more, for one of three reasons:
+    ///
+    /// - The partition is now read from its first record.
+    /// - The partition stays stopped, because its committed offset is no longer in the log
+    ///   (``UnfetchedPartitions/partitionsWithOffsetOutOfRange``).
+    /// - The partition was revoked.
     mutating func remove(_ partition: TopicPartition) { errors[partition] = nil }
 
     func isRequestDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= requestDueMilliseconds }
@@ -45,8 +48,8 @@ extension Intake {
     /// partition's first record, so that nothing is skipped. If the committed offset is no longer in the log, records
     /// are lost, and the partition stops until an operator decides.
     ///
-    /// One request fetches the committed offsets of all these partitions. If this request or a seek fails, the call
-    /// ends, so that the thread does not block longer.
+    /// One request fetches the committed offsets of all these partitions. If this request or a seek fails, the
+    /// remaining partitions wait for the next attempt, so that the thread does not block longer.
     func recoverPartitionsWithoutPosition() {
         guard partitionsWithoutPosition.isRequestDue(nowMilliseconds: loop.nowMilliseconds) else { return }
         noteBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))

@@ -4,7 +4,7 @@ import Logging
 import Observability
 import Reactor
 
-/// Handles the partitions that the group assigns and revokes.
+/// Handles the partitions that the consumer group assigns and revokes.
 extension Intake {
     func partitionsAssigned(_ partitions: [TopicPartition]) {
         // While the consumer closes, the lanes have ended, and the consumer gives back newly assigned partitions at
@@ -88,7 +88,7 @@ extension Intake {
         setup.mailboxes[lane].wakeup.signal()
     }
 
-    /// Lets the lanes settle what is in flight in these partitions. Ends when all these partitions are drained, when
+    /// Lets the lanes settle what is in flight in these partitions. Returns when all these partitions are drained, when
     /// the drain time is over, or when a second stop signal has come.
     ///
     /// Meanwhile the Kafka thread must not poll the consumer. The thread still takes acknowledgements of results,
@@ -105,7 +105,8 @@ extension Intake {
             publishMetricsIfDue()
             if drainingPartitions.allSatisfy({ assignments[$0]?.isDrained ?? true }) { return }
             loop.refreshClock()
-            // If a stop is requested during a rebalance, the drain ends at the earlier one of the two deadlines.
+            // If a stop is requested during a rebalance, the drain ends at the earlier of two deadlines: that of the
+            // rebalance, and that of the stop.
             let remainingMilliseconds =
                 min(revocationEndMilliseconds, stopSchedule?.drainEndMilliseconds ?? .max) - loop.nowMilliseconds
             guard remainingMilliseconds > 0, !signals.isStoppingAtOnce else {

@@ -7,7 +7,7 @@ import Reactor
 /// What the Kafka thread notes about the partitions that are read again (``Intake/rereadPartitions()``).
 struct RereadingState {
     /// How long a lane may take to settle what is in flight in a partition. The time is long, because the lane's
-    /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
+    /// connection to Redis may return seconds after the connection of `StoreWatch`, which found the loss.
     static let drainMillisecondsMax: Int64 = 10_000
     /// The time between two attempts to find the starting offset, or to seek to it.
     static let retryIntervalMilliseconds: Int64 = 1_000
@@ -19,8 +19,8 @@ struct RereadingState {
     /// polls of `StoreWatch`, so that each poll sees new offsets.
     static let publicationIntervalMilliseconds: Int64 = 200
 
-    /// A partition that its lane is draining before a rereading. The rereading of all such partitions begins together,
-    /// when each of them is drained or its `drainEndMilliseconds` has passed.
+    /// A partition that its lane is draining (settling its records in flight) before a rereading. The rereading of all
+    /// such partitions begins together, when each of them is drained or its `drainEndMilliseconds` has passed.
     fileprivate struct DrainingPartition {
         var request: RereadingRequest
         var startPosition: SeekPosition
@@ -123,10 +123,13 @@ extension Intake {
     /// The partitions that have marks: those of the topics of commands and registrations. A partition without a lane
     /// has none, because its records are not read.
     ///
-    /// The deferred and the fan-out topic have no marks, because their commands are read again in the commands topic.
-    /// If this lane has deferred such a command, it waits for the deferred record, and sends the command with its
-    /// alert. If another worker has deferred it, this lane does not know the deferral, and sends the state at once,
-    /// without the alert (R25). The deferred record is then a duplicate, so the alert never rings.
+    /// The deferred and the fan-out topic have no marks, because their commands are read again in the commands topic. A
+    /// command that is read again may also have a deferred record:
+    ///
+    /// - If this lane has deferred the command, the lane waits for the deferred record, and sends the command with its
+    ///   alert.
+    /// - If another worker has deferred the command, this lane does not know the deferral, and sends the state at once,
+    ///   without the alert (R25). The deferred record is then a duplicate, so the alert never rings.
     private var markedPartitions: [TopicPartition] {
         assignments.assignedPartitions.filter { Self.hasMarks($0.topic) && assignments[$0]?.lane != nil }
     }
@@ -169,7 +172,7 @@ extension Intake {
 
     /// Returns the offset below which all records of a partition are settled.
     private func findSettledEndOffset(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
-        entry.settledEndOffset(startOffset: findStartOffset(of: partition) ?? 0)
+        entry.computeSettledEndOffset(startOffset: findStartOffset(of: partition) ?? 0)
     }
 
     /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the brokers.
@@ -203,8 +206,9 @@ extension Intake {
 
     // MARK: - Reading again
 
-    /// Handles the waiting requests. If a requested partition has dealt records to read again, its lane drains. If not,
-    /// its rereading is complete at once. After an error, all requests wait for the next attempt.
+    /// Handles the waiting requests. If a requested partition has dealt records to read again, its lane drains the
+    /// partition. If it has none, its rereading is complete at once. After an error, all requests wait for the next
+    /// attempt.
     private func beginDraining() {
         rereading.drainAttemptDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
@@ -297,7 +301,7 @@ extension Intake {
         )
         let settledOffset = CommittedOffset(
             offset: settledEndOffset,
-            metadata: settledOffsetsText(above: settledEndOffset, of: request.topicPartition)
+            metadata: makeSettledOffsetsText(above: settledEndOffset, of: request.topicPartition)
         )
         sendLaneOrder(
             .assign,
@@ -310,7 +314,7 @@ extension Intake {
     /// Returns the settled offsets above `endOffset`, as the metadata of a commit. They come from the lane's last
     /// report. Before the first report, they come from the previous owner's commit. If that report or commit has
     /// another offset than `endOffset`, returns no bytes.
-    private func settledOffsetsText(above endOffset: Int64, of partition: TopicPartition) -> [UInt8] {
+    private func makeSettledOffsetsText(above endOffset: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.reportedProgress[partition] {
             return progress.committableOffset == endOffset ? progress.metadata : []
         }

@@ -224,7 +224,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             reportError(KafkaError(code: KafkaError.badRecordCode, reason: reason, partition: topicPartition))
             return true
         }
-        let recordBytes = InboxByteLimiter.recordBytes(of: message)
+        let recordBytes = InboxByteLimiter.computeRecordBytes(of: message)
         let entry = InboxEntry(
             messageAddress: UInt(bitPattern: message.releaseOwnership()),
             assignmentNumber: assignment.assignmentNumber,
@@ -243,8 +243,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         // Push the record only if no other waits for the lane. The records of a partition must stay in order.
         if overflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
         overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
-        // The lane was paused before this partition's first record came. Pause the partition only now: while librdkafka
-        // begins to read a partition, it can lose a pause, or never read the partition.
+        // The lane was paused before this partition's first record came. Pause the partition only now. If the partition
+        // is paused while librdkafka begins to read it, librdkafka can lose the pause, or never read the partition.
         if isPaused(lane: lane) {
             consumer.pause([TopicPartition(topic: TopicIdentifier(index: topic), partition: partition)])
         }
@@ -262,13 +262,13 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     }
 
     /// Returns the lane's bit in `lanesToWake`.
-    @inline(__always) private func wakeBit(of lane: Int) -> UInt64 { 1 << UInt64(lane & 63) }
+    @inline(__always) private func makeWakeBit(of lane: Int) -> UInt64 { 1 << UInt64(lane & 63) }
 
-    @inline(__always) func noteLaneToWake(_ lane: Int) { lanesToWake |= wakeBit(of: lane) }
+    @inline(__always) func noteLaneToWake(_ lane: Int) { lanesToWake |= makeWakeBit(of: lane) }
 
     func wakeLanes() {
         guard lanesToWake != 0 else { return }
-        for (lane, mailbox) in setup.mailboxes.enumerated() where lanesToWake & wakeBit(of: lane) != 0 {
+        for (lane, mailbox) in setup.mailboxes.enumerated() where lanesToWake & makeWakeBit(of: lane) != 0 {
             mailbox.wakeup.signal()
         }
         lanesToWake = 0
@@ -289,7 +289,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
                 overflows[lane].isPaused = true
                 // From the lane's other partitions, no record has been dealt yet. `dealToLane` pauses each of them at
                 // its first record.
-                consumer.pause(assignments.partitionsWithDealtRecords(of: lane))
+                consumer.pause(assignments.findPartitionsWithDealtRecords(of: lane))
             } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2,
                 inboxLimiters[lane].isAtMostHalfFull(untakenEntryCount: inbox.count)
             {

@@ -26,7 +26,8 @@ struct IntakeSetup: Sendable {
     var bootstrapServers: String { consumerProperties.last { $0.name == "bootstrap.servers" }?.value ?? "" }
 }
 
-/// Passes the consumer's calls to the intake, because the consumer needs a handler before the intake exists.
+/// Passes what the consumer reports to the intake. It is an object of its own, because the consumer needs a handler
+/// before the intake exists.
 final class IntakeConsumerHandler: ConsumerHandler, ClientLogHandler {
     /// `weak`, because the intake owns this handler.
     weak var intake: Intake?

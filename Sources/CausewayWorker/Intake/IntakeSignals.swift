@@ -39,7 +39,7 @@ final class IntakeSignals: Sendable {
     /// because only this thread gives orders.
     func offerSettings() { areSettingsOffered.store(true, ordering: .releasing) }
 
-    /// Returns whether settings were offered since the last call.
+    /// Returns whether settings were offered since this method was last called.
     func takeSettingsOffer() -> Bool {
         areSettingsOffered.load(ordering: .relaxed) && areSettingsOffered.exchange(false, ordering: .acquiring)
     }
@@ -57,7 +57,7 @@ final class IntakeSignals: Sendable {
 
     var error: (any Error)? { failure.withLock { $0 } }
 
-    /// Notes that the lanes have ended and the clients are closed. The Kafka thread calls this last.
+    /// Notes that the lanes have ended and the Kafka clients are closed. The Kafka thread calls this last.
     func noteStopped() {
         let continuations = stopPhase.withLock { stopPhase -> [CheckedContinuation<Void, Never>] in
             guard case .pending(let continuations) = stopPhase else { return [] }

@@ -2,8 +2,8 @@ import Delivery
 import Kafka
 
 /// Partitions that are paused for a time: of the deferred topic, until their next record is due; of the fan-out topic,
-/// after their lane had no room. The next record of such a partition does not wait here, because it would keep its
-/// whole fetched batch in memory: it is read from Kafka again later.
+/// after their lane had no room. The next record of such a partition is not kept here, because one kept record keeps
+/// its whole fetched batch in memory. The record is read from Kafka again later.
 ///
 /// All workers defer by the same delay, so the records of a partition are nearly in the order of their due times. If an
 /// operator shortens the delay, for example from 60 s to 10 s, a record may wait behind an older one that is due later.
@@ -37,7 +37,7 @@ struct PausedPartitions {
     /// - Parameters:
     ///   - wallDueMilliseconds: when the record is due, from its header.
     ///   - writtenAtMilliseconds: the timestamp of the record.
-    static func monotonicDueMilliseconds(wallDueMilliseconds: Int64?, writtenAtMilliseconds: Int64, now: Moment)
+    static func computeMonotonicDueMilliseconds(wallDueMilliseconds: Int64?, writtenAtMilliseconds: Int64, now: Moment)
         -> Int64
     {
         guard let wallDueMilliseconds, writtenAtMilliseconds <= now.wallMilliseconds + clockSkewMillisecondsMax else {
@@ -48,15 +48,15 @@ struct PausedPartitions {
     }
 
     mutating func add(_ partition: TopicPartition, untilMilliseconds: Int64) {
-        dueMillisecondsByPartition[partition] = Self.resumptionDueMilliseconds(atOrAfter: untilMilliseconds)
+        dueMillisecondsByPartition[partition] = Self.computeResumptionDueMilliseconds(atOrAfter: untilMilliseconds)
     }
 
     /// Returns the first multiple of ``resumeIntervalMilliseconds`` at or after the due time.
-    static func resumptionDueMilliseconds(atOrAfter dueMilliseconds: Int64) -> Int64 {
+    static func computeResumptionDueMilliseconds(atOrAfter dueMilliseconds: Int64) -> Int64 {
         (dueMilliseconds + resumeIntervalMilliseconds - 1) / resumeIntervalMilliseconds * resumeIntervalMilliseconds
     }
 
-    mutating func takeDue(nowMilliseconds: Int64) -> [TopicPartition] {
+    mutating func takeDuePartitions(nowMilliseconds: Int64) -> [TopicPartition] {
         dueMillisecondsByPartition.isEmpty ? [] : removeEntries { $1 <= nowMilliseconds }
     }
 

@@ -1,10 +1,11 @@
 /// The deadlines of a worker that is stopping. (R5)
 ///
-/// The deadlines of all steps are within the drain time, counted from the signal, even if Kafka, Redis or APNs does
-/// not respond. Kubernetes kills a worker that takes longer, and a killed worker does not leave its consumer group.
+/// The deadlines of all steps are within the drain time (`worker.drainMilliseconds`), counted from the signal, even if
+/// Kafka, Redis or APNs does not respond. Kubernetes kills a worker that takes longer, and a killed worker does not
+/// leave its consumer group.
 struct StopSchedule: Equatable {
-    /// The last part of the drain time, which is reserved for leaving the group and closing both clients. If the drain
-    /// time is below 20 s, its last quarter is reserved instead.
+    /// The last part of the drain time, which is reserved for leaving the group and closing the consumer and the
+    /// producer. If the drain time is below 20 s, its last quarter is reserved instead.
     static let closingMillisecondsMax: Int64 = 5_000
     /// The least time of each closing step, even if the earlier steps have used up the schedule. After a second signal,
     /// each step that has not begun gets exactly this time. A step that has begun is not shortened.
@@ -28,9 +29,11 @@ struct StopSchedule: Equatable {
     }
 
     /// Returns how long a closing step that begins now may take.
-    static func remainingMilliseconds(until endMilliseconds: Int64, nowMilliseconds: Int64, isStoppingAtOnce: Bool)
-        -> Int64
-    {
+    static func computeRemainingMilliseconds(
+        until endMilliseconds: Int64,
+        nowMilliseconds: Int64,
+        isStoppingAtOnce: Bool
+    ) -> Int64 {
         isStoppingAtOnce
             ? closingStepMillisecondsMin : max(closingStepMillisecondsMin, endMilliseconds - nowMilliseconds)
     }

@@ -33,7 +33,7 @@ enum DeferredHeaders {
         append("cause", "\(view.deferralCause.name)", to: &headers)
         append("attempts", "\(deferral.count)", to: &headers)
         append("due", "\(dueWallMilliseconds)", to: &headers)
-        append("state", stateText(of: deferral), to: &headers)
+        append("state", makeStateText(of: deferral), to: &headers)
         DroppedFieldsHeader.append(view.droppedFields, to: &headers)
     }
 
@@ -54,7 +54,7 @@ enum DeferredHeaders {
         message.headers?.lastValue(named: "state").flatMap { parseDeferral(String(decoding: $0, as: UTF8.self)) }
     }
 
-    static func stateText(of deferral: Deferral) -> String {
+    static func makeStateText(of deferral: Deferral) -> String {
         let alert = deferral.carriedAlertVersion
         // A producer chooses the record's timestamp, and a token's registration time may come from this timestamp.
         // So both may be out of range and are limited.
@@ -64,7 +64,7 @@ enum DeferredHeaders {
             deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
             recordTimestampMilliseconds, deferral.receivedAtWallMilliseconds, deferral.attemptCount,
             deferral.earlierResultCount,
-            deferral.supersededCount, registeredAtWallMilliseconds, deferral.claim, flags(of: deferral),
+            deferral.supersededCount, registeredAtWallMilliseconds, deferral.claim, makeFlags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.priorityWithoutAlert,
             deferral.isAlertExpired ? 1 : 0,
             deferral.serviceFaultCount, deferral.pauseEndWallMilliseconds,
@@ -79,27 +79,27 @@ enum DeferredHeaders {
     private static let heldStartFlag: UInt8 = 1
     private static let rereadFlag: UInt8 = 2
 
-    private static func flags(of deferral: Deferral) -> UInt8 {
+    private static func makeFlags(of deferral: Deferral) -> UInt8 {
         (deferral.isHeldStart ? heldStartFlag : 0) | (deferral.isReread ? rereadFlag : 0)
     }
 
     static func parseDeferral(_ state: String) -> Deferral? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
         guard numbers.count == stateNumberCount else { return nil }
-        func nextNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
-        guard let topic = nextNumber(UInt8.self).flatMap(RecordTopic.init(rawValue:)), topic != .deferred,
-            let partition = nextNumber(Int32.self), let offset = nextNumber(Int64.self), partition >= 0, offset >= 0,
-            let count = nextNumber(UInt16.self),
-            let recordTimestampMilliseconds = nextNumber(Int64.self),
-            let receivedAtWallMilliseconds = nextNumber(Int64.self),
-            let attemptCount = nextNumber(UInt8.self), let earlierResultCount = nextNumber(UInt8.self),
-            let supersededCount = nextNumber(UInt32.self), let registeredAtWallMilliseconds = nextNumber(Int64.self),
-            let claim = nextNumber(UInt64.self), let flags = nextNumber(UInt8.self),
-            let timestamp = nextNumber(Int64.self), let sequence = nextNumber(UInt64.self),
-            let priorityWithoutAlert = nextNumber(UInt8.self),
+        func readNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
+        guard let topic = readNumber(UInt8.self).flatMap(RecordTopic.init(rawValue:)), topic != .deferred,
+            let partition = readNumber(Int32.self), let offset = readNumber(Int64.self), partition >= 0, offset >= 0,
+            let count = readNumber(UInt16.self),
+            let recordTimestampMilliseconds = readNumber(Int64.self),
+            let receivedAtWallMilliseconds = readNumber(Int64.self),
+            let attemptCount = readNumber(UInt8.self), let earlierResultCount = readNumber(UInt8.self),
+            let supersededCount = readNumber(UInt32.self), let registeredAtWallMilliseconds = readNumber(Int64.self),
+            let claim = readNumber(UInt64.self), let flags = readNumber(UInt8.self),
+            let timestamp = readNumber(Int64.self), let sequence = readNumber(UInt64.self),
+            let priorityWithoutAlert = readNumber(UInt8.self),
             priorityWithoutAlert == 0 || PushPriority.isValid(priorityWithoutAlert),
-            let isAlertExpired = nextNumber(UInt8.self), let serviceFaultCount = nextNumber(UInt8.self),
-            let pauseEndWallMilliseconds = nextNumber(Int64.self),
+            let isAlertExpired = readNumber(UInt8.self), let serviceFaultCount = readNumber(UInt8.self),
+            let pauseEndWallMilliseconds = readNumber(Int64.self),
             [
                 recordTimestampMilliseconds, receivedAtWallMilliseconds, registeredAtWallMilliseconds,
                 pauseEndWallMilliseconds,

@@ -5,10 +5,10 @@ import LiveActivity
 ///
 /// - `source`, for operators: topic, partition and offset of the command's record.
 /// - `range`, for operators: the range's index, and the number of ranges.
-/// - `state`, for the lane that reads the record: numbers separated by spaces, in the order of ``stateText(of:)``. They
-///   are the fields of a ``FanoutInstruction`` that have no header below. The last number names the format.
-/// - `channel`, instead of `range`, in the record of a broadcast: environment, storage policy, number of the
-///   command's broadcasts, and the channel's id.
+/// - `state`, for the lane that reads the record: numbers separated by spaces, in the order of ``makeStateText(of:)``.
+///   They are the fields of a ``FanoutInstruction`` that have no header below. The last number names the format.
+/// - `channel`, instead of `range`, in the record of a broadcast: environment, storage policy, number of the command's
+///   broadcasts, and the channel's id.
 /// - `channels`, for a start to an audience with channels: each channel in the form of `channel`, separated by
 ///   semicolons.
 /// - `without-channel`: why an audience that needs a channel had none.
@@ -30,13 +30,13 @@ enum FanoutHeaders {
         let topic = String(decoding: topic, as: UTF8.self)
         append("source", "\(topic)/\(instruction.partition)/\(instruction.offset)", to: &headers)
         if let channel = instruction.channel {
-            append("channel", text(of: channel, broadcastCount: instruction.grant.broadcastCount), to: &headers)
+            append("channel", makeText(of: channel, broadcastCount: instruction.grant.broadcastCount), to: &headers)
         } else {
             append("range", "\(instruction.range.index)/\(instruction.range.rangeCount)", to: &headers)
         }
-        append("state", stateText(of: instruction), to: &headers)
+        append("state", makeStateText(of: instruction), to: &headers)
         if instruction.channelsForStarts.count > 0 {
-            append("channels", text(of: instruction.channelsForStarts), to: &headers)
+            append("channels", makeText(of: instruction.channelsForStarts), to: &headers)
         }
         if let absence = instruction.channelAbsence { append("without-channel", "\(absence.name)", to: &headers) }
     }
@@ -60,12 +60,13 @@ enum FanoutHeaders {
 
     private static func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    static func text(of channel: AudienceChannel, broadcastCount: UInt8) -> String {
+    static func makeText(of channel: AudienceChannel, broadcastCount: UInt8) -> String {
         "\(channel.environment.name) \(channel.storage.name) \(broadcastCount) \(channel.identifier)"
     }
 
-    static func text(of channels: AudienceChannels) -> String {
-        APNsEnvironment.allCases.compactMap { channels[$0] }.map { text(of: $0, broadcastCount: UInt8(channels.count)) }
+    static func makeText(of channels: AudienceChannels) -> String {
+        APNsEnvironment.allCases.compactMap { channels[$0] }
+            .map { makeText(of: $0, broadcastCount: UInt8(channels.count)) }
             .joined(separator: separator)
     }
 
@@ -94,7 +95,7 @@ enum FanoutHeaders {
         return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), count)
     }
 
-    static func stateText(of instruction: FanoutInstruction) -> String {
+    static func makeStateText(of instruction: FanoutInstruction) -> String {
         let (grant, alert) = (instruction.grant, instruction.carriedAlertVersion)
         let numbers: [any FixedWidthInteger] = [
             instruction.range.index, instruction.range.rangeCount,
@@ -134,23 +135,23 @@ enum FanoutHeaders {
         let broadcast = channelText.flatMap { parseChannel($0) }
         let channelsOfStart = channelsForStarts.map { parseChannels($0) } ?? AudienceChannels()
         guard (channelText == nil) == (broadcast == nil), let channelsOfStart else { return nil }
-        func nextNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
-        func nextFlag() -> Bool? { nextNumber(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
-        guard let index = nextNumber(UInt16.self), let count = nextNumber(UInt16.self),
+        func readNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
+        func readBool() -> Bool? { readNumber(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
+        guard let index = readNumber(UInt16.self), let count = readNumber(UInt16.self),
             let range = SegmentRange(index: Int(index), rangeCount: Int(count)),
-            let timestamp = nextNumber(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
-            let priority = nextNumber(UInt8.self), let frequentUpdatesPriority = nextNumber(UInt8.self),
-            let isDemoted = nextFlag(),
+            let timestamp = readNumber(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
+            let priority = readNumber(UInt8.self), let frequentUpdatesPriority = readNumber(UInt8.self),
+            let isDemoted = readBool(),
             [priority, frequentUpdatesPriority].allSatisfy(PushPriority.isValid),
-            let partition = nextNumber(Int32.self), let offset = nextNumber(Int64.self), partition >= 0,
+            let partition = readNumber(Int32.self), let offset = readNumber(Int64.self), partition >= 0,
             validOffsets.contains(offset),
-            let recordTimestampMilliseconds = nextNumber(Int64.self),
-            let receivedAtWallMilliseconds = nextNumber(Int64.self),
-            let admittedAtWallMilliseconds = nextNumber(Int64.self),
+            let recordTimestampMilliseconds = readNumber(Int64.self),
+            let receivedAtWallMilliseconds = readNumber(Int64.self),
+            let admittedAtWallMilliseconds = readNumber(Int64.self),
             [recordTimestampMilliseconds, receivedAtWallMilliseconds, admittedAtWallMilliseconds]
                 .allSatisfy(validMilliseconds.contains),
-            let alertTimestamp = nextNumber(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
-            let alertSequence = nextNumber(UInt64.self), let isAlertExpired = nextFlag()
+            let alertTimestamp = readNumber(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
+            let alertSequence = readNumber(UInt64.self), let isAlertExpired = readBool()
         else { return nil }
         return FanoutInstruction(
             range: range,

@@ -43,12 +43,12 @@ extension Lane {
             metrics.set(
                 .audienceOldestRoundAge,
                 appIndex,
-                to: ageMilliseconds(gauges.oldestRoundWaitingSinceWallMilliseconds)
+                to: computeAgeMilliseconds(gauges.oldestRoundWaitingSinceWallMilliseconds)
             )
             metrics.set(
                 .audienceOldestRangeAge,
                 appIndex,
-                to: ageMilliseconds(gauges.oldestVersionAdmittedAtWallMilliseconds)
+                to: computeAgeMilliseconds(gauges.oldestVersionAdmittedAtWallMilliseconds)
             )
             let outcomeCounts = audiences.memberOutcomeCounts(of: appIndex)
             for outcome in outcomeCounts.indices {
@@ -65,7 +65,7 @@ extension Lane {
     /// from the clock of another machine, so a time in the future gives 0 too.
     ///
     /// - Parameter milliseconds: UNIX milliseconds.
-    private func ageMilliseconds(_ milliseconds: Int64?) -> Int64 {
+    private func computeAgeMilliseconds(_ milliseconds: Int64?) -> Int64 {
         milliseconds.map { max(0, loop.wallMilliseconds - $0) } ?? 0
     }
 }

@@ -49,7 +49,7 @@ extension Lane {
     func noteAudienceStoreLoss() { audiences.storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds }
 
     /// Passes changes of memberships (a member joins or leaves audiences) to the core for audiences. When the audiences
-    /// know a change, or have refused it for good, passes its member back to the core for single activities.
+    /// know a change, or have refused the change for good, passes the member back to the core for single activities.
     func exchangeMembershipChanges() {
         while audiences.canReceiveMembershipChange, let change = delivery.nextMembershipChange {
             audiences.receiveMembershipChange(
@@ -211,7 +211,7 @@ extension Lane {
         let (trace, finishedTrace) = makeTraces(of: outgoingRecord, record)
         trace?.append(to: &headers)
         let queueingResult = setup.producer.produce(
-            topic: topic(of: outgoingRecord.kind),
+            topic: findTopic(of: outgoingRecord.kind),
             key: record.key,
             value: record.value,
             headers: headers,
@@ -221,7 +221,7 @@ extension Lane {
         return queueingResult
     }
 
-    private func topic(of kind: OutgoingAudienceRecord.Kind) -> ProducerTopic {
+    private func findTopic(of kind: OutgoingAudienceRecord.Kind) -> ProducerTopic {
         switch kind {
         case .fanout: setup.topics.fanout
         case .start: setup.topics.commands

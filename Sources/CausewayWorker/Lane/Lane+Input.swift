@@ -14,8 +14,8 @@ extension Lane {
     private static let takenRecordsPerProducing = 256
     /// The maximum number of delivery reports that one iteration takes. This bounds the duration of an iteration.
     private static let deliveryReportsPerIterationMax = 16_384
-    /// How many delivery reports ahead a record is prefetched into the processor's cache. About six reports are handled
-    /// in the time of one memory access.
+    /// How far ahead in the queue of delivery reports a report's record is prefetched into the processor's cache. About
+    /// six reports are handled in the time of one memory access.
     private static let deliveryReportPrefetchDistance = 6
     /// How far ahead in the inbox a record's message is prefetched into the processor's cache; 0: the next record.
     private static let messagePrefetchDistance = 2
@@ -96,8 +96,8 @@ extension Lane {
         }
     }
 
-    /// Gives one record to its core. Discards a record whose assignment has ended, or that is read again because of a
-    /// requested rewind.
+    /// Gives one record to its core. Discards a record whose assignment has ended. Also discards a record that was
+    /// dealt before the lane's last request for a rewind, because the record is read again.
     ///
     /// - Returns: false if the core has no room yet for a record of this partition. The entry then keeps its message,
     ///   so that the caller can try again later.

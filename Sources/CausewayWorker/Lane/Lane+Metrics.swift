@@ -238,7 +238,7 @@ extension Lane {
                     topicIndex: entry.topic,
                     partition: entry.partition,
                     oldestUnsettledAgeMilliseconds: unsettledAgeMilliseconds ?? 0,
-                    committableOffset: committableOffset(of: entry) ?? -1
+                    committableOffset: findCommittableOffset(of: entry) ?? -1
                 )
             )
         }

@@ -8,9 +8,9 @@ extension Lane {
         var hasReported = false
         for entryIndex in partitions.entries.indices {
             let entry = partitions[entryIndex]
-            guard let offset = committableOffset(of: entry),
+            guard let offset = findCommittableOffset(of: entry),
                 offset != entry.reportedCommittableOffset
-                    || progressRevision(of: entry) != entry.reportedProgressRevision
+                    || findProgressRevision(of: entry) != entry.reportedProgressRevision
             else { continue }
             guard reportPartition(entryIndex, isDrained: false) else { break }
             hasReported = true
@@ -58,7 +58,7 @@ extension Lane {
     /// Sends a report with the partition's newest progress. Returns whether the ring had room for the report.
     private func reportPartition(_ entryIndex: Int, isDrained: Bool) -> Bool {
         let entry = partitions[entryIndex]
-        let newestProgress = progress(of: entry)
+        let newestProgress = findProgress(of: entry)
         let boxedProgress = newestProgress.map { RingBox.passRetained($0) }
         let isPushed = mailbox.laneReports.push(
             LaneReport(
@@ -71,7 +71,7 @@ extension Lane {
         )
         if isPushed {
             partitions[entryIndex].reportedCommittableOffset = newestProgress?.committableOffset ?? -1
-            partitions[entryIndex].reportedProgressRevision = progressRevision(of: entry)
+            partitions[entryIndex].reportedProgressRevision = findProgressRevision(of: entry)
         } else {
             boxedProgress?.release()
         }

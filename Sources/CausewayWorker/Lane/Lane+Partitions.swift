@@ -13,7 +13,7 @@ extension Lane {
         let assignedIndex =
             order.topic == Intake.fanoutTopicIndex
             ? audiences.assign(number: order.partition)
-            : delivery.assign(topic: topic(of: order), number: order.partition)
+            : delivery.assign(topic: findTopic(of: order), number: order.partition)
         guard let indexInCore = assignedIndex else {
             preconditionFailure("the Kafka thread assigns only partitions for which the core has room")
         }
@@ -27,7 +27,7 @@ extension Lane {
         insert(order, indexInCore: indexInCore)
     }
 
-    private func topic(of order: LaneOrder) -> RecordTopic {
+    private func findTopic(of order: LaneOrder) -> RecordTopic {
         switch order.topic {
         case Intake.commandsTopicIndex: .commands
         case Intake.registrationsTopicIndex: .registrations
@@ -113,15 +113,15 @@ extension Lane {
 
     // MARK: - What the cores say about a partition
 
-    func progress(of entry: LanePartitions.Entry) -> PartitionProgress? {
+    func findProgress(of entry: LanePartitions.Entry) -> PartitionProgress? {
         entry.isFanout ? audiences.progress(entry.indexInCore) : delivery.progress(entry.indexInCore)
     }
 
-    func progressRevision(of entry: LanePartitions.Entry) -> UInt64 {
+    func findProgressRevision(of entry: LanePartitions.Entry) -> UInt64 {
         entry.isFanout ? audiences.progressRevision(entry.indexInCore) : delivery.progressRevision(entry.indexInCore)
     }
 
-    func committableOffset(of entry: LanePartitions.Entry) -> Int64? {
+    func findCommittableOffset(of entry: LanePartitions.Entry) -> Int64? {
         entry.isFanout ? audiences.committableOffset(entry.indexInCore) : delivery.committableOffset(entry.indexInCore)
     }
 

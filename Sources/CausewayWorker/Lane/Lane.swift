@@ -70,13 +70,14 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     // MARK: - Kafka's records
 
     var partitions = LanePartitions()
-    /// A record from the inbox for which its core has no room yet. The lane takes this record next.
+    /// A record from the inbox that has no room in its core yet. The lane takes this record next.
     var entryAwaitingRoom: InboxEntry?
     var writer = JSONWriter()
     /// The audience core's outgoing records that Kafka has not acknowledged.
     var unacknowledgedAudienceRecordCount = 0
-    /// Whether a deferred record goes to the partition of the deferred topic that has the number of its original
-    /// partition. False after that topic turned out to have fewer partitions than the commands topic.
+    /// Whether a deferred record goes to the partition of the deferred topic that has the same number as the partition
+    /// of the command's original record. False after the deferred topic turned out to have fewer partitions than the
+    /// commands topic.
     var deferralsKeepPartitionNumber = true
 
     // MARK: - Metrics, log and traces
@@ -117,10 +118,10 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         )
         var configuration = setup.delivery
         // Claims and `apns-id`s must differ between lanes, so each lane gets its own seed. The factor must differ from
-        // the increment that SplitMix64 itself uses. Otherwise each lane would get its neighbour's random numbers one
-        // step later.
+        // the increment that SplitMix64 itself uses. Otherwise each lane would get the random numbers of its neighbour,
+        // shifted by one.
         configuration.seed = setup.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
-        delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
+        delivery = Delivery(configuration: configuration, now: Self.readMoment(of: loop))
         var audiencesConfiguration = setup.audiences
         // Another seed than that of the other core. With the same seed, both would draw the same claims and `apns-id`s.
         audiencesConfiguration.seed = ~configuration.seed
@@ -136,9 +137,9 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         for pool in pools { pool.apnsPool.start() }
     }
 
-    var now: Moment { Self.moment(of: loop) }
+    var now: Moment { Self.readMoment(of: loop) }
 
-    private static func moment(of loop: EventLoop) -> Moment {
+    private static func readMoment(of loop: EventLoop) -> Moment {
         Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
     }
 
@@ -237,8 +238,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     }
 
     /// Arms the timer for the time at which a core next has something to do. If this time becomes later, the timer is
-    /// not moved: it fires too early, and the end of that iteration arms it again. This costs less than moving the
-    /// timer in each iteration.
+    /// not moved. It then fires too early, and is armed again at the end of the iteration in which it fires. This costs
+    /// less than moving the timer in each iteration.
     private func armCoreTimer() {
         let dueMilliseconds = min(delivery.nextDueMilliseconds ?? .max, audiences.nextDueMilliseconds ?? .max)
         guard dueMilliseconds < coreTimerDueMilliseconds else { return }

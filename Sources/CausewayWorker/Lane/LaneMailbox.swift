@@ -45,12 +45,12 @@ struct InboxEntry: BitwiseCopyable {
     }
 }
 
-/// An order of the Kafka thread to a lane. A lane takes orders before records. So the lane discards the records in its
-/// inbox whose partition it no longer has.
+/// An order of the Kafka thread to a lane. A lane takes its orders before it takes records. So if the lane has lost a
+/// partition, the lane discards the records of this partition that are still in its inbox.
 struct LaneOrder: BitwiseCopyable {
     enum Kind: UInt8, BitwiseCopyable {
         case assign
-        /// Drain the partition, then report it as drained.
+        /// Drain the partition: settle or drop its records. Then report it as drained.
         case revoke
         /// Forget the partition, drained or not.
         case release
@@ -177,17 +177,18 @@ final class LaneMailbox: Sendable {
         poolRecoveredAtWallMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns when an APNs pool of the lane last began to work again, UNIX milliseconds; nil: no pool did since the
-    /// last call.
+    /// Returns when an APNs pool of the lane last began to work again, UNIX milliseconds; nil: no pool did since this
+    /// method was last called.
     func takePoolRecoveryAtWallMilliseconds() -> Int64? {
         guard poolRecoveredAtWallMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
         return poolRecoveredAtWallMilliseconds.exchange(0, ordering: .relaxed)
     }
 
-    /// Tells the lane whether audiences may continue. Wakes the lane when they may again.
+    /// Tells the lane whether audiences may continue (R26). Wakes the lane if audiences had to wait until now and may
+    /// continue.
     ///
-    /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic
-    ///   milliseconds; nil if they must wait for members.
+    /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic milliseconds;
+    ///   nil if they must wait for members.
     func setMembersComplete(atMilliseconds completeAtMilliseconds: Int64?) {
         let formerlyCompleteAtMilliseconds = membersCompleteAtMilliseconds.exchange(
             completeAtMilliseconds ?? .min,
@@ -205,9 +206,9 @@ final class LaneMailbox: Sendable {
     func takeSettings() -> ReloadableSettings? { settings.withLock { $0.take() } }
 }
 
-/// A mailbox's rings for records and delivery reports, as unretained references. The Kafka thread keeps the
-/// mailbox alive itself. It passes hundreds of thousands of entries a second, and each entry would otherwise
-/// retain and release the ring.
+/// A mailbox's rings for records and delivery reports, as unretained references. The Kafka thread keeps the mailbox
+/// alive itself. The thread passes hundreds of thousands of entries a second, and each entry would otherwise retain and
+/// release the ring.
 struct LaneRings {
     private let inbox: Unmanaged<SingleProducerRing<InboxEntry>>
     private let deliveryReports: Unmanaged<SingleProducerRing<DeliveryReport>>

@@ -20,7 +20,9 @@ struct LanePartitions {
         /// Until this time, the lane assumes that the partition is far behind, because its backlog is unknown.
         /// Monotonic milliseconds.
         var assumedBehindUntilMilliseconds: Int64
+        /// Whether the Kafka thread has ordered that the lane drains the partition.
         var isBeingRevoked = false
+        /// Whether the lane has reported the partition as drained to the Kafka thread.
         var isReportedDrained = false
         /// How many rewinds of the partition the lane has requested.
         var rewindRequestCount: UInt16 = 0

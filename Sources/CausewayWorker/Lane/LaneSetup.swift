@@ -36,7 +36,7 @@ struct LaneSetup: @unchecked Sendable {
     var traceRings: [TraceRing]
     var traceSamplesPerMillion: Int
     var logger: Logger
-    /// Sends a request to the channel keeper. It goes without a ring (R2), because a lane rarely has a request.
+    /// Sends a request to the channel keeper, without a ring (R2), because a lane rarely has a request.
     var sendChannelRequest: @Sendable (ChannelRequest) -> Void
 
     /// The topics that lanes write to.

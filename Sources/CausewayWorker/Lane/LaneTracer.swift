@@ -31,7 +31,8 @@ final class LaneTracer {
     }
 
     /// Returns the trace that the core keeps with the record; empty for a record without a trace. Begins a trace for
-    /// some commands that have none (``samplesPerMillion``). The result is valid until the next call.
+    /// some commands that have none (``samplesPerMillion``). The returned bytes are valid until this method is called
+    /// again.
     func writeTrace(of message: borrowing Message) -> UnsafeRawBufferPointer {
         if let headers = message.headers, let trace = RecordTrace(headers) { return trace.write(to: traceBuffer) }
         guard samplesPerMillion > 0, message.topic.index == Intake.commandsTopicIndex,
@@ -70,8 +71,8 @@ final class LaneTracer {
         )
     }
 
-    /// Returns the trace for a command's fan-out records. If the command's span in this worker is exported, the trace
-    /// names this span. Otherwise it is the command's own trace.
+    /// Returns the trace for a command's fan-out records. If the command's span in this worker is exported, the
+    /// returned trace names this span. Otherwise the command's own trace is returned.
     func makeFanoutTrace(_ trace: RecordTrace, offset: Int64) -> RecordTrace {
         guard ring != nil, trace.context.isSampled else { return trace }
         var trace = trace

@@ -7,6 +7,7 @@ struct LifetimeCommand: Equatable {
     /// The record key: the activity's id. Producers use the same key, so the command goes to the activity's partition.
     let key: [UInt8]
     let value: [UInt8]
+    /// True: the command starts the activity again. False: it ends the activity.
     let isRestart: Bool
     /// Whether the new start lacks the newest state, because the update that Redis has kept is damaged. The keeper must
     /// then replace this update before it produces the start. Otherwise Redis would refuse the start, because the kept

@@ -6,7 +6,7 @@ struct LifetimeCommandBatch {
     /// The claims whose newest update must be replaced before the commands are produced
     /// (`LifetimeCommand.isUpdateDamaged`).
     private(set) var claimsWithDamagedUpdate: [(SharedHashes.Claim, CommandsForRestart)] = []
-    /// The claims for which no worker can make a command. Their activities must leave the timetable.
+    /// Claims, each with the reason why no worker can make a command for it. Their activities must leave the timetable.
     private(set) var obstacles: [(SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
 
     /// - Parameter commandsForRestartByName: the key is the activity's name in the timetable.

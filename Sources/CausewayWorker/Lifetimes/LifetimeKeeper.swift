@@ -19,9 +19,10 @@ actor LifetimeKeeper {
     /// long as the one before, up to 32 times this length. Each claim writes another command, and a command may wait
     /// for APNs for hours: the growing claims limit the number of these commands.
     static let firstClaimMilliseconds: Int64 = 20_000
-    /// How long after the known beginning of an activity's life workers claim the activity, even if Kafka or APNs is
-    /// down for hours. After this time they forget the activity, because iOS has ended it and removed it from the Lock
-    /// Screen. A new start that could not be sent within this time is forgotten too.
+    /// The maximum age of an activity that workers still claim, counted from the known beginning of its life. Workers
+    /// claim the activity up to this age even if Kafka or APNs is down for hours. After this age they forget the
+    /// activity, because iOS has ended the activity and removed it from the Lock Screen. They also forget a new start
+    /// that could not be sent up to this age.
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The maximum number of activities that one poll claims from one timetable.
     static let claimsMax = 128
@@ -43,6 +44,7 @@ actor LifetimeKeeper {
     private let apps: Set<[UInt8]>
     private let status: LifetimeStatus
     private let log: SharedLimitedLog
+    /// Whether the last poll failed. Then another failure is not logged.
     private var isFailing = false
     /// For each timetable: the rank (position) at which the next poll begins to read.
     private var nextRanks = [Int](repeating: 0, count: LifetimeKey.timetableCount)

@@ -64,8 +64,8 @@ struct MemoryBudget: Equatable {
         }
     }
 
-    /// Takes the memory from the configuration, else from the control group's limit. If both are missing, takes the
-    /// default, or the planned memory for this number of lanes and connections if that is more.
+    /// Takes the memory from the configuration, or else from the control group's limit. If both are missing, takes the
+    /// larger of two sizes: the default, and the planned memory for this number of lanes and connections.
     init(
         _ configuration: WorkerConfiguration,
         laneCount: Int,
@@ -82,7 +82,7 @@ struct MemoryBudget: Equatable {
                 : controlGroupBytes
                     ?? max(
                         Self.defaultTotalBytes,
-                        Self.plannedMebibytes(laneCount: laneCount, connectionsMax: connectionsMax) << 20
+                        Self.computePlannedMebibytes(laneCount: laneCount, connectionsMax: connectionsMax) << 20
                     ),
             laneCount: laneCount,
             connectionsMax: connectionsMax
@@ -104,9 +104,9 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane's core for audiences
 
-    /// The size of a page from which `pagesMax` is calculated. It is small, because `pagesMax` must not be too low:
-    /// with 64 pages, small audiences got their states late. The pages of most audiences are longer, so a lane usually
-    /// reaches `pageBytesMax` before `pagesMax`.
+    /// The assumed size of a page, from which `pagesMax` is calculated. The assumed size is small, because `pagesMax`
+    /// must not be too low: with 64 pages, small audiences got their states late. The pages of most audiences are
+    /// longer, so a lane usually reaches `pageBytesMax` before `pagesMax`.
     private static let assumedBytesPerPage: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
@@ -162,9 +162,9 @@ struct MemoryBudget: Equatable {
 }
 
 extension MemoryBudget {
-    /// The number of records for which ``plannedMebibytes(laneCount:connectionsMax:)`` gives each lane room. A lane can
-    /// read ahead in a backlog of this many activities, and send only the newest state of each. With less room, it also
-    /// sends older states.
+    /// The number of records of a lane that ``computePlannedMebibytes(laneCount:connectionsMax:)`` plans memory for. A
+    /// lane can read ahead in a backlog of this many activities, and send only the newest state of each. With less
+    /// room, it also sends older states.
     static let plannedRecordsPerLane = 65_536
     /// The block bytes of a usual command: its texts, a token and a body, in blocks whose sizes are powers of two.
     private static let blockBytesPerRecord = 1_024
@@ -172,7 +172,7 @@ extension MemoryBudget {
 
     /// Returns the smallest limit of a control group, in steps of 64 MiB, that gives each lane room for the planned
     /// records.
-    static func plannedMebibytes(laneCount: Int, connectionsMax: Int) -> Int64 {
+    static func computePlannedMebibytes(laneCount: Int, connectionsMax: Int) -> Int64 {
         var mebibytes = plannedStepMebibytes
         while true {
             let total = (mebibytes << 20) / 100 * usableControlGroupPercent

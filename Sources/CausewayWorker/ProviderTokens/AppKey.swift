@@ -4,9 +4,9 @@ import Glibc
 
 /// A configured signing key: its file, and the key's id.
 ///
-/// Every key has its own id, so a replaced key file usually needs another id. A second file contains this id. Its name
-/// is the name of the key file with ``identifierFileSuffix`` at the end. In Kubernetes both files are in one secret and
-/// are replaced together. Without the second file, the configured id applies.
+/// Every key has its own id, so a replaced key file usually needs another id. A second file contains this id. The
+/// second file has the name of the key file with ``identifierFileSuffix`` at the end. In Kubernetes both files are in
+/// one secret and are replaced together. Without the second file, the configured id applies.
 struct AppKey: Hashable {
     static let identifierFileSuffix = ".id"
 

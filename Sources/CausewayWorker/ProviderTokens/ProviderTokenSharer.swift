@@ -26,6 +26,7 @@ actor ProviderTokenSharer {
     private let cipher: ProviderTokenCipher
     private let sources: [ProviderTokenSource]
     private let log: SharedLimitedLog
+    /// Whether the last poll failed. Then another failure is not logged.
     private var isFailing = false
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }

@@ -5,15 +5,15 @@ import Kafka
 /// the partition has perhaps no marks yet (``PartitionMark``), a note at the beginning says this.
 ///
 /// A worker may commit before it has reached Redis for the first time: for example, an invalid record needs no Redis.
-/// Without the note, the partition's next owner would take marks that were never written for lost ones, and would
-/// report that Redis has lost all its data. (R24)
+/// Without the note, the partition's next owner would find no marks, would take them for lost, and would report that
+/// Redis has lost all its data. (R24)
 enum CommitMetadata {
     /// The note: the first byte if the partition has perhaps no marks yet. No text of `SettledOffsetsText` begins with
     /// this byte.
     private static let unmarkedNote = UInt8(ascii: "-")
 
-    /// Returns the metadata of a commit. If there is no room for the note that the partition is unmarked, leaves it
-    /// out.
+    /// Returns the metadata of a commit. If there is no room for the note that the partition is unmarked, the note is
+    /// left out.
     static func compose(settledOffsetsText: [UInt8], isUnmarked: Bool) -> [UInt8] {
         isUnmarked && settledOffsetsText.count < SettledOffsetsText.bytesMax
             ? [unmarkedNote] + settledOffsetsText : settledOffsetsText
@@ -38,7 +38,7 @@ enum CommitMetadata {
         }
     }
 
-    static func settledOffsetsText(in metadata: [UInt8]) -> [UInt8] {
+    static func extractSettledOffsetsText(in metadata: [UInt8]) -> [UInt8] {
         isUnmarked(metadata) ? Array(metadata.dropFirst()) : metadata
     }
 }

@@ -33,9 +33,11 @@ actor StoreWatch {
     /// Wakes the Kafka thread, so that the thread takes new requests from `mailbox` at once.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
-    /// Receives the result of each poll to which Redis replied, once the number of partitions of the registrations
-    /// topic is known. Nil: audiences must wait for their members (``MemberCompleteness``). Otherwise: the time at
-    /// which the poll began, monotonic milliseconds.
+    /// Gets the result of each poll to which Redis replied. Is not called while the number of partitions of the
+    /// registrations topic is unknown. The result is one of these:
+    ///
+    /// - Nil: audiences must wait for their members (``MemberCompleteness``).
+    /// - A time: audiences may continue. This is the time at which the poll began, monotonic milliseconds.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
     /// The assignments whose marks were checked at least once.
@@ -91,14 +93,14 @@ actor StoreWatch {
     /// Reads all marks once, writes the marks that must change, and requests rereadings of the partitions whose writes
     /// are missing. Blocks for several round trips.
     ///
-    /// - Returns: whether any primary replied. If none did, this call has done nothing; the lanes report that Redis is
-    ///   down.
+    /// - Returns: whether any primary replied. If none did, this method has done nothing; the lanes report that Redis
+    ///   is down.
     func poll() -> Bool {
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = mailbox.statuses
-        let markNames = statuses.map { Self.markName(topics[Int($0.topic)], $0.partition) }
+        let markNames = statuses.map { Self.makeMarkName(topics[Int($0.topic)], $0.partition) }
         let registrationMarkNames = (0..<(mailbox.registrationPartitionCount ?? 0))
-            .map { Self.markName(registrationsTopic, Int32($0)) }
+            .map { Self.makeMarkName(registrationsTopic, Int32($0)) }
         guard let primaries = try? marks.readMarks(markNames + registrationMarkNames), !primaries.isEmpty else {
             return false
         }
@@ -143,7 +145,7 @@ actor StoreWatch {
         return true
     }
 
-    private static func markName(_ topic: String, _ partition: Int32) -> String { "\(topic)/\(partition)" }
+    private static func makeMarkName(_ topic: String, _ partition: Int32) -> String { "\(topic)/\(partition)" }
 
     /// Tells the lanes whether Redis has all members of audiences.
     ///

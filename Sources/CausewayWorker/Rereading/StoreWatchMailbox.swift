@@ -53,8 +53,8 @@ struct RereadingRequest: Sendable {
     var topic: Int32
     var partition: Int32
     var assignmentNumber: UInt32
-    /// The first offset whose record may have written something that Redis lacks. Nil: this may be any record of the
-    /// partition.
+    /// The first offset whose record may have written something that Redis lacks. Nil: any record of the partition may
+    /// have written such a thing.
     var firstMissingOffset: Int64?
     /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
     /// data again during the rereading, the marks lack this number, so `StoreWatch` notices the second loss.

@@ -30,8 +30,9 @@ struct ActivitySlot: BitwiseCopyable {
     var deferralWait = DeferralWait()
     var deferredStartWait = DeferredStartWait()
     /// The lane begins the activity's next command not before this monotonic time; 0: no command was delayed yet.
-    /// Usually this is the end of the spacing after the last push, about which Redis then has the final decision. A
-    /// failed push, an unavailable Redis server and an empty budget of starts delay the next command too.
+    /// Usually this is the end of the spacing after the last push. (At the next admission, Redis checks the spacing
+    /// too, and may let the command wait longer.) A failed push, an unavailable Redis server and an empty budget of
+    /// starts delay the next command too.
     private(set) var earliestBeginAtMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
@@ -40,7 +41,7 @@ struct ActivitySlot: BitwiseCopyable {
 
     mutating func countServiceFault() { if serviceFaultCount < .max { serviceFaultCount += 1 } }
 
-    /// Raises `serviceFaultCount` to the number that a deferred command brings from its earlier reading, if that is
+    /// Raises `serviceFaultCount` to the number that a command brings back from the deferred topic, if that number is
     /// higher.
     mutating func raiseServiceFaultCount(to serviceFaultCount: UInt8) {
         self.serviceFaultCount = max(self.serviceFaultCount, serviceFaultCount)
@@ -71,7 +72,7 @@ struct Activities: ~Copyable {
     private var identifiers = Arena()
     private let seed: UInt64
     private var timers: TimerWheel
-    /// Activities whose timer fired, and for which `advance` has not yet done the next step.
+    /// Activities whose timer fired, and that `advance` has not handled yet.
     private var dueActivities: IndexQueue<ActivityIndex>
     private var activitiesQueuedToBegin: IndexQueue<ActivityIndex>
     private var activitiesAwaitingReadAhead: IndexQueue<ActivityIndex>
@@ -193,8 +194,8 @@ struct Activities: ~Copyable {
     /// Removes and returns the next activity whose timer fired. The activity is still in the phase that had the timer.
     mutating func popDueActivity() -> ActivityIndex? { dueActivities.popFirst() }
 
-    /// When the next timer may fire, a monotonic time; nil if no timer is set. Each iteration of a lane asks for this
-    /// time, so only the next 128 ms are searched (16 ticks of 8 ms). If no timer is due in them, the lane wakes after
-    /// 128 ms and asks again.
+    /// When the next timer may fire, a monotonic time; nil if no timer is set. Only the next 128 ms are searched (16
+    /// ticks of 8 ms), because each iteration of a lane asks for this time. If no timer is due in them, this is the end
+    /// of the 128 ms: the lane then wakes and asks again.
     var nextTimerDueMilliseconds: Int64? { timers.nextFireAtMilliseconds(ticksSearchedMax: 16) }
 }

@@ -5,13 +5,13 @@
 ///
 ///     idle ─► admitting ─► ready ─► inFlight ─► idle
 ///
-/// The comment of each case lists the next phases after *Next*. What it does not repeat: a phase with a current command
-/// also leads to `idle`, when the command is finished, put back, deferred or dropped, or when its alert begins to wait
-/// for a carrier. Only `retiringToken` does not.
+/// The comment of each case lists the next phases after *Next*. In addition, each phase with a current command, except
+/// `retiringToken`, leads to `idle`. This happens when the command is finished, put back, deferred or dropped, or when
+/// its alert begins to wait for a carrier.
 enum ActivityPhase: UInt8 {
-    /// The activity has no current command. Usually it is idle only within one call: `beginNextCommand` then decides
-    /// its next phase, or frees an activity that has no command and no wait. Exception: it may be idle for longer while
-    /// Redis is asked about the life of a deferred lifetime command. Next:
+    /// The activity has no current command. Usually it is idle only while one method of the core runs:
+    /// `beginNextCommand` then decides its next phase, or frees an activity that has no command and no wait. Exception:
+    /// it may be idle for longer while Redis is asked about the life of a deferred lifetime command. Next:
     /// - `queuedToBegin` when a command joins the waiting list.
     /// - `takingStartToken` or `admitting` when the first waiting command begins.
     /// - `awaitingReadAhead` if the lane reads ahead.
@@ -46,7 +46,7 @@ enum ActivityPhase: UInt8 {
     /// - `registeringToken` when the command brought a token, and its alert must wait for a newer command that Redis
     ///   has.
     case admitting
-    /// Redis registers the token that the current command brought, because it perhaps holds a newer command for this
+    /// Redis registers the token that the current command brought, because Redis perhaps holds a newer command for this
     /// token. That newer command must carry the current command's alert. Next: `idle`.
     case registeringToken
     /// The current command has no token. Redis is asked to hold the command until a token registers. Next:

@@ -26,9 +26,9 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - settlement: how Redis must settle the command's version; nil: the record keeps its settlement, if it has
-    ///     one. A settlement is needed after the verdict `send`, and for a start that was attempted. Without it, Redis
-    ///     would keep the version as one that is being sent, and other records of the command would not be duplicates.
-    ///     Exception: Redis has refused the command's next call (`handleRefusedCall`).
+    ///     one. A settlement is needed after the verdict `send`, and for a start that was attempted. (Exception: Redis
+    ///     has refused the command's next call, see `handleRefusedCall`.) Without a settlement, Redis would keep the
+    ///     version as one that is being sent, and other records of the command would not be duplicates.
     ///   - reason: the reason in the result; nil: the record keeps its reason, if it has one.
     mutating func finishCurrentCommand(
         _ record: RecordIndex,
@@ -71,11 +71,11 @@ extension Delivery {
         }
     }
 
-    /// Puts the current command back into the waiting list. But if a waiting command replaces it, supersedes it
-    /// instead. The caller then calls `endTurn`.
+    /// Puts the current command back into the waiting list, or supersedes it if a waiting command replaces it. The
+    /// caller then calls `endTurn`.
     ///
     /// In the list the command comes before newer ones, and replaces older commands that the lane has read meanwhile
-    /// (`insertReplacingOlder`). Only the end of a lifetime comes after all others.
+    /// (`insertReplacingOlder`). Exception: the end of a lifetime comes after all other commands.
     mutating func putBackCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let current = activities[activity].currentCommand
         if isCurrentCommandReplaced(of: activity) {
@@ -107,7 +107,7 @@ extension Delivery {
     mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
         // The activity becomes idle first, so that it has no current command. Then `drop` puts the record's rider back
-        // into the waiting list, which compares the rider's alert with the current command's
+        // into the waiting list. This may compare the rider's alert with the current command's
         // (`isOlderThanAlertUnderWay`). The dropped command must not count there any more.
         activities.enter(.idle, activity)
         drop(record, now: now)

@@ -65,8 +65,8 @@ extension Delivery {
     }
 
     /// Makes the activity pause until the first of its waits ends, or frees an activity that has no wait. A long wait
-    /// is divided into several pauses: overdue commands are deferred only when a pause ends (`deferOverdueCommands`),
-    /// and that must not be long after they became overdue.
+    /// is divided into several pauses, because overdue commands are deferred only when a pause ends
+    /// (`deferOverdueCommands`). With one long pause, they would be deferred long after they became overdue.
     private mutating func pauseOrFree(_ activity: ActivityIndex, now: Moment) {
         guard let endMilliseconds = pausedPhaseEndMilliseconds(of: activity, now: now) else {
             return activities.free(activity)

@@ -8,8 +8,8 @@ import LiveActivity
 ///     Is the next command delayed?                        isNextCommandDelayed           exact
 ///     Must it wait because of a deferral?                 mustWaitForDeferral            exact
 ///     Does a deferred start come before this command?     isStartExpected                exact
-///     Is a wait longer than the delay of deferrals?       exceedsDeferredDelay           exact
-///     Is the activity's present wait longer than that?    isWaitLong                     exact
+///     Is a wait longer than `deferredDelayMilliseconds`?  exceedsDeferredDelay           exact
+///     Is the present wait longer than this delay?         isWaitLong                     exact
 ///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact
 ///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact
 ///
@@ -75,8 +75,8 @@ extension Delivery {
         return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
     }
 
-    /// The part of `pausedPhaseEndMilliseconds` for a command that waits for a carrier, a deferral or a long delay. Not
-    /// inlined, so that the fast path stays short.
+    /// Does the work of `pausedPhaseEndMilliseconds` for an activity with an unusual wait: for a carrier, because of a
+    /// deferral, or with a long delay. Not inlined, so that the fast path stays short.
     @inline(never)
     private func pausedPhaseEndOnSlowPathMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
@@ -95,7 +95,7 @@ extension ActivitySlot {
     @inline(__always)
     func mayHaveWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveDeferralWait }
 
-    /// A quick test: whether the activity has a wait because of a deferral, although its end may have passed already.
+    /// A quick test: whether a wait because of a deferral is set. The end of this wait may have passed already.
     @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || deferredStartWait.isSet }
 
     /// Returns when the first of the activity's waits ends, a monotonic time; nil: the activity has no wait. The waits

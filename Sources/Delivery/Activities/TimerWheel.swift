@@ -91,8 +91,8 @@ struct TimerWheel: ~Copyable {
 
     /// Returns when `fire` must be called next, a monotonic time; nil: no timer is set. The time is never too late. It
     /// may be too early, because only some ticks are searched.
-    /// - Parameter ticksSearchedMax: how many ticks are searched for a timer. If none of them has one, the time of the
-    ///   last searched tick is returned.
+    /// - Parameter ticksSearchedMax: how many ticks are searched for a timer. If none of these ticks has a timer, the
+    ///   time of the last searched tick is returned.
     func nextFireAtMilliseconds(ticksSearchedMax: Int) -> Int64? {
         guard count > 0 else { return nil }
         for ahead in 1...ticksSearchedMax {

@@ -1,13 +1,13 @@
 import LiveActivity
 
 /// Hands each command that addresses an audience or a channel over to the core of audiences, which decides about it.
-/// This core only reads the command's record, and writes its result unless it was fanned out. In the comments, a
-/// command to an audience may also be one to a channel.
+/// This core only reads the command's record and, if the command was not fanned out, writes the command's result. In
+/// these comments, *command to an audience* includes commands to a channel.
 ///
 /// What must hold: each record that the core of audiences took is passed to `endHandover` exactly once. Until then its
 /// slot, body and texts stay in memory, and its offset is not settled.
 extension Delivery {
-    /// Queues a newly received command to an audience for the core of audiences.
+    /// Puts a newly received command to an audience into the queue for the core of audiences.
     mutating func handOver(
         _ record: RecordIndex,
         _ command: Command,
@@ -55,7 +55,7 @@ extension Delivery {
         precondition(record != nil, "no command waits")
     }
 
-    /// Called when the core of audiences is done with a command: finishes the command, or drops it.
+    /// Finishes or drops a command, because the core of audiences is done with it.
     ///
     /// - Parameters:
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.

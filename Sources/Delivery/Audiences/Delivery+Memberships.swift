@@ -41,9 +41,9 @@ extension Delivery {
     /// Removes the change that `nextMembershipChange` named, because the core of audiences has taken it.
     public mutating func removeNextMembershipChange() { membershipChanges.removeFirstUntaken() }
 
-    /// Called when the core of audiences has notified all audiences of a change. If the member left audiences, asks
-    /// Redis to record that these are notified. Otherwise ends the change, and continues with its Kafka record
-    /// (`PendingMembershipChanges.NextStep`).
+    /// Continues a change, because the core of audiences has notified all its audiences. If the member left audiences,
+    /// asks Redis to record that these are notified. Otherwise ends the change, and continues with the Kafka record of
+    /// the change (`PendingMembershipChanges.NextStep`).
     public mutating func audiencesNotified(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard membershipChanges.departures(of: member) == nil else {
@@ -63,8 +63,8 @@ extension Delivery {
         // Only the first reply begins a change: two calls of a record may be about the same member, and each reply
         // names the audiences until Redis knows that they are notified.
         //
-        // The reply to `throttle` begins none, because the command is admitted again, and that reply names the
-        // audiences too.
+        // The reply to `throttle` begins no change, because the command is admitted again, and the reply to this
+        // admission names the audiences too.
         guard ticket.purpose != .throttle, !membershipChanges.contains(member), AudienceDepartures(departures) != nil
         else {
             return
@@ -127,7 +127,8 @@ extension Delivery {
         return true
     }
 
-    /// Ends a change when Redis has recorded that the audiences are notified, or has permanently refused the call.
+    /// Ends a change, because Redis has recorded that the audiences are notified, or has permanently refused to record
+    /// this.
     mutating func endMembershipChange(_ ticket: StoreTicket, now: Moment) {
         let change = membershipChanges.end(ChangingMember(ticket))
         records.free(change.departuresBlock)

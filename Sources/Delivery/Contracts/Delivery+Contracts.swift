@@ -7,7 +7,7 @@ extension Delivery {
     /// state is compared only if the lane remembers no result for it.
     public var comparedStateCount: UInt64 { contracts.comparedStateCount }
 
-    /// Rejects a command that no phone could decode, unless its app is configured to get only a warning.
+    /// Rejects a command that no phone could decode, unless the configuration of its app asks only for a warning.
     /// - Returns: whether the command was rejected.
     @inline(__always)
     mutating func rejectIfUndecodable(
@@ -28,8 +28,9 @@ extension Delivery {
         return rejectOrWarn(mismatch, of: command, appIndex, from: record, value, index)
     }
 
-    /// Counts a command that does not fit its app's contract, and rejects it. But if the app is configured to get only
-    /// warnings, keeps a warning instead, unless another one is already kept.
+    /// Counts a command that does not fit its app's contract, and rejects it. But if the configuration of the app asks
+    /// only for warnings, the command is not rejected. Instead a warning is kept for the shell, if no other warning is
+    /// kept already.
     /// - Returns: whether the command was rejected.
     @inline(never)
     mutating func rejectOrWarn(
@@ -74,7 +75,8 @@ extension Delivery {
     }
 }
 
-/// A warning about a command that no phone could decode, and that is not rejected because its app gets only warnings.
+/// A warning about a command that no phone could decode. The command is not rejected, because the configuration of its
+/// app asks only for warnings.
 public struct ContractWarning: Equatable, Sendable {
     public var appIndex: Int
     /// Where the command was read first: topic, partition and offset.

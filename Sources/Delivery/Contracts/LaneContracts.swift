@@ -10,6 +10,7 @@ struct LaneContracts: ~Copyable {
     private struct AppContract: BitwiseCopyable {
         /// Nil: the app has no contract.
         var contract: UnmanagedContract?
+        /// Whether a command that does not fit the contract is rejected. If not, it only causes a warning.
         var rejectsMismatches: Bool
         /// A random number that is mixed into the digests of the app's states. So equal states of two apps have
         /// different digests: the state may fit the contract of only one app.

@@ -8,8 +8,8 @@ extension Delivery {
     /// clock was wrong, or no worker wrote the record.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
-    /// Returns whether a blocked pool has begun to send again since the last call. The lane then asks the Kafka thread
-    /// to read the deferred commands at once, before they are due. It asks at most once in each
+    /// Returns whether a blocked pool has begun to send again since this function was last called. The lane then asks
+    /// the Kafka thread to read the deferred commands at once, before they are due. The lane asks at most once in each
     /// `deferredDelayMilliseconds`.
     public mutating func takePoolRecovery() -> Bool { pools.takePoolRecovery() }
 
@@ -42,7 +42,7 @@ extension Delivery {
     }
 
     /// Restores what a command had when it was deferred, such as its pause, its counts and its claim. Also ends the
-    /// activity's wait for this command.
+    /// activity's wait for this command, except for a restart after a lifetime.
     mutating func restore(_ deferral: Deferral, to record: RecordIndex, of activity: ActivityIndex?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
@@ -51,7 +51,7 @@ extension Delivery {
         // lifetime joins the list only after Redis has checked the lifetime. So newer commands still wait for it: until
         // it is admitted, or until `DeferredStartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
-            activities[activity].deferredStartWait.end(records[record].version)
+            activities[activity].deferredStartWait.endWait(upTo: records[record].version)
         }
         activities[activity].raiseServiceFaultCount(to: deferral.serviceFaultCount)
         records[record].restore(deferral)
@@ -72,9 +72,9 @@ extension RecordSlot {
         if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
-        // The start was held, and a registration released it. The deferred record has the token of that registration,
-        // which is already registered: the start's admission must not register it. It is registered again when the
-        // start is finished.
+        // The start was held, and a registration released it. The deferred record has the token of that registration.
+        // This token is already registered, so the start's next calls must not register it. Usually it is registered
+        // again when the start is finished (`planTokenRegistration`).
         if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

@@ -19,21 +19,22 @@ import LiveActivity
 extension Delivery {
     /// The time between two checks of the commands that wait for pools.
     private static var poolReviewIntervalMilliseconds: Int64 { 500 }
-    /// The time after which a command is overdue at the latest if it was deferred before, or if its lane is more than
-    /// half full.
+    /// After this time in the lane, a command is overdue if it was deferred before, or if the lane is more than half
+    /// full. (If `deferAfterMilliseconds` is shorter, the command is overdue after that time.)
     private static var earlyDeferAfterMilliseconds: Int64 { 1_000 }
 
     /// Begins to write a command to the deferred topic. The caller has already removed the command: it is in no waiting
-    /// list, and is not its activity's current command any more. The deferred record has all that the next reading
-    /// needs (`Deferral`).
+    /// list, and is not its activity's current command any more. The deferred record has all that is needed when it is
+    /// read again (`Deferral`).
     ///
-    /// If a registration released the command, the registration is the source of the deferred record, and its offset is
-    /// settled with this deferral. Redis already has the version of such a command, and admits the command again.
+    /// If a registration released the command, the deferred record names the registration as its source, and the
+    /// registration's offset is settled when Kafka has the deferred record. Redis already has the version of such a
+    /// command, and admits the command again.
     private mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
         records.completeBodyWithRiderAlert(of: record)
         writeDefaultIdentifierIfMissing(of: record)
-        // An admission may have raised the timestamp in the body. The next reading needs the timestamp of the command's
-        // own version.
+        // An admission may have raised the timestamp in the body. The deferred record needs the timestamp of the
+        // command's own version.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.noteDeferral(cause)
         records[record].deferral.serviceFaultCount = activities[records[record].activity].serviceFaultCount
@@ -44,9 +45,9 @@ extension Delivery {
     }
 
     /// Notes that the activity expects a deferred command back, and until when. Newer states then wait for that command
-    /// if `mustWaitForDeferral` says so. After that time they are sent, although the deferred alert has not rung:
-    /// perhaps another worker reads the deferred command, after a rebalance or because the deferred topic has fewer
-    /// partitions.
+    /// if `mustWaitForDeferral` says so. After that time they are sent, even if the deferred command has an alert that
+    /// has not rung: perhaps another worker reads the deferred command, after a rebalance or because the deferred topic
+    /// has fewer partitions.
     ///
     /// Does nothing if the lane has more activities than its limit of records: a wait keeps an activity's slot in use
     /// even without a record.
@@ -83,9 +84,10 @@ extension Delivery {
         beginNextCommand(of: activity, now: now)
     }
 
-    /// Defers overdue commands at the front of the waiting list, after the activity's current command was deferred:
-    /// starts, and the commands behind a deferred start, which wait for it (`DeferredStartWait`). Otherwise these would
-    /// stay in the lane for as long as the current command is deferred again and again.
+    /// Defers overdue commands at the front of the waiting list. Called after the activity's current command was
+    /// deferred. Two kinds of commands are deferred: starts, and commands behind a deferred start, because they wait
+    /// for that start (`DeferredStartWait`). Otherwise these commands would stay in the lane for as long as the current
+    /// command is deferred again and again.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         areBehindStart: Bool,
@@ -106,8 +108,8 @@ extension Delivery {
 
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon. Usually,
     /// a command is overdue after `deferAfterMilliseconds`. If it was deferred before, or if more than half of the
-    /// lane's records or bytes are in use, the shorter of this time and `earlyDeferAfterMilliseconds` applies. A command
-    /// whose partition is revoked is never overdue.
+    /// lane's records or bytes are in use, the shorter of this time and `earlyDeferAfterMilliseconds` applies. A
+    /// command whose partition is revoked is never overdue.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isPartitionRevoked(record) else { return false }
@@ -135,12 +137,12 @@ extension Delivery {
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Called when Kafka did not accept a command's deferred record. Puts the command back into its activity's waiting
-    /// list if it can be sent now: its pool is not blocked, and its pause is over. Otherwise a missing deferred topic
-    /// would stop the command for good.
+    /// Puts a command whose deferred record Kafka did not accept back into its activity's waiting list, if the command
+    /// can be sent now: its partition is not revoked, its pool is not blocked, and its pause is over. Without this, a
+    /// missing deferred topic would stop the command for good.
     ///
-    /// A start is never put back: its draw on the device's budget is already refunded, and only the next reading draws
-    /// again.
+    /// A start is never put back: its draw on the device's budget is already refunded, and the start draws again only
+    /// when it has come back from the deferred topic.
     /// - Returns: whether the command was put back. If not, the deferred record must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
         guard !records[record].isStart, !isPartitionRevoked(record),
@@ -164,10 +166,11 @@ extension Delivery {
 
     // MARK: - Activities that must not send yet
 
-    /// Defers overdue commands of an activity that must wait longer than `deferredDelayMilliseconds`.
-    /// - If the activity's delay is that long (`earliestBeginAtMilliseconds`), all overdue commands are deferred.
-    /// - Otherwise only those at the front of the waiting list are deferred whose own pause is that long. If one of
-    ///   them is a start, all overdue commands behind it are deferred too.
+    /// Defers commands of an activity that must wait longer than `deferredDelayMilliseconds`. Begins at the front of
+    /// the waiting list, and stops at the first command that is not overdue. If the activity's own delay
+    /// (`earliestBeginAtMilliseconds`) is not that long:
+    /// - Also stops at the first command whose own pause is not that long.
+    /// - Exception: after a start was deferred, pauses do not count, because the commands behind a start wait for it.
     mutating func deferOverdueCommands(of activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds

@@ -5,9 +5,9 @@ struct RecordDeferral: BitwiseCopyable {
     /// How often the command has been deferred. Each deferral counts, also those by other workers.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether a check (`reviewPoolQueues`) has found the push in its pool's queue since its last admission. Only such
-    /// a push may be deferred because of its pool. False if the lane read ahead at the last such check, because no push
-    /// leaves the queue then.
+    /// Whether a check (`reviewPoolQueues`) has found the push in its pool's queue since the push's last admission.
+    /// Only such a push may be deferred because of its pool. False if the lane read ahead at the last such check,
+    /// because no push leaves the queue then.
     var wasQueuedAtLastReview = false
     /// The activity's `serviceFaultCount` when the command was deferred.
     var serviceFaultCount: UInt8 = 0
@@ -66,11 +66,11 @@ struct DeferralWait: BitwiseCopyable {
 
     /// Notes that a command was deferred. The activity waits at most until this monotonic time for the command to come
     /// back.
-    /// - Parameter newest: the version of the command's alert; nil: it has none.
-    mutating func expect(until monotonicMilliseconds: Int64, alertVersion newest: Version?, now: Moment) {
+    /// - Parameter newAlertVersion: the version of the command's alert; nil: the command has none.
+    mutating func expect(until monotonicMilliseconds: Int64, alertVersion newAlertVersion: Version?, now: Moment) {
         if isPause || !isOngoing(now: now) { self = DeferralWait() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
-        if let newest, alertVersion.map({ $0 < newest }) ?? true { alertVersion = newest }
+        if let newAlertVersion, alertVersion.map({ $0 < newAlertVersion }) ?? true { alertVersion = newAlertVersion }
     }
 }
 
@@ -97,12 +97,12 @@ struct DeferredStartWait: BitwiseCopyable {
         version = max(version, start)
     }
 
-    /// Called when a start of this version comes back from the deferred topic or is admitted. Ends the wait if the
-    /// expected start is not newer.
-    mutating func end(_ start: Version) { if version <= start { self = DeferredStartWait() } }
+    /// Ends the wait if the expected start has this version or a lower one. Called when a start of this version comes
+    /// back from the deferred topic or is admitted.
+    mutating func endWait(upTo start: Version) { if version <= start { self = DeferredStartWait() } }
 
-    /// Whether the expected start comes before an update or end: its version is lower. Before an end, it may also be
-    /// the same.
+    /// Whether the expected start comes before an update or end: the start's version is lower or, before an end, the
+    /// same.
     func isExpected(before command: Version, isEnd: Bool, now: Moment) -> Bool {
         isOngoing(now: now) && (version < command || isEnd && version == command)
     }

@@ -1,14 +1,15 @@
 import LiveActivity
 
-/// What the deferred topic stores beside a command, so that the next reading of the command continues where this
-/// reading stopped. (R19)
+/// What a deferred record has beside its command, so that the lane that reads it continues where the lane that wrote it
+/// stopped. (R19)
 public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// The topic, partition and offset of the source record, from which the command was first read. The command's
-    /// results name this record. For a command that Redis held, it is the record whose token released the command.
+    /// results name this record. For a command that Redis held, the source record is the record whose token released
+    /// the command.
     public var topic: RecordTopic
     public var partition: Int32
     public var offset: Int64
-    /// How often the command has been deferred, over all its readings.
+    /// How often the command has been deferred. Each deferral counts, also those by other workers.
     public var count: UInt16
     /// Kafka's timestamp of the source record (``topic``, ``partition``, ``offset``), UNIX milliseconds; -1: none.
     public var recordTimestampMilliseconds: Int64
@@ -24,11 +25,11 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var supersededCount: UInt32
     /// When the token in the deferred record was registered, UNIX milliseconds; no meaning if the record has no token.
     public var registeredAtWallMilliseconds: Int64
-    /// For a start: the claim with which Redis may have admitted it. The next reading makes a new claim and also names
-    /// this one, and Redis then passes the permission on to the new claim. Without this claim, Redis would reply
-    /// `unknown` for a start that it had admitted, and the start would be lost. (R16)
+    /// For a start: the claim with which Redis may have admitted it. The lane that reads the deferred record makes a
+    /// new claim, and names both claims to Redis. Redis then passes the permission on to the new claim. Without this
+    /// claim, Redis would reply `unknown` for a start that it had admitted, and the start would be lost. (R16)
     public var claim: UInt64
-    /// Whether Redis held the start. If so, Redis keeps it until the lane settles it.
+    /// Whether Redis held the start. If so, Redis keeps the start until the lane settles the start.
     public var isHeldStart: Bool
     /// Whether the command is reread: it had been settled before, and Redis lost what it wrote.
     public var isReread: Bool
@@ -38,8 +39,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var priorityWithoutAlert: UInt8
     /// Whether the lane removed an alert because it was too old. The result says so.
     public var isAlertExpired: Bool
-    /// The number of attempts in a row to push to the activity that failed for a reason that only delays a push (R18).
-    /// Each failure makes the next pause longer, up to a maximum.
+    /// How many attempts to push to the activity failed in a row for a reason that only delays a push (R18). Each
+    /// failure makes the next pause longer, up to a maximum.
     public var serviceFaultCount: UInt8
     /// The push is not tried before this time, UNIX milliseconds; 0: there is no pause.
     public var pauseEndWallMilliseconds: Int64
@@ -108,7 +109,7 @@ public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
 }
 
 extension RecordView {
-    /// The data that the deferred topic must store beside this command.
+    /// The data that the deferred record must have beside this command.
     public var deferral: Deferral {
         Deferral(
             topic: topic,

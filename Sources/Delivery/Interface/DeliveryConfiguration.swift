@@ -42,12 +42,14 @@ public struct DeliveryConfiguration: Sendable {
     /// ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503.
     ///
     /// After the result `retrySoon`, the pauses are shorter. After the first and second failure they are this time,
-    /// without doubling. From the third to the tenth failure they stay that of the third, if the pool permits retries.
+    /// without doubling. From the third to the tenth failure each pause is that of the third (1,600 ms in the example),
+    /// if the pool permits retries.
     ///
     /// A random part of up to a half is removed from each pause (jitter), so that retries do not come together (R21).
     public var retryBaseMilliseconds: Int64 = 200
-    /// How long a push waits if the pool's retry budget does not permit its retry, or longer if its pause after
-    /// failures is longer (`retryBaseMilliseconds`). A random part of up to a half is removed (jitter).
+    /// How long a push waits if the pool's retry budget does not permit its retry. If its pause after failures
+    /// (`retryBaseMilliseconds`) is longer, the push waits for that pause. A random part of up to a half is removed
+    /// (jitter).
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long a command with an alert waits for a carrier: a newer state that Redis already knows and that this lane
     /// has not read yet. Usually another worker admitted that state. It may have been deferred, so
@@ -56,7 +58,8 @@ public struct DeliveryConfiguration: Sendable {
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
     /// How many offsets above its committable offset a partition may be read. The ledger of each partition has one bit
-    /// for each of them, 128 KiB in all. A power of two, because the lowest bits of an offset are the index of its bit.
+    /// for each of these offsets: 128 KiB. A power of two, because the lowest bits of an offset are the index of its
+    /// bit.
     public var ledgerWindowOffsetCount = 1 << 20
     /// The seed of the lane's random numbers. Different in each lane of each process, so that two lanes do not make the
     /// same claims and `apns-id`s.

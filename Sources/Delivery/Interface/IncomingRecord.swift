@@ -1,4 +1,4 @@
-/// A record from Kafka. Its pointers are valid only during the call that takes the record.
+/// A record from Kafka. Its pointers are valid only while the method runs that gets the record.
 public struct IncomingRecord {
     /// The partition's index in the core's table, as `assign` returned it: not the partition's number in Kafka.
     public var partitionIndex: UInt32

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Identifies a change of a member's audiences: `record` makes this activity or device of one app join or leave
-/// audiences. At most one change with this identification is under way.
+/// Identifies a change of a member's audiences by the member (an activity or device of one app) and by the record that
+/// makes it join or leave audiences. At most one change of the same member by the same record is under way.
 public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let record: RecordIndex
     /// The member's app. The record alone does not give it: a tombstone names no app, and may change members of several

@@ -1,5 +1,5 @@
-/// The time of an event, on the monotonic clock and on the wall clock. A core reads no clock, so the shell passes it a
-/// moment with every event for which the time matters.
+/// The time of an event, on the monotonic clock and on the wall clock. A core reads no clock. So the shell passes a
+/// moment with every event that depends on the time.
 public struct Moment: Sendable, Equatable {
     /// Milliseconds of a clock that is never set forward or back, for waits and pacing.
     public var monotonicMilliseconds: Int64

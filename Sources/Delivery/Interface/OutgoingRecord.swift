@@ -1,6 +1,6 @@
 /// A record that the shell must produce to Kafka. When the shell has the delivery report, it calls
-/// `deliveryReportReceived`. For `Kind.endWithoutResult` there is nothing to produce, and the shell makes this call at
-/// once.
+/// `deliveryReportReceived`. For `Kind.endWithoutResult` there is nothing to produce, and the shell calls this function
+/// at once.
 public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter

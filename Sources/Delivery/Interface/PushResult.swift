@@ -8,9 +8,11 @@ public struct PushResult {
         /// soon: after a short pause (`DeliveryConfiguration.retryBaseMilliseconds`), or at once if it is a member's
         /// push in a round.
         ///
-        /// Some pushes wait as long as after `retryLater` instead: a broadcast, a push to a joiner, a member's push in
-        /// a round after its third failure in a row, and a push to an activity after the activity's tenth failure in a
-        /// row.
+        /// Some pushes wait as long as after `retryLater` instead:
+        /// - a broadcast
+        /// - a push to a member that has just joined an audience
+        /// - a member's push in a round, after its third failure in a row
+        /// - a push to an activity, after the activity's tenth failure in a row
         case retrySoon
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
@@ -31,7 +33,7 @@ public struct PushResult {
         /// The push was sent and no response came, so a phone may have it.
         case ambiguous
 
-        /// Whether the response shows that APNs works, because it decides about this push or its token. Not
+        /// Whether the response shows that APNs works, because it decides about this push or its token. False for
         /// `topicSuspect`: the topic may be wrong for all pushes of the app.
         package var showsThatAPNsWorks: Bool {
             switch self {
@@ -61,8 +63,8 @@ public struct PushResult {
     /// Whether a refusal means that the push's token is wrong. If false, the configuration of the app may be wrong
     /// instead. True if both conditions hold:
     /// - The pool's circuit breaker is closed.
-    /// - APNs has accepted a push of the pool to a device since the pool's last earlier BadDeviceToken or
-    ///   DeviceTokenNotForTopic.
+    /// - APNs has accepted a push of the pool to a device since the pool's previous BadDeviceToken or
+    ///   DeviceTokenNotForTopic. (The refusal that this result reports does not count.)
     public var isTokenRefusalTrusted: Bool
 
     public init(

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The parts of a record that the shells may read. A view is valid until the next call that changes the core.
+/// The parts of a record that the shells may read. A view is valid until a method changes the core.
 public struct RecordView {
     private let pointer: UnsafePointer<RecordSlot>
     private var slot: RecordSlot { unsafeAddress { pointer } }
@@ -16,13 +16,14 @@ public struct RecordView {
     /// The index of the record's app in the configuration; nil if the record names no configured app, or was rejected
     /// before its app was known.
     public var configuredAppIndex: Int? { slot.configuredAppIndex.map(Int.init) }
-    /// The priority of a command, 5 or 10: until the admission the one that the command asks for, then the one that the
-    /// budget allowed.
+    /// The priority of a command, 5 or 10: before the admission the priority that the command asks for, afterwards the
+    /// priority that the budget allowed.
     public var priority: UInt8 { slot.push.priorityDecision?.priority ?? slot.priority }
     /// The index of the record's policy.
     public var policyIndex: Int { Int(slot.policyIndex) }
     /// The name of the policy that the command names; empty: it names none, and its app's policy applies.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.texts.policyName) }
+    /// Whether the command asked for priority 10 and the activity's budget allowed only 5.
     public var isDemoted: Bool { slot.push.priorityDecision?.isDemoted ?? false }
     /// How many pushes of priority 10 the activity's budget allows after this one; nil: the budget was not used.
     public var budgetLeft: Int? { slot.push.priorityDecision?.budgetLeft.map(Int.init) }
@@ -46,8 +47,8 @@ public struct RecordView {
     public var httpStatus: UInt16? { slot.push.httpStatus }
     public var sentTimestamp: Int64 { slot.push.sentTimestamp }
     public var topic: RecordTopic { slot.source.topic }
-    /// The number of the partition from which the record was read; for a deferred command, the one from which it was
-    /// read before its first deferral.
+    /// The number of the partition from which the record was read; for a deferred command, the number of the partition
+    /// from which it was read before its first deferral.
     public var sourcePartition: Int32 { slot.source.partition }
     /// The record's offset in ``sourcePartition``.
     public var sourceOffset: Int64 { slot.source.offset }
@@ -66,8 +67,8 @@ public struct RecordView {
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.
     public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
-    /// The number of results that this record has had before the present one. A record that brings a token has one for
-    /// its own command, if it is a command, and one for each held command that the token releases.
+    /// The number of results that this record has had before the present one. A record that brings a token has one
+    /// result for its own command, if the record is a command, and one for each held command that the token releases.
     public var earlierResultCount: Int { Int(slot.ending.earlierResultCount) }
 
     /// The activity's id. Empty if the record names none, and usually if the record is invalid. For a tombstone: the
@@ -113,9 +114,9 @@ public struct RecordView {
         record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
         // The default id of a command is the place of its record, `topic/partition/offset`. If this is too long for an
-        // id, the record is written without one, and its next reader makes a default id. For a deferred command this is
-        // the same id again, because its record names its source (`Deferral`). For a held command it is the place of
-        // the registration that releases it.
+        // id, the record is written without one, and its next reader makes a default id. A deferred command then gets
+        // the same id again, because its record names its source (`Deferral`). A held command gets the place of the
+        // registration that releases it.
         if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
@@ -144,8 +145,8 @@ public struct RecordView {
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(slot.audienceCommand.activityTemplate) }
     /// The positions of the parts of ``body``.
     public var bodyLayout: Body.Layout { slot.bodyLayout }
-    /// The expiration that the command names, UNIX seconds; -1: it names none. A start always has one, because the
-    /// policy's `startSeconds` limit it.
+    /// The expiration that the command names, UNIX seconds; -1: it names none. A start always has an expiration,
+    /// because the policy's `startSeconds` limit it.
     public var ownExpirationSeconds: Int64 { slot.ownExpirationSeconds }
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     public var staleDateSeconds: Int64 { slot.staleDateSeconds }
@@ -164,8 +165,8 @@ public struct RecordView {
     }
 
     var recordDeferral: RecordDeferral { slot.deferral }
-    /// The claim with which Redis may have admitted the start: that of the earlier reading, until Redis has admitted
-    /// this reading's own claim.
+    /// The claim with which Redis may have admitted the start. If the start was deferred before, this is its claim from
+    /// before the deferral, until Redis has admitted its new claim. Otherwise the start has only one claim.
     var claim: UInt64 { slot.start.previousClaim ?? slot.start.claim }
     var sourceAlertVersion: Version? { slot.alert.sourceVersion }
     var isHeldStart: Bool { slot.start.isHeld }
@@ -174,7 +175,8 @@ public struct RecordView {
     /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
     public var priorityWithoutAlert: UInt8 { slot.priorityWithoutAlert }
     var isAlertExpired: Bool { slot.alert.isExpired }
-    /// Whether the record has a token for the next reader: its own, or the token that released a held start.
+    /// Whether a deferred record of this command has a token: one that must still be registered for the command, or the
+    /// token that released a held start.
     var bringsToken: Bool { (slot.token.mustBeRegistered || slot.start.isHeld) && slot.token.byteCount > 0 }
 
     /// The trace header that came with the record; empty if there was none.

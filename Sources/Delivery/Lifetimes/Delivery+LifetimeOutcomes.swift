@@ -45,10 +45,9 @@ extension Delivery {
         }
     }
 
-    /// Whether the token died after the command that ends its activity was made. Then the core assumes that an earlier
-    /// attempt of this command ended the activity, and that the response to this attempt was lost. If the user had
-    /// dismissed the activity before, the 410 would name an earlier time. (Apple, "Handling notification responses from
-    /// APNs")
+    /// Whether an earlier attempt of this command probably ended the activity, and the response to that attempt was
+    /// lost. True if the token died when the command had already been made: if the user had dismissed the activity
+    /// before, the 410 would name an earlier time. (Apple, "Handling notification responses from APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard case .unlessRegisteredSince(let milliseconds) = slot.pointee.push.tokenRetirementRule else {
             return false
@@ -62,8 +61,8 @@ extension Delivery {
             return .endedOrUnlimited
         }
         if slot.pointee.lifetime.isRestart {
-            // The command id of the restart has the time at which the new life begins. Redis finds the entry by that
-            // time, so report it, and not the time of APNs' response.
+            // The command id of the restart has the time at which the new life begins. Redis finds the timetable's
+            // entry by this time. So report this time, and not the time of APNs' response.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
             return mustNotRepeatRestart(slot)
                 ? .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: 0)

@@ -8,7 +8,7 @@ import LiveActivity
 ///   fact, or Redis has permanently refused the report. A reread record reports the fact again, because Redis may have
 ///   lost it.
 /// - The keeper may produce the command that ends an activity several times. The command names the life that it ends,
-///   and Redis permits it (`checkLifetime`) only while the timetable has this life. So it ends no later life.
+///   and Redis permits it (`checkLifetime`) only while the timetable has this life. So the command ends no later life.
 /// - The command that ends an activity has no state. So it replaces no waiting state, and is sent after all waiting
 ///   states.
 ///
@@ -28,9 +28,9 @@ extension Delivery {
             return
         }
         if slot.pointee.lifetime.isEnd || mustNotRepeatRestart(slot) {
-            // The timetable gets the report after the acknowledgement of the result, because it may then remove the
-            // life. If the worker dies before, the next owner reads the record again, and the record must still find
-            // the life.
+            // The report may remove the life from the timetable, so it is made after the acknowledgement of the result.
+            // If the worker dies before this acknowledgement, the next owner reads the record again, and the record
+            // must still find the life.
             if mustReportAfterResult(slot) { records[record].ending.followUps.insert(.reportLifetimeEvent) }
             return
         }
@@ -86,8 +86,8 @@ extension Delivery {
     /// topic. The delay of deferred commands (`deferredDelayMilliseconds`) is not included.
     private static let topicTransitMillisecondsMax: Int64 = 20_000
 
-    /// Returns the call that asks Redis whether a lifetime command is still permitted. It is made before the command
-    /// enters its activity's waiting list.
+    /// Returns the call that asks Redis whether a lifetime command is still permitted. This call is made before the
+    /// command enters its activity's waiting list.
     func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeCommandIdentifier(of: slot)
         // For this time the keeper does not claim the activity again, so it makes no second command while this one is
@@ -100,14 +100,15 @@ extension Delivery {
             beganAtMilliseconds: identifier?.beganAtMilliseconds ?? 0,
             // A restart names the state that it brings. If the timetable has a newer state, Redis refuses the restart,
             // and the keeper makes another one with that state. But a restart whose push was attempted names no state:
-            // the activity may have begun, and another restart could begin a second one.
+            // the activity may have begun, and another restart could begin a second activity.
             stateVersion: slot.pointee.push.attemptCount == 0 ? identifier?.stateVersion : nil,
             claimDelayMilliseconds: claimDelayMilliseconds
         )
     }
 
-    /// Returns an event which says that the activity was alive at the reported time. A reported time in the future counts
-    /// as now. If `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable instead.
+    /// Returns an event which says that the activity was alive at the reported time. A reported time in the future
+    /// counts as now. If `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable
+    /// instead.
     private func aliveEvent(atMilliseconds reportedAtMilliseconds: Int64, _ lifetimeMilliseconds: Int64, now: Moment)
         -> LifetimeEvent
     {
@@ -145,7 +146,8 @@ extension Delivery {
     /// be reread too, and must not end the newer life. If the start's policy limits the lifetime, also reports to the
     /// timetable that the activity was alive, because Redis may have lost this fact.
     ///
-    /// Redis does not get the version of two kinds of starts:
+    /// Redis does not get the version of three kinds of starts:
+    /// - A start to an audience or channel, which needs no action here.
     /// - A start that is too old. Its activity is over, so Redis must call its updates `expired`.
     /// - A restart after a lifetime. Any end that the producer sent ends that life too (R13).
     mutating func settleRereadStart(
@@ -175,8 +177,9 @@ extension Delivery {
         if isLifetimeLimited { queueStoreCall(.reportLifetimeEvent, record) }
     }
 
-    /// Asks Redis whether a lifetime command is still permitted: the timetable must have the life that it ends, or the
-    /// entry that waits for this start. The command enters its activity's waiting list only after the reply.
+    /// Asks Redis whether a lifetime command is still permitted: the timetable must have the life that the command ends
+    /// or, for a restart, the entry that waits for this start. The command enters its activity's waiting list only
+    /// after the reply.
     mutating func beginLifetimeCommand(
         _ record: RecordIndex,
         _ command: Command,

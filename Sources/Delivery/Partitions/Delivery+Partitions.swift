@@ -6,8 +6,8 @@ extension Delivery {
     package static var partitionsMax: Int { PartitionTable<Partition>.partitionsMax }
 
     /// Adds a partition that was assigned to this lane.
-    /// - Returns: the partition's index in the lane, by which its records name it; nil if the lane already has
-    ///   `partitionsMax` partitions.
+    /// - Returns: the partition's index in the lane, which its records must have as `IncomingRecord.partitionIndex`;
+    ///   nil if the lane already has `partitionsMax` partitions.
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
         let windowOffsetCount = configuration.ledgerWindowOffsetCount
         return partitions.assign {

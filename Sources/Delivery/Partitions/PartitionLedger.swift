@@ -30,8 +30,8 @@ package struct PartitionLedger: ~Copyable {
     /// none. Below this offset, a bit may be set although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
     /// One bit for each settled offset that the commit's metadata must not name (``RecordEnding/isLeftOutOfMetadata``);
-    /// nil until there is one. What its record brought is now only in this worker's memory: for example, the token of a
-    /// command that a newer command has replaced.
+    /// nil until there is such an offset. What the record at such an offset brought is now only in this worker's
+    /// memory: for example, the token of a command that a newer command has replaced.
     ///
     /// In a backlog with tokens, nearly all settled offsets are of this kind. Bits take the same memory for any number
     /// of them.

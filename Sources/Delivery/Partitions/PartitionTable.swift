@@ -5,8 +5,8 @@ public protocol AssignedPartition: ~Copyable {
 }
 
 /// The partitions of a lane's core. A record names its partition by the index in this table. A released index is used
-/// again, but each assignment has another epoch. So work that finishes after a release does not change the next
-/// assignment with the same index.
+/// again, but each assignment has another number, its epoch. So work that finishes after a release does not change the
+/// next assignment with the same index.
 ///
 /// Partitions are returned as pointers, which are valid until the partition is released. If partitions were objects,
 /// Swift would count references at each access, and every record accesses its partition.

@@ -1,7 +1,7 @@
 /// The approximate times at which one partition's records were received, to say how long the oldest unsettled record
 /// has waited. (The record's own time would not say this: a registration may be months old when it is read.)
 ///
-/// Only some records have a sample, an offset with its receipt time, which counts for all records up to the next
+/// Only some records have a sample: an offset with its receipt time. A sample counts for all records up to the next
 /// sample. So a time is wrong by at most 250 ms, or by a few hundredths of the age if that is more.
 ///
 /// When there is no room for another sample, the samples of settled records are removed if they are at least half of

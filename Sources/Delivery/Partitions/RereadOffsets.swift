@@ -1,9 +1,10 @@
 /// The reread records of a partition: they were settled before, and Redis lost what they wrote. (R25)
 ///
-/// A reread record only restores what Redis lost: a registration its token, a start its version, an update or end its
-/// version or held state. It has a second result only if its command is now sent, held or `failed`, or if it counts
-/// superseded commands.
+/// A reread record restores what Redis lost: the token of a registration, the version of a start, the version or held
+/// state of an update or end. The record has a second result only if its command is now sent, held or `failed`, or if
+/// the command counts superseded commands.
 struct RereadOffsets {
+    /// All records below this offset were settled before.
     let settledEndOffset: Int64
     /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.
     private let settledRanges: [Range<Int64>]

@@ -50,7 +50,7 @@ package enum AgeRules {
     }
 
     /// Whether an update or end is too old to change what a phone shows: the system has ended the activity, or the Lock
-    /// Screen no longer shows it. If Redis has no version of the activity, the command is finished as `expired`.
+    /// Screen no longer shows it. Such a command is finished as `expired` if Redis has no version of the activity.
     @inline(__always)
     package static func isStateTooOld(timestamp: Int64, isEnd: Bool, nowSeconds: Int64) -> Bool {
         nowSeconds - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)

@@ -6,7 +6,7 @@ package struct PolicyTable: Sendable {
     package struct CompactPolicy: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
-        /// The longest time until a start asks Redis again whether its device's budget allows it.
+        /// The longest time until a start asks Redis again whether its device's budget allows the start.
         package var startBudgetRecheckMillisecondsMax: Int64
         // For how long a start, an alert, an update and an end are valid (`expiration` of the policy).
         package var startSeconds: Int64

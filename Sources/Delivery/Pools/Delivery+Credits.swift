@@ -45,8 +45,8 @@ extension Delivery {
         beginActivitiesAwaitingCredit(of: poolKey, now: now)
     }
 
-    /// Begins activities that wait for a credit of this pool. One whose commands have all expired may be freed; no
-    /// other activity is freed.
+    /// Begins activities that wait for a credit of this pool. An activity that has no command to send any more, for
+    /// example because all have expired, may be freed. No other activity is freed.
     mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
         // An activity whose commands have expired takes no credit. So the loop continues until all free credits are
         // taken or no activity waits.

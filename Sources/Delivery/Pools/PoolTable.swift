@@ -55,7 +55,8 @@ final class PoolTable {
     /// The keys of all pools. Each app has a key of each `PoolKey.Kind`, even if it has no such pool
     /// (`PoolState.isConfigured`), so that a key gives the pool's index without a search (`PoolKey.tableIndex`).
     let poolKeys: [PoolKey]
-    /// Not an array, because an array cannot store values that are not copyable.
+    /// The state of each pool, by `PoolKey.tableIndex`. Not an array, because the elements of an array must be
+    /// copyable.
     private let poolStates: UnsafeMutablePointer<PoolState>
     private let outageWatches: UnsafeMutablePointer<OutageWatch>
     private let creditsPerPoolMax: Int
@@ -116,7 +117,7 @@ final class PoolTable {
 
     // MARK: - Credits
 
-    /// Takes a credit if the pool has one. Returns whether it had one.
+    /// Takes a credit if the pool has a free one. Returns whether a credit was taken.
     func takeCredit(of poolKey: PoolKey) -> Bool {
         guard hasFreeCredit(of: poolKey) else { return false }
         poolStates[poolKey.tableIndex].takenCreditCount += 1
@@ -251,9 +252,9 @@ final class PoolTable {
         if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
     }
 
-    /// Unblocks a pool for which nothing waits any longer, if responses came lately
-    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this, because the pool would otherwise stay
-    /// blocked: a pool is reviewed only while something waits.
+    /// Unblocks a pool if nothing waits for it any longer and responses came lately
+    /// (`PoolThroughput.unblockIfResponsesCame`). Otherwise the pool would stay blocked: pools are reviewed only while
+    /// something waits (`reviewPoolQueues`).
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()

@@ -3,7 +3,7 @@
 ///
 /// A pool is blocked if it would need more than `sendingMillisecondsMax` at that rate to send the waiting pushes. For
 /// example, with 30 s and 3,000 waiting pushes, it is blocked below 100 responses a second. The block ends when
-/// responses come fast enough again. It also ends when no push waits any longer and responses came during this
+/// responses come fast enough again. It also ends when no push waits any longer and responses came during the present
 /// measurement or the previous one.
 ///
 /// One measurement of the rate lasts at least `measuredMillisecondsMin`. It begins while pushes wait, because a pool
@@ -57,8 +57,8 @@ struct PoolThroughput: BitwiseCopyable {
         if waitingPushCount == 0, !isBlocked { measurementBeganAtMilliseconds = .max }
     }
 
-    /// Unblocks the pool and ends the measurement, if responses came during this measurement or the previous one.
-    /// Called when no push waits. The previous measurement counts too, because the present one may have begun just
+    /// Unblocks the pool and ends the measurement, if responses came during the present measurement or the previous
+    /// one. Called when no push waits. The previous measurement counts too, because the present one may have begun just
     /// before the last push left.
     mutating func unblockIfResponsesCame() {
         guard responseCount > 0 || previousResponseCount > 0 else { return }

@@ -39,8 +39,9 @@ extension Delivery {
         return nil
     }
 
-    /// Whether the activity's newer state replaces this push at once, while the push waits for a stream. A start is
-    /// always replaced. Any other push is replaced in two cases:
+    /// Whether the activity's newer state replaces this push at once, while the push waits for a stream. Call this only
+    /// if a waiting command replaces the push (`isCurrentCommandReplaced`). A start is always replaced. Any other push
+    /// is replaced in two cases:
     /// - The activity's next command may begin, so the newer state may be sent at once.
     /// - The push was admitted before the lane read ahead after an outage of APNs. Its state may then be much older
     ///   than the newer one. (R21)

@@ -2,9 +2,8 @@ import LiveActivity
 
 /// Retires tokens that APNs refused. Updates and ends, except the ends of lifetimes, are held for the next token.
 extension Delivery {
-    /// Retires a token that APNs refused. But if the token was registered at or after the time from which APNs calls it
-    /// dead, perhaps APNs does not know this registration yet. Then the token stays, and the push is retried later.
-    /// (R17)
+    /// Retires a token that APNs refused. But APNs may say since when the token is dead. If the token was registered
+    /// then or later, it stays, and the push is retried later: perhaps APNs does not know this registration yet. (R17)
     ///
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
     /// it once. The end of a lifetime is not held either: its activity has usually ended, and otherwise
@@ -34,8 +33,8 @@ extension Delivery {
 
     /// Holds the command until the activity's next token registers. Called only when the call `retireToken` has ended
     /// and Kafka has acknowledged the invalidation: both read the dead token from the record's slot. From now on the
-    /// slot may get another token: if one has registered meanwhile, Redis replies `retry` to the call `hold`, and the
-    /// command is admitted again.
+    /// slot may get another token: if a token has registered meanwhile, Redis replies `retry` to the call `hold`, and
+    /// the command is admitted again.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none

@@ -17,13 +17,13 @@ extension Delivery {
     /// be deferred. So it cannot keep its offset unsettled for hours.
     private static var soonRetryFaultCountMax: UInt8 { 10 }
 
-    /// Plans the next attempt of a push that was only delayed (R18), unless a newer waiting state replaces the push, or
-    /// the push is left to the partition's next owner.
+    /// Plans the next attempt of a push that was only delayed (R18). But if a waiting command replaces the push,
+    /// supersedes the push. If the push is left to the partition's next owner, drops it.
     ///
-    /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer.
-    ///   A retry after a short back-off (`quickRetryFaultCountMax`) does not need this: `takeNextPush` asks for the
+    /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer. A
+    ///   retry after a short back-off (`quickRetryFaultCountMax`) does not need this: `takeNextPush` asks for the
     ///   permission after the back-off. By then, APNs has probably accepted other pushes that were sent together with
-    ///   this one, because refusals come first.
+    ///   this one: it refuses a push sooner than it accepts one.
     mutating func retry(
         _ record: RecordIndex,
         of activity: ActivityIndex,

@@ -64,9 +64,9 @@ extension RecordSlot {
         }
     }
 
-    /// Notes how Redis must retire a token that APNs calls dead or does not know. Returns false and notes nothing if
-    /// the token was registered at or after the time from which APNs calls it dead: perhaps APNs does not know this
-    /// registration yet. (R17)
+    /// Notes how Redis must retire a token that APNs calls dead or does not know. APNs may say since when the token is
+    /// dead. If the token was registered then or later, returns false and notes nothing: perhaps APNs does not know
+    /// this registration yet. (R17)
     mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
         guard let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds else {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)

@@ -49,8 +49,8 @@ extension Delivery {
         return false
     }
 
-    /// How often the lane checks whether reading ahead after an outage is done. It may be done because a time has
-    /// passed, which only this check notices.
+    /// How often the lane checks whether reading ahead after an outage is done. Reading ahead may be done because time
+    /// has passed, and only this check notices that.
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
     mutating func removeLag(for partition: UnsafeMutablePointer<Partition>, now: Moment) {

@@ -36,8 +36,8 @@ struct OutageWatch: BitwiseCopyable {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : nil
     }
 
-    /// Begins to hold calls or pushes back if the service was unavailable, until `noteReadAheadEnd`. If there is still
-    /// no response after that, they are held back again after `outageAfterMilliseconds`.
+    /// If the service was unavailable, begins to hold calls or pushes back. This ends with `noteReadAheadEnd`. If no
+    /// response comes within `outageAfterMilliseconds` after that end, they are held back again.
     /// - Returns: since when calls or pushes are held back; nil if they are not.
     @inline(__always)
     mutating func holdBackIfUnavailable(now: Moment) -> Int64? {

@@ -17,7 +17,7 @@ struct ReadAhead {
         case reading
         /// The lane is full, or has read ahead for long enough: the waiting activities begin, which makes room. Next:
         /// - `off` when the lane is behind by `readAheadLagRecords` at most.
-        /// - `reading` when the lane is half full or less, and still behind by more.
+        /// - `reading` when the lane is half full or less, and still behind by more than that.
         case emptying
     }
 
@@ -25,8 +25,8 @@ struct ReadAhead {
     struct Lag: BitwiseCopyable {
         /// The number of the partition's records that the lane has not received.
         fileprivate var recordCount: Int64 = 0
-        /// Equal to `recordCount` if the shell knows that number; 0 if it is a guess. A guess makes the lane read
-        /// ahead, but does not set `isBacklogKnown`.
+        /// Equal to `recordCount` if the shell knows that number; 0 if `recordCount` is a guess. A guess makes the lane
+        /// read ahead, but does not set `isBacklogKnown`.
         fileprivate var knownRecordCount: Int64 = 0
     }
 
@@ -54,9 +54,9 @@ struct ReadAhead {
     static let partitionLagRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether the lane is known to have a backlog: since the phase was last `off`, it was behind by more than
-    /// `readAheadLagRecords`. Guessed lags do not count: in the mode `countedWhenBehind`, superseded commands may lack
-    /// results only in a real backlog.
+    /// Whether the lane is known to have a backlog: at some time since the phase was last `off`, the lane was behind by
+    /// more than `readAheadLagRecords`. Guessed lags do not count: in the mode `countedWhenBehind`, superseded commands
+    /// may lack results only in a real backlog.
     private(set) var isBacklogKnown = false
     private var readAheadLagRecords: Int64 = 0
     private var readAheadMillisecondsMax: Int64 = 0
@@ -170,8 +170,8 @@ struct ReadAhead {
         smallLagSinceMilliseconds = .max
     }
 
-    /// Ends the phase `reading` or `emptying`, and returns that activities may begin. In the phase `emptying` no activity
-    /// waits, so this has no effect then.
+    /// Ends the phase `reading` or `emptying`, and returns that activities may begin. In the phase `emptying` no
+    /// activity waits, so this has no effect then.
     private mutating func endReading() -> Decision {
         phase = .off
         isBacklogKnown = false

@@ -76,7 +76,7 @@ extension Delivery {
     /// one activity are in two partitions, Redis still orders them by version; those with the same version have no
     /// order.
     /// - Parameters:
-    ///   - deferral: what the deferred topic's record has beside the command; nil: it was not deferred.
+    ///   - deferral: what the deferred record has beside the command; nil: the command was not deferred.
     ///   - droppedFields: the names of the fields that the command's first reader dropped; empty: none.
     mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
@@ -92,7 +92,7 @@ extension Delivery {
             identifier = command.identifier
             // A deferred command's timestamp was accepted at its first receipt, perhaps by a worker whose clock is
             // ahead of this worker's. If that receipt is later than this worker's time, the timestamp is compared with
-            // the receipt.
+            // the time of the receipt.
             let firstReceivedAtSeconds = (deferral?.receivedAtWallMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(nowSeconds: max(now.wallSeconds, firstReceivedAtSeconds))
             guard let appIndex = findAppIndex(named: command.app, in: value) else {
@@ -131,7 +131,7 @@ extension Delivery {
     /// policy. Four kinds of commands do not go into a waiting list here:
     /// - A reread start (`isReread`) is settled.
     /// - A lifetime command joins the list after Redis has replied about the life.
-    /// - A command that no phone could decode is rejected, unless its app gets only warnings.
+    /// - A command that no phone could decode is rejected, unless the configuration of its app asks only for warnings.
     /// - A command to an audience or channel is handed over to the core of audiences.
     @inline(__always)
     mutating func dispatch(

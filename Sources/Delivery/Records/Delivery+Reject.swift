@@ -40,8 +40,8 @@ extension Delivery {
         return "\(topic)/\(slot.pointee.source.partition)/\(slot.pointee.source.offset)"
     }
 
-    /// Rejects a record with a code and a detail. Not for the hot path: it copies the record, whose bytes are valid
-    /// only during the call.
+    /// Rejects a record with a code and a detail. Not for the hot path: it copies the record, because the bytes of
+    /// `record` are valid only while this method runs.
     ///
     /// - Parameters:
     ///   - address: the command's activity and device, if a store call about them follows the result.

@@ -3,11 +3,11 @@ import LiveActivity
 /// Handles reread records: they were settled, and are read once more because Redis lost what they wrote. Their tokens,
 /// versions and held states are written to Redis again. (R25)
 ///
-/// - A state is sent again if Redis cannot know that the phone displays it, but without its alert, which rings only
-///   once.
-/// - A start is not sent, because it may have been sent before, and could begin a second activity. It only tells Redis
-///   its version (`recordStart`). Otherwise an end of the earlier life, which may be reread too, could end the new
-///   life.
+/// - A state is sent again, without its alert, if Redis cannot know that the phone displays it. (An alert rings only
+///   once.)
+/// - A start is not sent, because it may have been sent before, and could begin a second activity. Usually it tells
+///   Redis its version (`recordStart`), so that an end of the earlier life, which may be reread too, does not end the
+///   new life.
 extension Delivery {
     /// Settles a reread record, without a result and without any other action.
     mutating func settleWithoutAction(_ record: RecordIndex) {

@@ -4,7 +4,8 @@ import LiveActivity
 /// other, until the body fits or none of them is left. A body never loses fields to make room for a carried alert.
 ///
 /// The fields are dropped when the record is read. So the digest, the held state, the deferred record and the fan-out
-/// records are all made without them, and a second reading with the same policy gives the same bytes. (R33)
+/// records are all made without them, and a lane that reads the record again with the same policy makes the same bytes.
+/// (R33)
 extension Delivery {
     /// Drops fields from a command and passes the command to `dispatch`, or rejects it. The slot already has the
     /// command's app and policy. Not for the hot path: this copies the record and decodes it again.

@@ -6,8 +6,8 @@ public typealias RecordIndex = SlabIndex<RecordSlot>
 /// One Kafka record in the lane: the element of the slab in `Records`. A slot lives as long as something names it, such
 /// as an activity's waiting list, a call to Redis, a push or a record in the producer.
 ///
-/// `kind` and `stage` say what the record is and how far it has come. The comment of each part says for which records,
-/// and from when on, the part has a meaning. In all other records it has its first value.
+/// `kind` and `stage` say what the record is and how far it has come. The comment of each part says which records use
+/// the part, and from when on. In all other records, the part has its first value.
 ///
 /// The type is public only because `RecordIndex` names it. Its members are not.
 public struct RecordSlot: BitwiseCopyable {
@@ -45,7 +45,7 @@ public struct RecordSlot: BitwiseCopyable {
     /// (`registerToken`).
     var version = Version.zero
     /// The expiration that the command names, UNIX seconds; -1, as in `Command`: it names none (`hasOwnExpiration`). A
-    /// start always has one, because the policy's `startSeconds` limit it.
+    /// start always has an expiration, because the policy's `startSeconds` limit it.
     var ownExpirationSeconds: Int64 = -1
     var token = RecordToken()
     /// A command's body, or the value of a record that goes to the dead letters. A command's body is freed together

@@ -10,7 +10,7 @@
 /// - If a partition is revoked, its records without an outcome become `dropped`, except those whose step is under way.
 ///   A waiting start whose draw must be refunded first becomes `refunding`.
 enum RecordStage: UInt8 {
-    /// The record is being decoded, within one call. Next:
+    /// The record is being decoded. It has this stage only while one method of the core runs. Next:
     /// - `waiting`, `riding` or `finished` for a command, depending on what already waits.
     /// - `registering` for a lifetime command.
     /// - `handedOver` for a command to an audience.

@@ -22,7 +22,7 @@ struct Records: ~Copyable {
     var usedBlockBytes: Int { arena.usedBlockBytes }
     /// Bytes of all chunks that are allocated for blocks, in use or free.
     var allocatedBlockBytes: Int { arena.allocatedChunkBytes }
-    mutating func deallocateFreeBlocks() { arena.deallocateFreeChunks() }
+    mutating func deallocateFreeChunks() { arena.deallocateFreeChunks() }
 
     /// Bytes of memory for one record without its blocks.
     static var slotBytes: Int { Slab<RecordSlot>.strideBytes }

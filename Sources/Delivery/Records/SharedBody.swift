@@ -7,8 +7,8 @@ import LiveActivity
 /// What must hold: bytes are changed only while they have one reference (`Records.copyBodyIfShared`), and each
 /// reference is released once.
 struct SharedBody: BitwiseCopyable {
-    /// The size of the header in front of the bytes, which has the reference count. With 16 bytes, the bytes stay
-    /// aligned.
+    /// The size of the header in front of the bytes. The header has the reference count. With a header of 16 bytes, the
+    /// bytes behind it stay aligned.
     private static var headerBytes: Int { 16 }
 
     private let block: Arena.Block

@@ -147,7 +147,9 @@ extension Delivery {
         }
     }
 
-    /// Notes that one call, outgoing record or change of audiences is acknowledged. (R9)
+    /// Notes that one call, outgoing record or change of audiences is acknowledged. After the last acknowledgement,
+    /// some records continue here: those that wait only for acknowledgements, and those whose dead token is retired.
+    /// The slot may then be freed. (R9)
     mutating func acknowledge(_ record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.ending.acknowledge()
@@ -159,8 +161,8 @@ extension Delivery {
         }
     }
 
-    /// Called when a record that waits only for acknowledgements (`RecordStage.awaitsAcknowledgements`) has the last
-    /// one. Begins the record's next follow-up, or ends the record.
+    /// Begins the next follow-up of a record, or ends the record. Called when a record that waits only for
+    /// acknowledgements (`RecordStage.awaitsAcknowledgements`) has the last one.
     mutating func continueAfterAcknowledgements(_ record: RecordIndex) {
         let (stage, followUps) = (records[record].stage, records[record].ending.followUps)
         if stage == .refunding {

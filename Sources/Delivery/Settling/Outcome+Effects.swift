@@ -19,7 +19,8 @@ struct OutcomeEffects: OptionSet {
     /// The token that the command brought is registered once more, because Redis may still hold commands for it. Redis
     /// returns them only when the token is registered.
     static var tokenIsRegisteredAgain: OutcomeEffects { OutcomeEffects(rawValue: 32) }
-    /// The same, but only after a start: Redis may hold starts of other activities for the token of the start's device.
+    /// If the command is a start, its token is registered once more: Redis may hold starts of other activities for this
+    /// token of the device.
     static var tokenOfStartIsRegisteredAgain: OutcomeEffects { OutcomeEffects(rawValue: 64) }
 }
 
@@ -31,13 +32,14 @@ extension Outcome {
         case .unchanged: [.noResultIfReread, .tokenOfStartIsRegisteredAgain]
         case .duplicate: [.noResultIfReread, .tokenIsRegisteredAgain]
         case .superseded: [.noResultIfReread, .tokenIsRegisteredAgain, .alertMayBeUnsent]
-        // There is no usable token: it is missing, or APNs has said that the update token is dead.
+        // No token is registered again, because none is usable: it is missing, or APNs has said that the update token
+        // is dead.
         case .held: .commandStaysInRedis
         case .ended: [.noResultIfReread, .tokenIsRegisteredAgain, .activityHadEnded]
         case .expired: [.noResultIfReread, .tokenIsRegisteredAgain]
-        // There is no usable token: the record is wrong.
+        // No token is registered again, because none is usable: the record is wrong.
         case .invalid: [.noResultIfReread, .deadLetter]
-        // There is no usable token: it is dead.
+        // No token is registered again, because none is usable: it is dead.
         case .unregistered: []
         case .failed: .tokenOfStartIsRegisteredAgain
         case .unknown: .tokenOfStartIsRegisteredAgain

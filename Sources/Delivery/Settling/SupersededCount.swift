@@ -29,7 +29,7 @@ struct SupersededCount: BitwiseCopyable {
 extension RecordSlot {
     /// Whether the command that replaces this one may count it, so that this command gets no result of its own. False
     /// for:
-    /// - a command to whose admission Redis has replied
+    /// - a command whose admission already has a reply of Redis
     /// - a start
     /// - a command that a registration released
     /// - a command whose result has a reason

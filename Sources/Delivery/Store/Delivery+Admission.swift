@@ -136,7 +136,7 @@ extension Delivery {
         let slot = records.mutableAddress(of: record)
         let isStart = slot.pointee.isStart
         if isStart {
-            activities[activity].deferredStartWait.end(slot.pointee.version)
+            activities[activity].deferredStartWait.endWait(upTo: slot.pointee.version)
             slot.pointee.start.previousClaim = nil
             slot.pointee.push.priorityDecision = PriorityDecision(priority: slot.pointee.priority)
         } else {

@@ -10,8 +10,9 @@ import LiveActivity
 /// held command. So after outcomes that may leave a held command in Redis, the command's record registers the token
 /// once more before it settles (`planTokenRegistration`).
 ///
-/// A stale registration registers no token. But a device's stale registration returns the next held start too, which is
-/// sent with the newer token. Otherwise this start could be lost:
+/// A registration that Redis calls stale, usually because Redis has a newer one, registers no token. But a device's
+/// stale registration returns the next held start too, which is sent with the newer token. Otherwise this start could
+/// be lost:
 /// 1. A registration releases the start, which then waits in a lane. A newer registration of the device settles.
 /// 2. The partition of the older registration moves. Its next owner reads the older registration again, which is now
 ///    stale. Only the reply to this record can return the start.
@@ -117,8 +118,8 @@ extension Delivery {
         awaitCarrierOrFinish(of: activity, now: now)
     }
 
-    /// Copies the alert of `older`, the command that brought the token, into the body of `record`, the held command that
-    /// the token released. So the alert is not lost (R14). Does nothing in these cases:
+    /// Copies the alert of `older`, the command that brought the token, into the body of `record`, the held command
+    /// that the token released. So the alert is not lost (R14). Does nothing in these cases:
     /// - `older` has no alert, has expired, or is not older than `record`.
     /// - `record` is a start, has an alert of its own, or its body has no room for the alert.
     private mutating func copyAlert(of older: RecordSlot, to record: RecordIndex, now: Moment) {

@@ -37,9 +37,9 @@ extension Delivery {
         }
     }
 
-    /// Called when a Redis server has refused a call for a temporary reason. If other commands wait for a credit, the
-    /// command of this call gives up its own and waits: the Redis servers of the others may work.
-    /// - Returns: false if the command keeps the credit, so that its call is repeated.
+    /// Makes the command of a call give up its credit and wait, if other commands wait for a credit: the Redis servers
+    /// of these may work. Called when a Redis server has refused the call for a temporary reason.
+    /// - Returns: false if the command keeps its credit. The caller must then make the call again.
     private mutating func giveUpCreditIfAwaited(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
         let slot = activities.address(of: records[ticket.record].activity)

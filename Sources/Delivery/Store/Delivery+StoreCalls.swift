@@ -189,7 +189,7 @@ extension Delivery {
     }
 
     /// Writes a command as Redis stores it: as a record of the commands topic. The bytes are in the shared buffer
-    /// `storedCommandWriter`, and valid only until the next call.
+    /// `storedCommandWriter`, and valid only until this function is called again.
     private mutating func writeHeldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = bundleIdentifiers[slot.pointee.appIndex]
         storedCommandWriter.reset()

@@ -20,9 +20,9 @@ extension RecordSlot {
         return max(1, min(waitMilliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))
     }
 
-    /// Marks the draw of a start as refunded if no push was attempted, so that the phone counted no start: for example,
-    /// the start was not admitted, expired, or was replaced while it waited for a stream. Returns whether there is such
-    /// a draw.
+    /// Marks the draw of a start as refunded if no push was attempted, because the phone has then counted no start. For
+    /// example, the start was not admitted, expired, or was replaced while it waited for a stream. Returns whether
+    /// there is such a draw.
     ///
     /// After an attempt only a deferral refunds the draw (`refundDrawForDeferral`).
     mutating func refundUnsentDraw() -> Bool {

@@ -28,7 +28,7 @@ extension Delivery {
         records[record].priority = records[record].priorityWithoutAlert
     }
 
-    /// Whether an alert is too old to be sent with this record, whose policy says how old it may be.
+    /// Whether an alert is too old to be sent with this record. The record's policy says how old an alert may be.
     func isAlertTooOld(_ alert: Version, on record: RecordIndex, now: Moment) -> Bool {
         AgeRules.isAlertTooOld(
             timestamp: alert.timestamp,

@@ -39,8 +39,8 @@ extension Delivery {
     /// 3. Otherwise `replaced` is finished now: it gets a result, or `replacement` counts it. If its rider's alert has
     ///    moved, the rider becomes the rider of `replacement`. If not, the rider is finished too.
     ///
-    /// - Returns: whether the slot of `replaced` is still in use, for `mergeOlder`: there `replaced` is the new
-    ///   command, whose slot `enqueue` uses afterwards. The other callers do not use `replaced` any more.
+    /// - Returns: whether the slot of `replaced` is still in use. A caller that uses `replaced` afterwards must check
+    ///   this.
     @discardableResult
     mutating func supersede(_ replaced: RecordIndex, by replacement: RecordIndex, now: Moment) -> SlotStatus {
         let alertSource = records.alertSource(of: replaced)
@@ -57,8 +57,8 @@ extension Delivery {
         return finishSuperseded(replaced, countedBy: replacement)
     }
 
-    /// Keeps `replaced` unsettled in Redis if `replacement` has an alert or a rider, unless `replaced` is a start.
-    /// Otherwise the unsent alert that `replaced` had or carried could be lost:
+    /// Keeps `replaced` unsettled in Redis if `replacement` has an alert or a rider. Exception: a start may be settled.
+    /// Without this, the unsent alert that `replaced` had or carried could be lost:
     /// 1. Redis settles `replaced`, and counts its alert as sent or replaced.
     /// 2. `replacement` is dropped, because its partition is revoked.
     /// 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
@@ -144,9 +144,8 @@ extension Delivery {
         return carrier
     }
 
-    /// Called when APNs has accepted the current command. Removes the accepted alert, and older ones, from the first
-    /// commands of the waiting list. Otherwise the phone would ring twice for one alert, or for an older alert after a
-    /// newer one.
+    /// Removes the alert that APNs has accepted with the current command, and older alerts, from the first commands of
+    /// the waiting list. Otherwise the phone would ring twice for one alert, or for an older alert after a newer one.
     ///
     /// - A waiting state that is older than the current command is finished, because Redis would supersede it.
     /// - A newer waiting state is still sent, but without the alert that it carries. Its rider is finished now or, if
@@ -231,8 +230,8 @@ extension Delivery {
 
     // MARK: - Commands that wait for a carrier
 
-    /// Called when Redis has a newer command than the current one, and has not settled it. If the current command has
-    /// an alert, it waits for a carrier. A start, or a command without an alert, is finished as `superseded`.
+    /// Makes the current command wait for a carrier of its alert. A start, or a command without an alert, is finished
+    /// as `superseded` instead. Called when Redis has a newer command that is not settled.
     ///
     /// Usually another worker admitted the newer command and has not committed its offset. So this lane may read the
     /// newer command too, and that command then carries the alert.
@@ -260,9 +259,9 @@ extension Delivery {
         endTurn(of: activity, now: now)
     }
 
-    /// Called after `merge` has placed the command `record`. If an older command waits for a carrier
-    /// (`commandAwaitingCarrier`), `record` supersedes it, and carries its alert if possible. But if `merge` has made
-    /// `record` a rider, its carrier supersedes the older command instead, and keeps the newer of the two alerts.
+    /// If an older command waits for a carrier (`commandAwaitingCarrier`), lets `record` supersede it, and carry its
+    /// alert if possible. Called after `merge` has placed the command `record`. But if `merge` has made `record` a
+    /// rider, the carrier of `record` supersedes the older command instead, and keeps the newer of the two alerts.
     mutating func supersedeCommandAwaitingCarrier(of activity: ActivityIndex, by record: RecordIndex, now: Moment) {
         let older = activities[activity].commandAwaitingCarrier.record
         // If `merge` has finished `record`, for example as a duplicate, `record` cannot carry an alert.

@@ -1,6 +1,7 @@
 import Reactor
 
-/// A request in progress. Only the thread that runs its loop may use it.
+/// One request of an ``HTTPClient``, from its start to its result. Only the thread that runs its loop may use the
+/// object.
 final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private let loop: EventLoop
     private let client: HTTPClient
@@ -48,7 +49,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
                 return fail(.connectFailed, error.description)
             }
         }
-        // The request may end before the look-up's thread responds, so the closure holds the call weakly.
+        // The request may end before the look-up's thread responds, so the closure holds this object weakly.
         loop.resolve(host: client.address.server.host, port: client.address.server.port) { [weak self] resolution in
             self?.hostResolved(resolution)
         }

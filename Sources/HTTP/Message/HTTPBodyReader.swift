@@ -96,6 +96,8 @@ struct HTTPBodyReader {
         return part.count
     }
 
+    /// Moves received bytes to `line`, up to a line end. Removes the line end from `line`.
+    ///
     /// - Returns: whether the line is complete.
     private mutating func takeLine(_ rest: inout Slice<UnsafeRawBufferPointer>) throws(HTTPFault) -> Bool {
         let end = rest.firstIndex(of: 0x0A)

@@ -10,7 +10,7 @@ struct HTTPBodyWriter {
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Writes as many bytes as the stream has room for. If bytes are left, call it again in `streamHasRoom`.
+    /// Writes as many bytes as the stream has room for. If bytes are left, call this method again in `streamHasRoom`.
     ///
     /// - Returns: whether everything is written.
     mutating func write(to stream: Stream) -> Bool {

@@ -81,7 +81,7 @@ enum HTTPFault: Error, Equatable {
     case bodyTooLarge
     case unknownVersion
 
-    /// The status of the response with which a server refuses the message.
+    /// The status of the response to a message that the server refuses for this reason.
     var refusalStatus: Int {
         switch self {
         case .malformed: 400

@@ -33,13 +33,13 @@ package final class HTTPExchange: Sendable {
         inbox.post(.response(response, connectionNumber: connectionNumber))
     }
 
-    /// Begins a response whose body any thread may append to the returned stream. The server's thread sends the head
-    /// soon, without waiting for appended bytes.
+    /// Begins a streamed response. Any thread may append the response's body to the returned stream. The server's
+    /// thread sends the head soon, without waiting for appended bytes.
     ///
     /// - Parameter initialResponse: its status and header fields are those of the response, and its body is the first
     ///   part of the streamed body.
-    /// - Returns: nil if the limit of open streams is reached, the server has ended, or the exchange already
-    ///   has its response. If the server ends during this call, the returned stream may already have ended.
+    /// - Returns: nil if the limit of open streams is reached, the server has ended, or the exchange already has its
+    ///   response. If the server ends during this call, the returned stream may already have ended.
     package func openStream(_ initialResponse: HTTPResponse) -> HTTPResponseStream? {
         guard inbox.reserveStream() else { return nil }
         guard takeRightToRespond() else {

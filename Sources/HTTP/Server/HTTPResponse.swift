@@ -19,7 +19,7 @@ package struct HTTPResponse: Sendable, Equatable {
         self.init(status: status, contentType: contentType, body: Array(text.utf8))
     }
 
-    /// Returns a response whose text is the status and its phrase, for example “404 Not Found”.
+    /// Returns a response with the status and its phrase as text, for example “404 Not Found”.
     package static func statusOnly(_ status: Int) -> HTTPResponse {
         HTTPResponse(status: status, text: "\(status) \(reasonPhrase(of: status))\n")
     }

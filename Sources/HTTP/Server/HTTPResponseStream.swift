@@ -16,7 +16,9 @@ package final class HTTPResponseStream: Sendable {
 
     private struct State {
         var waitingOutput: [UInt8] = []
+        /// Whether `finish` was called. Bytes may still wait.
         var isFinished = false
+        /// Whether the server takes no more bytes, see ``HTTPResponseStream/hasEnded``.
         var hasEnded = false
         /// Whether a message in the inbox already tells the server's thread to take the waiting bytes.
         var isOutputAnnounced = false
@@ -79,8 +81,8 @@ package final class HTTPResponseStream: Sendable {
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
 
-    /// Sets an action that the server's thread calls once, when the stream has ended. Calls the action at once if the
-    /// stream has already ended.
+    /// Sets an action that the server's thread calls once, when the stream ends. If the stream has already ended,
+    /// `onEnd` calls the action itself.
     package func onEnd(_ action: @escaping @Sendable () -> Void) {
         let hasEnded = state.withLock { state in
             if !state.hasEnded { state.onEnd = action }

@@ -40,8 +40,10 @@ final class HTTPServerConnection: StreamHandler {
     private var countedBodyBytes = 0
     /// What is left to send of the response's body. Nil if no response with a length is being sent.
     private var unsentBody: HTTPBodyWriter?
+    /// Whether the connection reads a further request after the response that is being sent.
     private var keepsAlive = false
     private var responseStream: HTTPResponseStream?
+    /// Whether the streamed response is sent in chunks. If not, the response lasts until the connection ends.
     private var isChunked = false
 
     /// How many bytes were written to the stream so far.
@@ -63,8 +65,8 @@ final class HTTPServerConnection: StreamHandler {
 
     func start() { _ = stream }
 
-    /// Whether a request waits for its response, or a streamed response has not ended. The server does not end such a
-    /// connection when it needs room for another one.
+    /// Whether a request waits for its response, or a streamed response has not ended. To make room for a new
+    /// connection, the server closes no busy connection.
     var isBusy: Bool {
         switch phase {
         case .awaitingResponse, .streaming: true
@@ -214,8 +216,8 @@ final class HTTPServerConnection: StreamHandler {
         if !unreadInput.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
     }
 
-    /// Sends the head of a streamed response, and from now on the bytes of its stream. If the request was refused
-    /// meanwhile, or the server stops, ends the stream instead.
+    /// Sends the head of a streamed response, and from now on the bytes of its stream. Ends the stream instead if the
+    /// request was refused before this call, or if the server stops.
     func beginStreaming(_ responseStream: HTTPResponseStream) {
         guard phase == .awaitingResponse, let request else { return responseStream.end() }
         self.responseStream = responseStream
@@ -229,8 +231,8 @@ final class HTTPServerConnection: StreamHandler {
         if request.method == "HEAD" { closeAfterSending() } else { sendStreamedBytes() }
     }
 
-    /// Sends the waiting bytes of the `HTTPResponseStream`, unless many earlier bytes are still in the buffer
-    /// of the connection's `stream`.
+    /// Sends the waiting bytes of the `HTTPResponseStream`. Does nothing if more than ``Stream/highWaterBytes`` of
+    /// earlier bytes still wait in the connection's `stream`.
     func sendStreamedBytes() {
         guard phase == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
@@ -258,8 +260,8 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
     ///
-    /// Before that, sets a later deadline in two cases: the client has acknowledged bytes of its response since the
-    /// last check, or no byte of its `HTTPResponseStream` waits.
+    /// First sets a later deadline in two cases: the client has acknowledged bytes of its response since the last call,
+    /// or no byte of its `HTTPResponseStream` waits.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let acknowledgedBytes = writtenBytes - stream.unacknowledgedOutputBytes

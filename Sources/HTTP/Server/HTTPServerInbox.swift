@@ -63,8 +63,8 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Closes the inbox when the server ends. Also ends each stream whose `streamBegan` message still waits, because no
-    /// connection knows such a stream yet. Called on the server's thread.
+    /// Closes the inbox when the server ends. If a stream's message `streamBegan` still waits, ends this stream,
+    /// because no connection knows it yet. Called on the server's thread.
     func close() {
         let messages = state.withLock { state in
             state.isClosed = true

@@ -12,7 +12,7 @@ package struct HTTPServerLimits: Sendable {
     /// The maximum number of bytes in one body; 0: the server refuses every body.
     package var bodyBytesMax = 0
     /// The maximum number of bytes in all bodies together. A body counts from its first byte until its `HTTPExchange`
-    /// is released. The request whose body makes the sum exceed this limit gets status 503. Without the limit, each
+    /// is released. If a body makes the sum exceed this limit, its request gets status 503. Without the limit, each
     /// connection could bring a body of `bodyBytesMax`.
     package var totalBodyBytesMax = 0
     /// The maximum number of requests that wait for the handler's response. A request counts until its `HTTPExchange`
@@ -38,8 +38,8 @@ package struct HTTPServerLimits: Sendable {
     /// The maximum number of pipelined requests to which the server responds in a row, because one client must not keep
     /// the server's only thread busy. A client that has sent more gets status 400. No common client sends so many.
     static let pipelinedRequestsMax = 16
-    /// If more bytes than this follow a request whose response is not written yet, the server pauses reading from the
-    /// connection. The limit bounds the memory for these bytes.
+    /// If more bytes than this arrive after a request, and the request's response is not written yet, the server pauses
+    /// reading from the connection. The limit bounds the memory for these bytes.
     static let pipelinedBytesMax = 16_384
     /// After a request to stop, responses may still be sent for this time. A slow client must not delay the stop for
     /// longer.

@@ -3,7 +3,7 @@ import Reactor
 
 /// The part of a server that runs on the server's thread: the listener, the connections and their deadlines.
 final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
-    /// One timer checks the deadlines of all connections, so a connection may exceed its deadline by this time.
+    /// How often the server checks the deadlines of all connections. A connection may exceed its deadline by this time.
     private static let deadlineCheckIntervalMilliseconds: Int64 = 200
 
     private enum TimerTag: UInt64 {

@@ -1,5 +1,5 @@
 /// The template for the ids of the activities that a start to an audience begins, one on each device. Each device's id
-/// replaces the placeholder.
+/// replaces the placeholder: on the device `phone-21`, the template `final-{device}` gives the id `final-phone-21`.
 public enum ActivityIdentifierTemplate {
     public static let placeholder: StaticString = "{device}"
 

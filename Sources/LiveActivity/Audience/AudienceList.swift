@@ -28,11 +28,11 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     public var name: String { "\(self)" }
 }
 
-/// The audiences that a member has left, and whose pages perhaps have no entry about this yet. Redis names them in its
-/// replies until a worker confirms that it has written these entries (R27).
+/// The audiences that a member has left. Perhaps the pages of these audiences have no entry about the departure yet.
+/// Redis names the audiences in its replies until a worker confirms that it has written the entries (R27).
 public struct AudienceDepartures {
-    /// The number of bytes of ``leftAtMilliseconds``, with which the value begins (little-endian). The digests of the
-    /// audiences follow.
+    /// The length of ``leftAtMilliseconds`` in bytes. The bytes of a value begin with this time (little-endian), and
+    /// the digests of the audiences follow.
     public static let timeBytes = 6
 
     private let bytes: UnsafeRawBufferPointer
@@ -45,7 +45,7 @@ public struct AudienceDepartures {
         self.bytes = bytes
     }
 
-    /// When the member left, as Redis recorded it, UNIX milliseconds. A member that registered later than this stays in
+    /// When the member left, as Redis recorded it, UNIX milliseconds. A member that registered after this time stays in
     /// the audience. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name this time.
     public var leftAtMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }

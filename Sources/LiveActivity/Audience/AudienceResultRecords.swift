@@ -5,7 +5,7 @@ public struct RangeResultRecord {
     public var range: SegmentRange
     public var memberCounts: MemberOutcomeCounts
     public var times: ResponseTimes
-    /// Whether a newer version replaced this version before it had reached all members. The outcome is then
+    /// Whether a newer version replaced this version before this version had reached all members. The outcome is then
     /// `superseded`, even if no member counts as `superseded` in ``memberCounts``.
     public var isSuperseded = false
 
@@ -23,7 +23,7 @@ public struct RangeResultRecord {
 
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
-        command.writeBeginning(to: &writer)
+        command.writeFirstFields(to: &writer)
         writer.key("segments")
         writer.append(UInt8(ascii: "["))
         writer.integer(Int64(range.firstSegment))
@@ -31,7 +31,7 @@ public struct RangeResultRecord {
         writer.integer(Int64(range.firstSegment + range.segmentCount - 1))
         writer.append(UInt8(ascii: "]"))
         writer.writeFanoutOutcome(memberCounts, isSuperseded: isSuperseded)
-        command.writeEnd(times, to: &writer)
+        command.writeLastFields(times, to: &writer)
     }
 }
 
@@ -80,7 +80,7 @@ public struct AudienceResultRecord {
 
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
-        command.writeBeginning(to: &writer)
+        command.writeFirstFields(to: &writer)
         writer.writeFanoutOutcome(memberCounts, isSuperseded: isSuperseded)
         if broadcastCounts.total > 0 { writer.writeOutcomes("broadcasts", broadcastCounts) }
         if let channelAbsence {
@@ -100,7 +100,7 @@ public struct AudienceResultRecord {
         }
         writer.writeDroppedFields(droppedFieldNames)
         writer.member("timestamp", timestamp)
-        command.writeEnd(
+        command.writeLastFields(
             times,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
             admittedAtMilliseconds: admittedAtMilliseconds,
@@ -140,7 +140,7 @@ public struct BroadcastResultRecord {
 
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
-        command.writeBeginning(to: &writer)
+        command.writeFirstFields(to: &writer)
         channel.identifier.withBytes { writer.member("channel", $0) }
         writer.key("environment")
         writer.string(channel.environment.name)
@@ -153,7 +153,7 @@ public struct BroadcastResultRecord {
             writer.string(advice)
         }
         writer.writeDroppedFields(droppedFieldNames)
-        command.writeEnd(times, to: &writer)
+        command.writeLastFields(times, to: &writer)
     }
 }
 
@@ -185,17 +185,17 @@ public struct AudienceCommandReference {
         self.sourceOffset = sourceOffset
     }
 
-    /// Writes the beginning of a result: the fields that name its command.
-    fileprivate func writeBeginning(to writer: inout JSONWriter) {
+    /// Writes the first fields of a result, which name its command.
+    fileprivate func writeFirstFields(to writer: inout JSONWriter) {
         writer.beginObject()
         writer.writeCommandName(identifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.member("app", app)
         writer.member("audience", audience)
     }
 
-    /// Writes the end of a result: the place of the command's record, and the times. Leaves out times of -1, which are
-    /// not known.
-    fileprivate func writeEnd(
+    /// Writes the last fields of a result: the place of the command's record, and the times. Leaves out times of -1,
+    /// which are not known.
+    fileprivate func writeLastFields(
         _ times: ResponseTimes,
         recordTimestampMilliseconds: Int64 = -1,
         admittedAtMilliseconds: Int64 = -1,
@@ -214,8 +214,9 @@ public struct AudienceCommandReference {
 }
 
 extension MemberOutcomeCounts {
-    /// The outcome of a command with these counts. If a member has one of `superseded`, `expired` and `started`, the
-    /// outcome is the first of them in this order. Otherwise it is `delivered`.
+    /// The outcome of a command with these counts: the first of `superseded`, `expired` and `started` that any member
+    /// has, or else `delivered`. For example, the outcome is `expired` if one member has `expired` and all others have
+    /// `started`.
     public var outcome: FanoutOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }
@@ -228,7 +229,7 @@ public enum FanoutOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// Every member's outcome is `delivered`, `failed` or `unregistered`, or the audience has no members. The counts
     /// say how many members had each outcome.
     case delivered
-    /// A newer version replaced this one before it had reached all members.
+    /// A newer version replaced this version before this version had reached all members.
     case superseded
     /// The command expired before it had reached all members.
     case expired

@@ -1,5 +1,6 @@
 /// The part of a fan-out record that says where and how its command is sent: to the members of one range of an
-/// audience, or as a broadcast to one channel. The channel belongs to the audience, or the command itself names it.
+/// audience, or as a broadcast to one channel. The channel belongs to the audience, or the command itself names the
+/// channel.
 public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     /// The range whose members get the command. A broadcast uses only `rangeCount`: its range is always the audience's
     /// first range.

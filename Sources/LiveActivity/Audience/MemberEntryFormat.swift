@@ -41,11 +41,12 @@ public enum MemberEntryFormat {
         static let identifierPackingMask: UInt8 = 0x30
         static let identifierPackingShift: UInt8 = 4
         static let unusedBits: UInt8 = 0xC0
-        /// The flags that belong to a member's identity, besides its position and the bytes of its id.
+        /// The flags that are the same in all entries of one member. These entries also have the same position and the
+        /// same id.
         static let identityBits: UInt8 = deviceBit | identifierPackingMask
     }
 
-    /// How an entry stores the id of its member: as text, or as the 16 bytes of a UUID.
+    /// The form in which an entry has the id of its member: text, or the 16 bytes of a UUID.
     enum IdentifierPacking: UInt8 {
         /// The id is text.
         case unpacked

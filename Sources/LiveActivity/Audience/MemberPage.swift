@@ -26,8 +26,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: after its
-        /// last entry, at least as long as a device's hash.
+        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: after the
+        /// page has got its last entry, at least as long as a device's hash.
         public static let holdsDevicesBit: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has shortened or split it.
         public static let fullBit: UInt8 = 2
@@ -165,8 +165,8 @@ public struct MemberPage {
         return keptCount
     }
 
-    /// Adds an entry to the kept entries at its position. If one of them is of the same member, only the later of the
-    /// two stays: for equal times, the added one.
+    /// Adds an entry to the kept entries that have the same position. If a kept entry is of the same member, only the
+    /// entry with the later time stays; if the times are equal, the added entry.
     private func addOrReplace(
         _ reference: MemberReference,
         in references: UnsafeMutableBufferPointer<MemberReference>,
@@ -286,7 +286,7 @@ public struct PageMember {
         return PackedUUID.textByteCount
     }
 
-    /// The id in the form in which the entry stores it.
+    /// The id as the entry has it: text, or the 16 bytes of a UUID.
     private var identifier: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: entry[identifierOffset..<tokenOffset])
     }

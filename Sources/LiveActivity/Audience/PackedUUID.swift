@@ -1,4 +1,5 @@
-/// A UUID in sixteen bytes instead of 36 characters, which saves 20 bytes in a member's entry.
+/// A UUID in sixteen bytes instead of 36 characters. This saves 21 bytes in a member's entry, which then has no byte
+/// for the length of the id either.
 ///
 /// ActivityKit names activities by UUIDs in upper case, and many producers write UUIDs in lower case. A UUID with
 /// letters of both cases is not packed, because unpacking could not give the same text again.

@@ -122,14 +122,14 @@ private struct ShapesParser {
         }
         let name = try readString(try valueStart("name"), keyPath: "\(keyPath).name")
         guard !name.isEmpty else { throw ShapesFault(keyPath: "\(keyPath).name", reason: "must not be empty") }
-        let (offset, count) = append(name)
+        let (offset, count) = appendText(name)
         var type = ContractType(nameOffset: offset, nameByteCount: count)
         type.attributesNodeIndex = try addRoot(try valueStart("attributes"), keyPath: "\(keyPath).attributes")
         type.contentStateNodeIndex = try addRoot(try valueStart("contentState"), keyPath: "\(keyPath).contentState")
         contract.types.append(type)
     }
 
-    private mutating func append(_ text: String) -> (offset: UInt32, count: UInt32) {
+    private mutating func appendText(_ text: String) -> (offset: UInt32, count: UInt32) {
         let offset = contract.textStorage.count
         contract.textStorage.append(contentsOf: text.utf8)
         return (UInt32(offset), UInt32(contract.textStorage.count - offset))
@@ -177,7 +177,7 @@ private struct ShapesParser {
             UInt32(first), UInt32(fields.count)
         )
         for (index, field) in fields.enumerated() {
-            let (offset, count) = append(field.key)
+            let (offset, count) = appendText(field.key)
             contract.nodes[first + index].nameOffset = offset
             contract.nodes[first + index].nameByteCount = count
             contract.nodes[first + index].setNameBeginning(of: field.key)
@@ -246,7 +246,7 @@ private struct ShapesParser {
         for element in elements {
             var rawValue = EnumCase()
             if isText {
-                (rawValue.offset, rawValue.count) = append(try readString(element, keyPath: keyPath))
+                (rawValue.offset, rawValue.count) = appendText(try readString(element, keyPath: keyPath))
             } else {
                 let digits = String(decoding: text.bytes(ByteRange(from: element, to: end(of: element))), as: UTF8.self)
                 guard let number = Int64(digits) else {

@@ -2,9 +2,9 @@
 /// on a phone can decode.
 ///
 /// The shapes are in a file that the configuration names. A test of the app writes this file with the library
-/// `ActivityShapes`. The file has all types of the app, so no phone can show a command that fits none of them. If a
-/// type differs between releases that are in use, the file has the type once for each of these releases. A command is
-/// accepted if it fits the type of one release.
+/// `ActivityShapes`. The file has all types of the app, so no phone can show a command that fits none of these types.
+/// If a type differs between releases that are in use, the file has the type once for each of these releases. A command
+/// is accepted if it fits the type of one release.
 ///
 /// All shapes are in one flat array, with the children of a node next to each other. So a check follows indexes, which
 /// needs no reference counting (``UnmanagedContract``).

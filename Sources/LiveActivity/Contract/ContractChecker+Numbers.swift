@@ -9,7 +9,7 @@ extension ContractChecker {
     /// `Decimal`. The largest `Float` has 39 digits.
     private static let shortNumberCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further digits do not change whether the
-    /// number fits its type. An exponent after them is ignored, because no app writes such a number.
+    /// number fits its type. An exponent after these characters is ignored, because no app writes such a number.
     private static let convertedCharactersMax = 1_100
 
     @inline(__always)

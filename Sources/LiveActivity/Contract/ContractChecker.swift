@@ -72,8 +72,8 @@ struct ContractChecker {
 
     // MARK: - Objects and arrays
 
-    /// Returns the position of the next member or element; nil at the end of the container. The previous one ends at
-    /// `start`.
+    /// Returns the position of the next member or element; nil at the end of the container. The previous member or
+    /// element ends at `start`.
     @inline(__always)
     private func nextMemberPosition(_ start: Int, closing: UInt8, _ nodeIndex: Int) throws(ContractMismatch) -> Int? {
         let position = text.peek(start) > 0x20 ? start : text.skipWhitespace(start)
@@ -176,8 +176,10 @@ struct ContractChecker {
     }
 
     /// Checks a field's value in bytes that have not been validated, and returns the position after the value. The
-    /// result is nil if the value is not valid JSON, does not fit its shape, is too long for a body, or may be nested
-    /// too deeply. Then the decoder must read the whole state.
+    /// result is nil in these cases, and the decoder must then read the whole state:
+    /// - The value is not valid JSON.
+    /// - The value does not fit its shape.
+    /// - The value is too long for a body, or may be nested too deeply.
     func endOfUnvalidatedValue(_ nodeIndex: Int, _ position: Int) -> Int? {
         let shape = contract.nodes + nodeIndex
         let first = text.peek(position)
@@ -204,8 +206,9 @@ struct ContractChecker {
         return end
     }
 
-    /// Tests quickly whether the key at `position` is this field's name. True is certain. False is not: the key may
-    /// have an escape, or be near the end of the record. The caller then searches with ``fieldIndex(_:_:_:_:)``.
+    /// Tests quickly whether the key at `position` is this field's name. If the result is true, this is certain. If the
+    /// result is false, the key may still be this name, but have an escape or be near the end of the record. The caller
+    /// then searches with ``fieldIndex(_:_:_:_:)``.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,
@@ -285,8 +288,8 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Whether the key occurs in the object before the position `end`, so that it is a repeated key. `JSONDecoder`
-    /// ignores the second value of such a key, so this value need not fit.
+    /// Whether the object has the same key before the position `end`. `JSONDecoder` reads only the first value of a
+    /// repeated key, so its other values need not fit their shape.
     private func hasMember(_ key: JSONStringRange, ofObjectAt start: Int, before end: Int) -> Bool {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {

@@ -11,9 +11,9 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     var nodeIndex: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int
-    /// The position up to which the record fits: that of the wrong value or, if an object lacks a field, the end of the
-    /// object's last known field. If the record fits none of several types, the mismatch with the highest position is
-    /// reported.
+    /// The position up to which the record fits its shape. For a wrong value, this is the value's position. For an
+    /// object that lacks a field, it is the end of the object's last known field. If the record fits none of several
+    /// types, the mismatch with the highest position is reported.
     var fittingPartEnd: Int
 
     static func unknownType(at offset: Int) -> ContractMismatch {
@@ -44,16 +44,16 @@ extension UnmanagedContract {
         guard let text = try? JSONText(record) else { return "" }
         let location = "(at byte \(mismatch.offset))"
         if mismatch.problem == .unknownType {
-            let valueText = valueText(text, mismatch.offset, showsValue: true)
+            let valueText = describeValue(text, mismatch.offset, showsValue: true)
             return "aps.attributes-type: \(valueText) must be one of the app's types: \(typeList) \(location)"
         }
-        let path = path(to: mismatch.offset, of: command, in: text)
-        let requirement = requirement(nodes[mismatch.nodeIndex])
+        let path = findPath(to: mismatch.offset, of: command, in: text)
+        let requirement = describeRequirement(nodes[mismatch.nodeIndex])
         guard mismatch.problem != .missing else {
             let name = String(decoding: name(of: mismatch.nodeIndex), as: UTF8.self)
             return "\(path).\(name): missing, must be \(requirement) \(location)"
         }
-        let valueText = valueText(text, mismatch.offset, showsValue: showsValue)
+        let valueText = describeValue(text, mismatch.offset, showsValue: showsValue)
         let reason =
             switch mismatch.problem {
             case .outOfRange: "does not fit \(requirement)"
@@ -69,20 +69,20 @@ extension UnmanagedContract {
             let name = String(decoding: text(type.nameOffset, type.nameByteCount), as: UTF8.self)
             if !names.contains(name) { names.append(name) }
         }
-        return list(names)
+        return joinList(names)
     }
 
-    private func list(_ words: [String]) -> String {
+    private func joinList(_ words: [String]) -> String {
         words.prefix(Self.listLengthMax).joined(separator: ", ") + (words.count > Self.listLengthMax ? ", …" : "")
     }
 
-    private func requirement(_ shape: ShapeNode) -> String {
+    private func describeRequirement(_ shape: ShapeNode) -> String {
         let range = Int(shape.firstChild)..<Int(shape.firstChild) + Int(shape.childCount)
         return switch shape.kind {
         case .stringEnum:
             "one of "
-                + list(cases[range].map { "\"\(String(decoding: text($0.offset, $0.count), as: UTF8.self))\"" })
-        case .numberEnum: "one of " + list(cases[range].map { "\($0.number)" })
+                + joinList(cases[range].map { "\"\(String(decoding: text($0.offset, $0.count), as: UTF8.self))\"" })
+        case .numberEnum: "one of " + joinList(cases[range].map { "\($0.number)" })
         case .date: "date, a number of seconds since 2001"
         case .dateRange: "dateRange, an array of two numbers of seconds since 2001"
         case .data: "data, a text in base64"
@@ -92,7 +92,7 @@ extension UnmanagedContract {
         }
     }
 
-    private func valueText(_ text: JSONText, _ position: Int, showsValue: Bool) -> String {
+    private func describeValue(_ text: JSONText, _ position: Int, showsValue: Bool) -> String {
         switch text.peek(position) {
         case UInt8(ascii: "{"): return "an object"
         case UInt8(ascii: "["): return "an array"
@@ -123,7 +123,7 @@ extension UnmanagedContract {
 
     /// Returns the path from Apple's dictionary to the value at `offset`: keys and indexes, such as
     /// `aps.content-state.goals[2]`.
-    private func path(to offset: Int, of command: Command, in text: JSONText) -> String {
+    private func findPath(to offset: Int, of command: Command, in text: JSONText) -> String {
         let state = command.contentState
         let isInState = !state.isAbsent && offset >= Int(state.offset) && offset < state.end
         var path = isInState ? "aps.content-state" : "aps.attributes"

@@ -9,12 +9,12 @@ struct ValuePlace: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these places are equal. For example, `{"goals":1}` and `{"goals":25}` have the same template.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored: a template has a fixed size. All further values count as
-    /// fixed bytes, so that they must be equal in a state with this template.
+    /// The maximum number of places in a template, which has a fixed size. Further values of the state have no place:
+    /// they must be equal in every state with this template.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0
-    /// The app's contract, whose nodes (``ShapeNode``) declare the ``values``; nil if no state is stored.
+    /// The app's contract, whose nodes (``ShapeNode``) declare the ``values``; nil if the template has no state.
     var contract: UnmanagedContract?
     var stateByteCount = 0
     /// Where the state begins in the command's record that is being checked. The check gives places in the record, and
@@ -51,40 +51,41 @@ struct StateTemplate: BitwiseCopyable {
         valueCount = precedingCount &+ 1
     }
 
-    /// Compares a new state with the stored state. The new state has this template if its bytes are the same, except
-    /// that each of ``values`` may be any value that fits its field's declaration (`nodeIndex`).
+    /// Compares a new state with the template's state. The new state has this template if its bytes are the same,
+    /// except that each of ``values`` may be any value that fits its field's declaration (`nodeIndex`).
     ///
-    /// Such a state is valid JSON and fits the contract, because the stored state does. All bytes before the first
-    /// different value are equal, so this value belongs to the same field in both states, and it is checked against
-    /// this field. The same is true for each further value.
+    /// Such a state is valid JSON and fits the contract, because both are true for the template's state. All bytes
+    /// before the first different value are equal, so this value belongs to the same field in both states, and it is
+    /// checked against this field. The same is true for each further value.
     /// - Parameter start: the position of the new state, whose bytes have not been validated.
-    /// - Returns: the position after the new state; nil if no state is stored, or if it is not certain that the new
-    ///   state has this template.
+    /// - Returns: the position after the new state; nil if the template has no state, or if it is not certain that the
+    ///   new state has this template.
     func endOfMatchingState(at start: Int, in text: JSONText) -> Int? {
         guard let contract else { return nil }
         let checker = ContractChecker(contract: contract, text: text, template: nil)
-        // How far the two states have been compared: the offset in the stored state, and the offset in the new state.
-        var (storedOffset, newOffset) = (0, 0)
+        // How far the two states have been compared: the offset in the template's state, and the offset in the new
+        // state.
+        var (oldOffset, newOffset) = (0, 0)
         var valueIndex = 0
         while true {
-            let comparableByteCount = min(stateByteCount &- storedOffset, text.count &- start &- newOffset)
-            let equalCount = equalByteCount(storedOffset, text, start &+ newOffset, atMost: comparableByteCount)
-            (storedOffset, newOffset) = (storedOffset &+ equalCount, newOffset &+ equalCount)
-            if storedOffset == stateByteCount { return start &+ newOffset }
-            while valueIndex < valueCount, values[valueIndex].end < storedOffset { valueIndex &+= 1 }
-            guard valueIndex < valueCount, values[valueIndex].start <= storedOffset else { return nil }
-            let valueStart = start &+ newOffset &- (storedOffset &- Int(values[valueIndex].start))
+            let comparableByteCount = min(stateByteCount &- oldOffset, text.count &- start &- newOffset)
+            let equalCount = equalByteCount(oldOffset, text, start &+ newOffset, atMost: comparableByteCount)
+            (oldOffset, newOffset) = (oldOffset &+ equalCount, newOffset &+ equalCount)
+            if oldOffset == stateByteCount { return start &+ newOffset }
+            while valueIndex < valueCount, values[valueIndex].end < oldOffset { valueIndex &+= 1 }
+            guard valueIndex < valueCount, values[valueIndex].start <= oldOffset else { return nil }
+            let valueStart = start &+ newOffset &- (oldOffset &- Int(values[valueIndex].start))
             guard let end = checker.endOfUnvalidatedValue(Int(values[valueIndex].nodeIndex), valueStart) else {
                 return nil
             }
-            (storedOffset, newOffset) = (Int(values[valueIndex].end), end &- start)
+            (oldOffset, newOffset) = (Int(values[valueIndex].end), end &- start)
             valueIndex &+= 1
         }
     }
 
     /// Returns the number of equal bytes before the first difference.
     @inline(__always)
-    private func equalByteCount(_ storedOffset: Int, _ text: JSONText, _ position: Int, atMost comparableByteCount: Int)
+    private func equalByteCount(_ oldOffset: Int, _ text: JSONText, _ position: Int, atMost comparableByteCount: Int)
         -> Int
     {
         var equalCount = 0
@@ -92,14 +93,14 @@ struct StateTemplate: BitwiseCopyable {
         // text.
         let wordsEnd = min(comparableByteCount, text.count &- position &- 7)
         while equalCount < wordsEnd {
-            let difference = eightBytes(storedOffset &+ equalCount) ^ text.eightBytes(position &+ equalCount)
+            let difference = eightBytes(oldOffset &+ equalCount) ^ text.eightBytes(position &+ equalCount)
             if difference != 0 {
                 return min(comparableByteCount, equalCount &+ (difference.trailingZeroBitCount &>> 3))
             }
             equalCount &+= 8
         }
         while equalCount < comparableByteCount,
-            bytes.load(fromByteOffset: storedOffset &+ equalCount, as: UInt8.self) == text.byte(position &+ equalCount)
+            bytes.load(fromByteOffset: oldOffset &+ equalCount, as: UInt8.self) == text.byte(position &+ equalCount)
         {
             equalCount &+= 1
         }
@@ -117,14 +118,14 @@ struct StateTemplate: BitwiseCopyable {
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few values. The
 /// decoder then reads and checks only the values that differ, which costs very little.
 public struct RecentStateTemplates: ~Copyable {
-    /// How many templates are remembered. A state that matches none is compared with each of them and then read
-    /// completely, so more templates would slow it down (Measurements.md). The number must be a power of two, because a
-    /// bit mask limits `lastUsedIndex`.
+    /// How many templates are remembered. A state that matches no template is compared with each of them, and then read
+    /// completely. So more templates would slow down such states (Measurements.md). The number must be a power of two,
+    /// because a bit mask limits `lastUsedIndex`.
     static let templatesMax = 4
 
     /// Nil if no template is ever remembered: no app has a contract, or decoding needs no templates (``disabled``).
     private let templates: UnsafeMutablePointer<StateTemplate>?
-    /// The index of the template that matched or was stored last.
+    /// The index of the template that matched or was made last.
     private var lastUsedIndex = 0
     /// The state of the last record, if decoding found that it matches a remembered template; otherwise absent.
     private var matchedState = ByteRange.absent
@@ -151,7 +152,7 @@ public struct RecentStateTemplates: ~Copyable {
     /// A value that never remembers a template, for decoding without contracts.
     static var disabled: RecentStateTemplates { RecentStateTemplates(isNeeded: false) }
 
-    /// Begins a new record: no state has matched yet.
+    /// Forgets the match of the last record, before the next record is decoded.
     @inline(__always)
     public mutating func forgetMatchedState() { matchedState = .absent }
 
@@ -185,7 +186,7 @@ public struct RecentStateTemplates: ~Copyable {
     }
 
     /// Whether the command's state matches any template of this app. Decoding stops at the first template that matches,
-    /// perhaps that of another app. So a caller asks this if ``hasMatched(_:ofApp:)`` is false.
+    /// perhaps a template of another app. So a caller asks this if ``hasMatched(_:ofApp:)`` is false.
     ///
     /// False if decoding found no template at all, and for a start, whose attributes must be checked too.
     public func hasTemplate(

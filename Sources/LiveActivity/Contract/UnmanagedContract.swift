@@ -34,8 +34,9 @@ public struct UnmanagedContract: BitwiseCopyable {
 
     /// Checks whether a phone could decode the command. Allocates nothing.
     ///
-    /// A start names its type: its attributes and its content state must fit this type. An update or end need not name
-    /// its type: its content state must fit at least one type. An end without a content state always fits.
+    /// A start names its type. The start's attributes and content state must fit this type. An update or end need not
+    /// name a type. Its content state must fit at least one type of the app. An end without a content state always
+    /// fits.
     /// - Parameter record: the bytes from which `command` was decoded.
     /// - Throws: the mismatch. If the command fits none of several types, the mismatch of the type that fits the
     ///   longest part of the record.
@@ -43,14 +44,14 @@ public struct UnmanagedContract: BitwiseCopyable {
         try check(command, in: record, recordingIn: nil)
     }
 
-    /// Checks the command, and stores the places of its state's values.
-    /// - Parameter template: receives these places; nil if they are not needed.
+    /// Checks the command, and adds the places of its state's values to `template`.
+    /// - Parameter template: nil if the places are not needed.
     func check(
         _ command: Command,
         in record: UnsafeRawBufferPointer,
         recordingIn template: UnsafeMutablePointer<StateTemplate>?
     ) throws(ContractMismatch) {
-        // The command was decoded from these bytes, so they are never refused here.
+        // The command was decoded from these bytes, so ``JSONText`` never refuses these bytes here.
         guard let text = try? JSONText(record) else { return }
         let checker = ContractChecker(contract: self, text: text, template: template)
         let isStart = command.event == .start

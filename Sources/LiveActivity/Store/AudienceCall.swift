@@ -25,8 +25,9 @@ public struct AudienceCall<Bytes> {
         /// A repeated call for the newest admitted version gets the same grant until this version is settled. Only the
         /// number of broadcasts may differ, because the audience may have got or lost a channel.
         case admit(AudienceAdmission<Bytes>)
-        /// Records that the version's fan-out records are in Kafka. Reply: `settled`. If Kafka repeats the command, its
-        /// admission is then a `duplicate`, so that it is not fanned out twice.
+        /// Records that the version's fan-out records are in Kafka. Reply: `settled`. If the command is read from Kafka
+        /// again, Redis then replies `duplicate` to the command's admission, so that the command is not fanned out
+        /// twice.
         case settle(version: Version)
         /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version, timestamp
         /// and body. The reply is `unknown` in these cases:
@@ -43,8 +44,8 @@ public struct AudienceCall<Bytes> {
         /// Stores the range's progress. All replies have the newest admitted version:
         /// - `settled`: the progress was stored.
         /// - `claimedByAnother`: the range has another claim. If the lane still has the range's partition of the
-        ///   fan-out topic, it claims the range again: after a failover, Redis may have lost the newest claim, and the
-        ///   previous owner's claim is valid again.
+        ///   fan-out topic, the lane claims the range again. The reason: in a failover, Redis may have lost this lane's
+        ///   claim, so that the previous owner's claim is valid again.
         /// - `lost`: the range has no claim.
         /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
@@ -82,19 +83,19 @@ public struct AudienceAdmission<Bytes> {
     public var isEnd: Bool
     /// Whether the command is a start to an audience of devices. Only a start opens an audience that has ended.
     public var isStart: Bool
-    /// Whether the command asks for priority 10. Redis may grant it to some members only: the members whose users allow
-    /// frequent updates have one budget, and all other members have another.
+    /// Whether the command asks for priority 10. Redis may grant priority 10 to some members only: the members whose
+    /// users allow frequent updates have one budget, and all other members have another.
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
     /// The number of ranges into which the caller would divide the audience.
     ///
-    /// The grant has another number (``AudienceGrant/rangeCount``) if an earlier command was admitted in the last hour
-    /// and is not finished: the number of the earlier command. Otherwise ranges of both commands would overlap, and two
-    /// rounds would push to the same members.
+    /// If an earlier command was admitted in the last hour and is not finished, the grant has the number of the earlier
+    /// command instead (``AudienceGrant/rangeCount``). With two different numbers, ranges of the two commands would
+    /// overlap, and two rounds would push to the same members.
     public var rangeCount: UInt16
-    /// The body that a member gets if it joins later, in the format of the core's `JoinerBody`. It has no alert,
-    /// because the alert would come late. Redis does not store the body of a start.
+    /// The body that a member gets if the member joins later, in the format of the core's `JoinerBody`. This body has
+    /// no alert, because the alert would come late. Redis does not store the body of a start.
     public var body: Bytes
     /// Until when the body is valid, UNIX seconds: the command's expiration. If the command has none, this time comes
     /// from its stale date or its policy.
@@ -125,7 +126,7 @@ public struct AudienceAdmission<Bytes> {
     }
 }
 
-/// A finished broadcast of a version. It also has the numbers of all ranges and broadcasts of this version, by which
+/// A finished broadcast of a version. It also says how many ranges and broadcasts this version has. By these counts,
 /// Redis notices that the whole version is finished.
 public struct FinishedBroadcast: Sendable, Hashable, BitwiseCopyable {
     public var environment: APNsEnvironment
@@ -178,7 +179,7 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
 public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// APNs responded with 200.
     case delivered
-    /// The member did not get this version, because a newer version replaced it.
+    /// The member did not get this version, because a newer version replaced this version.
     case superseded
     /// APNs refused this push, or the push or the start cannot be made. Another attempt would not help.
     case failed

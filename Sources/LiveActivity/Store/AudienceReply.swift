@@ -18,14 +18,18 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     /// The checkpoint is recorded, or the settlement is processed.
     case settled
     /// The checkpoint was not recorded, because Redis has another claim for the range. Usually this is the claim of
-    /// another worker. After a failover that lost the newest claim, it is an older claim. The caller claims the range
-    /// again if it still has the range's partition.
+    /// another worker. After a failover that lost the newest claim, Redis has an older claim. The caller claims the
+    /// range again if the caller still has the range's partition.
     case claimedByAnother
     /// The range has no claim, because Redis has lost data about the audience. Members may be missing too.
     case lost
+    /// The range is claimed. ``AudienceReply/bytes`` has the last checkpoint.
     case progress
+    /// The counts of a range or broadcast are in the version's totals.
     case finished
+    /// ``AudienceReply/bytes`` has the list of a segment's pages.
     case pages
+    /// ``AudienceReply/bytes`` has a page.
     case page
     /// An entry was added to the member's page.
     case appended

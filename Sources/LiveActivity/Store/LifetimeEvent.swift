@@ -8,24 +8,24 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// A record showed that the activity was alive at this time. The life counts from the earliest such time. But the
     /// life stays as it is if the timetable knows its start, or if the activity waits for a restart.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// An update came after the activity's end. If the timetable still has the activity, it keeps the update for a
-    /// restart, unless it already has a newer one. Nothing else changes.
+    /// An update came after the activity's end. If the timetable still has the activity, the timetable keeps the update
+    /// for a restart, unless it already keeps a newer update. Nothing else changes.
     case updatedAfterEnd
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the activity.
     case endedOrUnlimited
-    /// Causeway need not end this life any more: its command for this was accepted, has failed or has expired. Or
-    /// Causeway could not start the activity again.
+    /// Causeway need not end this life any more, because Causeway's command that ends the life is finished: for
+    /// example, the command was accepted, failed or expired. Or Causeway could not start the activity again.
     ///
-    /// The timetable ignores the event if it has no life that began at `beganAtMilliseconds`. The activity leaves the
-    /// timetable if `restartAtMilliseconds` is 0, or if the timetable keeps no start. In all other cases, a new start
-    /// is due at once, and the new life begins at `restartAtMilliseconds`.
+    /// The timetable ignores the event if the timetable has no life that began at `beganAtMilliseconds`. The activity
+    /// leaves the timetable if `restartAtMilliseconds` is 0, or if the timetable keeps no start. In all other cases, a
+    /// new start is due at once, and the new life begins at `restartAtMilliseconds`.
     case ended(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
     /// Redis did not admit the command by which Causeway ends this life, because Redis had admitted another end of the
     /// activity, such as a producer's.
     ///
-    /// The timetable keeps the life at first: if the other end is under way, its record reports that the activity has
-    /// ended. Meanwhile workers claim the life again and again. After several claims (`claimsDuringAnotherEndMax`) the
-    /// other end seems to be lost, and the timetable removes the activity.
+    /// The timetable keeps the life at first, because the other end may be under way. The record of the other end then
+    /// reports that the activity has ended. Until this report, workers claim the life again and again. After several
+    /// claims (`claimsDuringAnotherEndMax`), the other end seems to be lost, and the timetable removes the activity.
     case otherEndAdmitted(beganAtMilliseconds: Int64)
 }
 

@@ -33,15 +33,16 @@ public struct StoreCall<Bytes> {
         /// - `send`: this record may send the start. A repeated call with the same claim gets the same `send` again.
         /// - `unknown`: another record got `send`, and is not settled. The caller settles its start as `unknown`.
         /// - `duplicate`: this version is settled.
-        /// - `superseded`: a newer version exists, or the start is not needed: the activity lives or has ended without
-        ///   it.
+        /// - `superseded`: a newer version exists; or the start is not needed, because the activity already lives or
+        ///   has already ended.
         ///
         /// - Parameters:
-        ///   - claim: identifies the caller's record among the records of the start. The caller must not use a claim
-        ///     again once its push may have been sent.
-        ///   - previousClaim: the claim of the record before it was deferred; nil if it was not deferred, or if Redis
-        ///     has admitted it since. If Redis still has this claim for the start, it stores `claim` in its place and
-        ///     replies `send`. So only the first of several records with the same previous claim gets `send`.
+        ///   - claim: identifies the caller's record among the records of the start. As soon as the record's push may
+        ///     have been sent, the caller must not use the claim again.
+        ///   - previousClaim: the claim that the record had before it was deferred. Nil if the record was not deferred,
+        ///     or if Redis has admitted the record since then. If Redis still has the previous claim for the start,
+        ///     Redis replaces it by `claim` and replies `send`. So only the first of several records with the same
+        ///     previous claim gets `send`.
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
         /// Records the version of a start that is read again, because Redis lost data (R25). The start is not sent
         /// again. Reply: `settled`.
@@ -50,13 +51,13 @@ public struct StoreCall<Bytes> {
         /// - The activity's token stays, because it may belong to this life.
         /// - Another record of the same start, which is not settled yet, may still get `send`.
         /// - Exception: if the start would become the newest version and Redis holds a command, the start is not
-        ///   recorded. It would replace the held command, although perhaps no worker ever sent the start.
+        ///   recorded. The start would replace the held command, although perhaps no worker ever sent the start.
         case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded` or `duplicate`; `retry` if
         /// a token was registered since the admission.
         ///
-        /// A repeated call for a command that is held already gets `held`, even if a token was registered since: the
-        /// registration of this token returns the command.
+        /// A repeated call for a command that is held already gets `held`, even if a token was registered after the
+        /// first call: the reply to this token's registration has the command.
         case hold(version: Version, command: Bytes, hasAlert: Bool)
         /// Registers an update token. Reply: `registered`, with the command that waited for the token; `stale`; or
         /// `full`.
@@ -66,8 +67,8 @@ public struct StoreCall<Bytes> {
         ///   - shownVersion: the version that the app displays already. The reply has the held command only if the held
         ///     command is newer.
         ///   - audiences: all audiences that the activity is in from now on (``AudienceList``). The reply names the
-        ///     audiences that the activity has left, if this is not confirmed yet (``StoreReply/departures``). The
-        ///     reply then has no held command.
+        ///     audiences that the activity has left, if the departures are not confirmed yet
+        ///     (``StoreReply/departures``). A reply with such audiences has no held command.
         ///
         ///     Nil: the activity stays in its audiences. The token came with a command, or the call repeats a
         ///     registration. A repeated registration is `stale` if another registration or an unregistration with the
@@ -83,8 +84,8 @@ public struct StoreCall<Bytes> {
         /// version is settled, so that the command whose push was refused can be held until the next token registers.
         /// - Parameter version: Redis does not use it. A caller without a command passes (0, 0).
         case retire(version: Version, TokenRetirement<Bytes>)
-        /// Records how a version ended, and may retire the token. Reply: `settled`. If APNs accepted an end, or if the
-        /// token is retired, the activity leaves its audiences (``StoreReply/departures``).
+        /// Records what became of a version, and may retire the token. Reply: `settled`. If APNs accepted an end, or if
+        /// the token is retired, the activity leaves its audiences (``StoreReply/departures``).
         /// - Parameters:
         ///   - digest: the digest of the state that the activity shows now. Used only if APNs accepted the version.
         ///   - alert: the version of the command whose alert APNs accepted with this version; nil if there was no
@@ -98,7 +99,7 @@ public struct StoreCall<Bytes> {
         )
         /// Records that APNs throttles the activity's token (429), so that the spacing grows. Reply: `settled`.
         case throttle(version: Version, pace: Policy.Pace)
-        /// Lets Redis admit the newest update or end again, although it is settled, because it was never shown. Only
+        /// Lets Redis admit the newest update or end again: a version that is settled, but was never shown. Only
         /// `causeway replay` makes this call, never a worker. Reply:
         /// - `retry`: Redis can admit the version now. This is also the reply if the version was not settled.
         /// - `duplicate`: the version was shown, or is a start.
@@ -110,7 +111,8 @@ public struct StoreCall<Bytes> {
         /// Gets the token for a start, and draws the start from the device's budget. Reply: `tokenFound`; or `noToken`;
         /// or `wait` while the budget is empty. `noToken` and `wait` draw nothing. A repeated call may draw twice:
         /// later starts then wait longer than necessary.
-        /// - Parameter registration: the token that came with the start; nil: none. It is registered first.
+        /// - Parameter registration: the token that came with the start; nil if none came. The token is registered
+        ///   first.
         case takeStartToken(
             attributesType: Bytes,
             startBudget: Policy.Bucket,
@@ -122,10 +124,10 @@ public struct StoreCall<Bytes> {
         /// A repeated call for a start that is held already gets `held`, even if the device has a token now, as in
         /// ``hold(version:command:hasAlert:)``.
         case holdStart(HeldStart<Bytes>, command: Bytes)
-        /// Registers a push-to-start token. A device has one registration for each attributes type. It stays in an
-        /// audience while at least one of its registrations names the audience. Reply:
-        /// - `registered`: the token was stored. The reply has the next start that waits for a token, unless it has
-        ///   ``StoreReply/departures``.
+        /// Registers a push-to-start token. A device has one registration for each attributes type. The device stays in
+        /// an audience while at least one of these registrations names the audience. Reply:
+        /// - `registered`: the token was stored. The reply has the next start that waits for a token, unless the reply
+        ///   has ``StoreReply/departures``.
         /// - `registered` also if the token was not stored, because Redis has a newer one, and a start waits. The
         ///   caller sends the start to the newer token.
         /// - `stale`: all other cases in which the token was not stored.
@@ -154,8 +156,8 @@ public struct StoreCall<Bytes> {
         /// that another of its registrations names.
         case unregister(atMilliseconds: Int64)
         /// Confirms that each audience in a reply's ``StoreReply/departures`` has an entry about the member's departure
-        /// (R27). Reply: `settled`. Until then, other replies name these audiences too, because the worker that got the
-        /// first reply may have died.
+        /// (R27). Reply: `settled`. Until this confirmation, other replies name these audiences too, because the worker
+        /// that got the first reply may have died.
         /// - Parameter atMilliseconds: the time in the reply. If Redis has another time by now, for example after a
         ///   later registration, the call has no effect. The next reply has the other time, which must be confirmed.
         case confirmDepartures(atMilliseconds: Int64)
@@ -165,8 +167,8 @@ public struct StoreCall<Bytes> {
 
         /// Records an event of an activity's life in the timetable. Reply: `settled`. (R34)
         case reportLifetimeEvent(LifetimeEvent, keeping: CommandKeptForRestart<Bytes>? = nil)
-        /// Asks whether the timetable still has the life that began at `beganAtMilliseconds`. Reply: `retry` if it has,
-        /// so that the caller may send its command; otherwise `superseded`.
+        /// Asks whether the timetable still has the life that began at `beganAtMilliseconds`. Reply: `retry` if the
+        /// timetable has the life, so that the caller may send its command; otherwise `superseded`.
         /// - Parameters:
         ///   - stateVersion: the version of the state that a new start would show; nil for an end. If the timetable
         ///     keeps a newer state, the reply is `superseded`, and another start is due at once.
@@ -218,9 +220,9 @@ public struct StateAdmission<Bytes> {
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an end.
     public var mayUseReserve: Bool
-    /// Whether this command may replace a held command that has an alert: if it has an alert itself, or if its lane has
-    /// already seen the held alert. If false, Redis first reports the held alert (``StoreVerdict/alertHeld``), so that
-    /// this command can carry it.
+    /// Whether this command may replace a held command that has an alert: true if this command has an alert itself, or
+    /// if this command's lane has already seen the held alert. If false, Redis first reports the held alert
+    /// (``StoreVerdict/alertHeld``), so that this command can carry it.
     public var mayReplaceHeldAlert: Bool
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
     /// update, more than twelve for an end. If Redis knows no version of the activity, such a command is `expired`.
@@ -347,10 +349,11 @@ public struct HeldStart<Bytes> {
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
     /// - Parameters:
-    ///   - audiences: the audiences that the device is in from now on; nil: it stays in its audiences. More about them
-    ///     is at ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
+    ///   - audiences: the audiences that the device is in from now on; nil: the device stays in its audiences. More
+    ///     about this parameter is at
+    ///     ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
     ///   - supportsChannels: whether the device's activities may begin on a broadcast channel. Only the device's
-    ///     entries in its audiences keep this; its hash in Redis does not.
+    ///     entries in its audiences say this; the device's hash in Redis does not.
     case first(audiences: Bytes?, supportsChannels: Bool = false)
     /// Asks for the held start that follows `after` in the order of the versions. The previous reply returned `after`.
     /// The device's audiences do not change, because the first call has set them.
@@ -369,7 +372,7 @@ public enum DeviceRegistrationStep<Bytes> {
     }
 }
 
-/// How an admitted command ended.
+/// What became of an admitted command.
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
     /// APNs responded with 200, so the activity counts as showing this version.
     case accepted

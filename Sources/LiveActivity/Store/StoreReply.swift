@@ -11,7 +11,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// The command is held, since this call or since an earlier one.
     case held
     /// The meaning depends on the call:
-    /// - A hold: a token has registered since the admission or `takeStartToken` that found none. Repeat that call.
+    /// - A hold: a token has registered after an admission or `takeStartToken` had found no token. Repeat the admission
+    ///   or `takeStartToken`.
     /// - ``StoreCall/Operation/reopen(version:)``: the version can be admitted again.
     /// - A check of a lifetime: the timetable still has the life.
     case retry
@@ -27,8 +28,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case ended
     /// The activity shows this state already.
     case unchanged
-    /// Another record of this start got `send`, and is not settled: its worker may have sent the start. So this record
-    /// must not send it. (R16)
+    /// Another record of this start got `send`, and is not settled: a worker may have sent the start for the other
+    /// record. So the start must not be sent for this record. (R16)
     case unknown
     /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if there was one.
     case registered
@@ -37,11 +38,12 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// - The call repeats a registration, and Redis has another registration or an unregistration with the same time.
     /// - The token came with a command, and is the last token that Redis retired.
     case stale
+    /// The tokens of the activity or device that were registered at the given time or earlier are removed, if any were.
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
     case tokenFound
-    /// The command has an alert, but Redis knows a newer version. This version is not settled yet, so it can carry the
-    /// alert.
+    /// The command has an alert, but Redis knows a newer version. The newer version is not settled yet, so it can carry
+    /// the alert.
     case alertAwaitsCarrier
     /// The held command (``StoreReply/heldCommand``) has an alert, and this command has none. Add the held alert, and
     /// admit the command again. Redis has changed nothing, except that it may have registered the token that came with
@@ -55,14 +57,15 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case activityOver
     /// The command is too old, and Redis knows no version of its activity.
     case expired
-    /// After a hold of a start: it is not held, because the maximum number of starts already waits for the token.
+    /// After a hold of a start: the start is not held, because the maximum number of starts already waits for the
+    /// token.
     ///
     /// After a registration: register again later. Either the member has too many departures that are not confirmed
     /// yet, or the reply has no room for the held command.
     case full
     /// After an admission, which changed nothing: the activity has left audiences (``StoreReply/departures``), and no
-    /// worker has confirmed yet that each of them has an entry about this. Write the entries, confirm them, and admit
-    /// the command again.
+    /// worker has confirmed yet that each of these audiences has an entry about the departure. Write the entries,
+    /// confirm them, and admit the command again.
     case departures
     /// Redis has processed the call: a settlement, a retirement, a 429, a refund, a confirmation or an event of a
     /// lifetime. A call that no longer applies had no effect.
@@ -97,15 +100,15 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
-    /// registration names. These audiences then learn only its present token (``MembershipChangeKind/updated``). False
-    /// if the registration names no audience.
+    /// registration names. These audiences then learn only the member's present token
+    /// (``MembershipChangeKind/updated``). False if the registration names no audience.
     public var wasMemberOfAllAudiences = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. The
     /// phone then still has the activity, so Causeway makes the end of a lifetime again.
     public var isUnshownDuplicate = false
     /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that the activity or
-    /// device has left, and that perhaps have no entry about this yet (``AudienceDepartures``). Write the entries, then
-    /// call ``StoreCall/Operation/confirmDepartures(atMilliseconds:)``.
+    /// device has left, and that perhaps have no entry about the departure yet (``AudienceDepartures``). Write the
+    /// entries, then call ``StoreCall/Operation/confirmDepartures(atMilliseconds:)``.
     public var departures: Bytes?
 
     @inlinable

@@ -129,8 +129,8 @@ public struct MetricDefinition: Sendable {
         /// A value that only grows, and starts at 0 with the process.
         case counter
         case gauge
-        /// A distribution. These are the buckets' upper bounds, ascending, in the stored unit. Values above the last
-        /// bound count only in the total.
+        /// A distribution. The numbers are the buckets' upper bounds, ascending, in the stored unit. A value above the
+        /// last bound counts in no bucket, only in the total.
         case histogram([Int64])
 
         /// The kind's name in Prometheus' text format.
@@ -186,8 +186,8 @@ public struct MetricDefinition: Sendable {
     public var source: Source
     /// The dimensions by which the metric is split, at most two.
     public var dimensions: [MetricDimension]
-    /// Whether series with the value 0 are not printed, because the metric has very many possible series. But the
-    /// responses of APNs that alerts need are printed even then (``ResponseTable/isShownAtZero(_:)``).
+    /// Whether series with the value 0 are left out, because the metric has very many possible series. Exception: the
+    /// responses of APNs that alerts need are always printed (``ResponseTable/isShownAtZero(_:)``).
     public var omitsZeros = false
     /// The help text of the exposition format, in one line.
     public var help: String
@@ -270,8 +270,8 @@ public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
     /// From the record's receipt until Redis allows the first attempt of the push: merging, pace, and Redis itself. For
-    /// a command that was deferred, this is the first attempt after its return, so the deferral and all earlier
-    /// attempts are included.
+    /// a command that was deferred: from its first receipt until Redis allows the first attempt after its return. So
+    /// the deferral and all earlier attempts are included.
     case admit
     /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream, and earlier
     /// attempts.
@@ -298,8 +298,8 @@ public enum RedisLoss: UInt8, CaseIterable, Sendable {
 public enum RecordWait: UInt8, CaseIterable, Sendable {
     /// A reply of Redis, or a connection to Redis.
     case redis
-    /// The time at which the record may be sent (pace, budgets, back-off), or the end of an older command of its
-    /// activity. Also counts every wait that no other case names.
+    /// The time at which the record may be sent (pace, budgets, back-off), or an older command of its activity, which
+    /// goes first. Also counts every wait that no other case names.
     case pace
     /// A free stream on an APNs connection, for the push of the record.
     case stream

@@ -17,7 +17,7 @@ package final class ChannelStatus: Sendable {
         package var orphanDeletionCount: Int64 = 0
         /// Failed attempts to create a channel.
         package var failedCreationCount: Int64 = 0
-        /// Whether some audiences of the app get a channel in this environment by the configuration.
+        /// Whether the configuration gives a channel in this environment to some of the app's audiences.
         package var hasConfiguredChannels = false
         /// The registry as this worker last read it; nil before the first time.
         package var lastSnapshot: Snapshot?
@@ -31,11 +31,12 @@ package final class ChannelStatus: Sendable {
         package var atMilliseconds: Int64
         /// When any worker last compared APNs' list with the registry; nil: never.
         package var reconciledAtMilliseconds: Int64?
-        /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the
-        /// earliest of their times.
+        /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the time
+        /// of the first of these deletions.
         package var plannedDeletionCount = 0
         package var nextDeletionAtMilliseconds: Int64?
-        /// The number of creations that have begun and whose end is not known yet. Each has an intent in Redis (R32).
+        /// The number of channels that a worker has begun to create, with no result in Redis yet. Each has an intent in
+        /// Redis (R32).
         package var unfinishedCreationCount = 0
         /// The number of channels that are not on the channels topic yet.
         package var unpublishedChannelCount = 0

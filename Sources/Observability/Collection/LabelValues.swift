@@ -81,7 +81,7 @@ package struct LabelValues: Sendable {
         self.build = build
     }
 
-    /// The index of the fan-out topic, whose records are ranges of commands to audiences.
+    /// The index of the fan-out topic. Its records are ranges of commands to audiences.
     var fanoutTopicIndex: Int? { topics.firstIndex(of: "fanout") }
 
     /// Returns the index of a policy's label. Policies that a reload has added share the label "(added)", because the
@@ -89,7 +89,7 @@ package struct LabelValues: Sendable {
     package func policyIndex(_ policy: Int) -> Int { min(policy, policies.count) }
 
     /// Returns the values of a dimension: for each value, one text for each of ``MetricDimension/labelNames``. Returns
-    /// none for a dimension whose metrics have no cells.
+    /// none for the dimensions `thread` and `partition`: their metrics have no cells (``MetricLayout``).
     func values(of dimension: MetricDimension) -> [[String]] {
         switch dimension {
         case .topic: topics.map { [$0] }
@@ -130,7 +130,7 @@ package struct LabelValues: Sendable {
 package struct ResponseTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {
-        /// The status for which Apple's table has the reason; 0 for "no reason" and "unknown reason".
+        /// The status that Apple's table names for the reason; 0 for "no reason" and "unknown reason".
         package var documentedStatus: UInt16
         package var text: String
 
@@ -163,8 +163,8 @@ package struct ResponseTable: Sendable {
         reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
     }
 
-    /// Whether the series is printed before its first count. Alerts need this: Prometheus sees no increase if a counter
-    /// first appears with the value 1.
+    /// Whether the series of the response with this index in ``labels`` is printed even with the value 0. Alerts need
+    /// this: Prometheus sees no increase if a counter first appears with the value 1.
     func isShownAtZero(_ index: Int) -> Bool {
         guard reasons.indices.contains(index) else {
             return index == reasons.count || index == reasons.count + 1

@@ -4,7 +4,7 @@ import Synchronization
 /// keeper has produced. The keeper writes these numbers. The worker's setup writes ``hasLifetimeLimits``, and the
 /// keeper reads it.
 package final class LifetimeStatus: Sendable {
-    private let lifetimeLimitsFlag = Atomic<Bool>(false)
+    private let atomicHasLifetimeLimits = Atomic<Bool>(false)
     private let atomicTimetableActivityCount = Atomic<Int>(0)
     private let endCommandCounter = Atomic<Int>(0)
     private let restartCommandCounter = Atomic<Int>(0)
@@ -13,8 +13,8 @@ package final class LifetimeStatus: Sendable {
 
     /// Whether any policy limits the lifetime of activities.
     package var hasLifetimeLimits: Bool {
-        get { lifetimeLimitsFlag.load(ordering: .relaxed) }
-        set { lifetimeLimitsFlag.store(newValue, ordering: .relaxed) }
+        get { atomicHasLifetimeLimits.load(ordering: .relaxed) }
+        set { atomicHasLifetimeLimits.store(newValue, ordering: .relaxed) }
     }
 
     /// Sets the number of activities in all timetables.

@@ -142,7 +142,7 @@ struct HistogramReading: Sendable, Equatable {
 
     var count: Int64 { bucketCounts.reduce(0, &+) }
 
-    /// Returns the observations that came after `earlier`.
+    /// Returns the observations that are not in `earlier`, an earlier reading of the same series.
     func since(_ earlier: HistogramReading) -> HistogramReading {
         HistogramReading(
             bounds: bounds,
@@ -159,8 +159,8 @@ struct HistogramReading: Sendable, Equatable {
         )
     }
 
-    /// Returns the value that `percent` of 100 observations do not exceed: the median for 50. Nil without observations.
-    /// The value is interpolated within its bucket, and is never above the last bound.
+    /// Returns the value that `percent` per cent of the observations are at or below. For 50, this is the median. Nil
+    /// without observations. The value is interpolated within its bucket, and is never above the last bound.
     func quantile(percent: Int64) -> Int64? {
         let total = count
         guard total > 0 else { return nil }

@@ -32,7 +32,7 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
 
 /// One thread's numbers, for other threads to read. The publishing thread never waits for a reader.
 public final class PublishedMetrics: Sendable {
-    /// The maximum number of partitions whose numbers one thread publishes.
+    /// The maximum number of partitions that one thread publishes numbers for.
     public static let partitionsMax = 4_096
 
     /// The thread's name in logs and in the operating system.
@@ -92,16 +92,18 @@ public final class PublishedMetrics: Sendable {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last iteration; nil before the first one. If the thread noted a blocking
-    /// call (``noteBlocking(untilMilliseconds:)``), the time counts from the noted end; until then it is 0.
+    /// Returns the time since the thread's last iteration; nil before the first one. Exception: if the thread has noted
+    /// a blocking call (``noteBlocking(untilMilliseconds:)``), the time is 0 until the noted time, and then counts from
+    /// the noted time until the next iteration.
     func iterationAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastAtMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
         guard lastAtMilliseconds >= 0 else { return nil }
         return max(0, nowMilliseconds - max(lastAtMilliseconds, blockingUntilMilliseconds.load(ordering: .relaxed)))
     }
 
-    /// Copies the numbers element by element, so that the result shares no array with `lastPublication`. Otherwise
-    /// Swift would copy the shared array when the publishing thread next writes, and so delay this thread.
+    /// Returns a copy of the last published numbers, made element by element. If the copy shared an array with
+    /// `lastPublication`, Swift would copy this array when the publishing thread next writes, and so delay the
+    /// publishing thread.
     func read() -> Snapshot {
         lastPublication.withLock { publication in
             Snapshot(

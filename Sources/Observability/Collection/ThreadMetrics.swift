@@ -76,8 +76,8 @@ public struct ThreadMetrics: ~Copyable {
         cells[cellIndex(metric, firstDimensionIndex, secondDimensionIndex)] = value
     }
 
-    /// Raises a gauge to a value, unless it is already higher. To publish the highest of several values, first set the
-    /// gauge to 0.
+    /// Raises a gauge to a value; a higher gauge stays. To publish the highest of several values, first set the gauge
+    /// to 0.
     public func raise(_ metric: Metric, _ dimensionIndex: Int, to value: Int64) {
         let index = cellIndex(metric, dimensionIndex)
         cells[index] = max(cells[index], value)
@@ -178,8 +178,8 @@ public struct ThreadMetrics: ~Copyable {
 /// The share of wall time that a thread has worked, as a moving average. For the Kafka thread, waiting for a broker
 /// counts as work.
 struct BusyShare {
-    /// The time constant of the moving average. A share that was measured over this time weighs as much as all older
-    /// shares.
+    /// The time constant of the moving average. A share that was measured over 5 s weighs as much as all older shares
+    /// together.
     static let smoothingMilliseconds: Int64 = 5_000
 
     private(set) var millionths: Int64 = 0

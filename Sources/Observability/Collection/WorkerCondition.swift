@@ -8,9 +8,9 @@ package struct WorkerCondition: Sendable, Equatable {
         /// The worker waits for its first assignment, or for the next one after partitions were revoked or lost. With
         /// the cooperative protocol, it may still have other partitions.
         ///
-        /// An assignment makes the worker a `member`. An empty assignment does so only when the brokers say that the
-        /// commands topic has partitions. The member id is no proof of an assignment: a broker sends the id earlier, in
-        /// its response to the first join request (KIP-394).
+        /// An assignment makes the worker a `member` at once if the worker then has partitions. If it has none, it
+        /// becomes a member as soon as the brokers say that the commands topic has partitions. The member id is no
+        /// proof of an assignment: a broker sends the id earlier, in its response to the first join request (KIP-394).
         case joining
         /// The group has assigned the worker its partitions: none if other workers have all of them.
         case member
@@ -26,14 +26,14 @@ package struct WorkerCondition: Sendable, Equatable {
     package var isCommandsTopicMissing = false
     /// Whether the signing keys of all apps were read at the start.
     package var areSigningKeysLoaded = false
-    /// The indices of apps whose new key file cannot be used, or whose new key APNs refuses. Their previous key stays
-    /// in use.
+    /// The indices of apps with a new key file that cannot be used, or with a new key that APNs refuses. The previous
+    /// key of such an app stays in use.
     package var appIndicesWithRejectedKey: Set<Int> = []
-    /// For each pool, by its index: whether APNs refuses the provider token (403). A refusal that the key's next token
-    /// ends, such as ExpiredProviderToken, does not count.
+    /// For each pool, by its index: whether APNs refuses the provider token (403). Reasons that the key's next token
+    /// removes, such as ExpiredProviderToken, do not count.
     ///
-    /// The value is that of the lane that wrote last. A lane with traffic writes at each change, and every 10 s. A pool
-    /// is missing until a lane has written about it.
+    /// Each lane with traffic writes its value at each change, and every 10 s; the last write counts. A pool is missing
+    /// until a lane has written about it.
     package var providerTokenRefusedFlagsByPoolIndex: [Int: Bool] = [:]
     /// Whether any broker was ever reached. Until then, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false

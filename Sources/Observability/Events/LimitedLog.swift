@@ -12,8 +12,8 @@ package struct LimitedLog: ~Copyable, Sendable {
     /// The maximum number of lines of one kind that a thread writes in one period.
     package static let linesPerPeriodMax: UInt32 = 10
     package static let periodMilliseconds: Int64 = 60_000
-    /// The maximum number of warnings or errors of one kind that are compared with earlier lines in one period. A
-    /// comparison makes the texts of the line's fields, so further lines are suppressed without one.
+    /// The maximum number of warnings or errors of one kind that are compared with earlier lines in one period. Further
+    /// lines are suppressed without a comparison, because a comparison makes the texts of the line's fields.
     static let comparisonsPerPeriodMax: UInt32 = 200
 
     private struct PeriodCounts {

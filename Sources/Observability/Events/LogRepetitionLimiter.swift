@@ -11,16 +11,16 @@ struct LogRepetitionLimiter {
     /// applies again.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
-    /// The maximum number of remembered subjects. For one more, the limiter forgets the subject whose last line is the
-    /// oldest.
+    /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject with the oldest
+    /// last line.
     static let subjectsMax = 64
-    /// The maximum number of failures in `suppressedCountsOfForgottenSubjects`. The count of a forgotten subject is
-    /// lost if it belongs to a further failure.
+    /// The maximum number of failures in `suppressedCountsOfForgottenSubjects`. If there are already so many, the count
+    /// of a forgotten subject is lost, unless the subject's failure is among them.
     static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
         var kind: LogKind
-        /// The pool in the lines' fields; nil: they name no pool. A recovery ends only failures of its own pool.
+        /// The pool that the lines' fields name; nil if they name none. A recovery ends only failures of its own pool.
         var pool: String?
 
         init(_ kind: LogKind, _ fields: Logger.Metadata) {
@@ -49,9 +49,9 @@ struct LogRepetitionLimiter {
 
     /// Decides whether a line is written.
     ///
-    /// - Returns: nil if the line is left out. Otherwise how many lines with the subject were left out since the last
-    ///   written one. If the subject is not remembered, this is the number of its failure in
-    ///   `suppressedCountsOfForgottenSubjects`.
+    /// - Returns: nil if the line is left out. Otherwise the number of lines that were left out since the last written
+    ///   one: lines with the same subject or, if the subject is not remembered, lines with forgotten subjects of the
+    ///   same failure.
     mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {

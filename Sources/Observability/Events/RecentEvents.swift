@@ -23,12 +23,14 @@ package final class RecentEvents: Sendable {
     private let repetitionLimiter = Mutex(LogRepetitionLimiter())
     private let events = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
 
-    /// See ``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``.
+    /// Decides for all threads whether a line is written. Returns nil if not; otherwise how many lines were left out
+    /// before it (``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``).
     func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         repetitionLimiter.withLock { $0.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
 
-    /// See ``LogRepetitionLimiter/forgetFailures(_:_:)``.
+    /// Forgets failures that have ended. Returns how many of their lines were left out since the last written one; nil
+    /// if no failure was remembered (``LogRepetitionLimiter/forgetFailures(_:_:)``).
     func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         repetitionLimiter.withLock { $0.forgetFailures(kinds, fields) }
     }

@@ -38,7 +38,9 @@ enum Redaction {
             } else if let end = tokenEnd(in: bytes, from: index) {
                 ranges.append(index..<end)
             } else {
-                index = max(index + 1, end(of: bytes, from: index, while: isHexDigit))
+                // A JWT may begin at the last of some hex digits, with their `e`.
+                let hexEnd = end(of: bytes, from: index, while: isHexDigit)
+                index = max(index + 1, hexEnd > index && hasPrefix("eyJ", bytes, at: hexEnd - 1) ? hexEnd - 1 : hexEnd)
                 continue
             }
             index = ranges[ranges.count - 1].upperBound
@@ -46,17 +48,22 @@ enum Redaction {
         return ranges
     }
 
-    /// Returns the end of the run of hex digits, or of the JWT, that begins at `start`. Returns nil if there is none
-    /// that is long enough to be a secret.
+    /// Returns the end of a secret that begins at `start`: a run of hex digits, or a JWT. Returns nil if none begins
+    /// there. A run or JWT that is too short is no secret.
     private static func tokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         let hexEnd = end(of: bytes, from: start, while: isHexDigit)
-        if hexEnd - start >= hexDigitsMin { return hexEnd }
+        if hexEnd - start >= hexDigitsMin { return webTokenEnd(in: bytes, from: hexEnd - 1) ?? hexEnd }
+        return webTokenEnd(in: bytes, from: start)
+    }
+
+    private static func webTokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         guard hasPrefix("eyJ", bytes, at: start) else { return nil }
-        let end = end(of: bytes, from: start) { isTokenByte($0) || $0 == UInt8(ascii: ".") }
+        let end = end(of: bytes, from: start) { isBase64urlByte($0) || $0 == UInt8(ascii: ".") }
         return end - start >= tokenBytesMin ? end : nil
     }
 
-    /// Returns the range of `user:password` in a URL whose authority begins at `start`; nil if there is none.
+    /// Returns the range of `user:password` in a URL; nil if there is none. `start` is the beginning of the URL's
+    /// authority, after `://`.
     private static func credentialsRange(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Range<Int>? {
         let end = end(of: bytes, from: start) { $0 > UInt8(ascii: " ") && $0 != UInt8(ascii: "\"") }
         guard let at = bytes[start..<end].lastIndex(of: UInt8(ascii: "@")), at > start else { return nil }
@@ -89,7 +96,7 @@ enum Redaction {
     }
 
     /// Whether the byte is a character of the Base64url alphabet, in which a JWT is written.
-    private static func isTokenByte(_ byte: UInt8) -> Bool {
+    private static func isBase64urlByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
             UInt8(ascii: "A")...UInt8(ascii: "Z"),

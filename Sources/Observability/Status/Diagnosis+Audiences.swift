@@ -1,7 +1,8 @@
 import Numbers
 
 extension Diagnosis {
-    /// Returns a finding for each app that has an audience whose members have waited long for its newest state.
+    /// Returns a finding for each app with an audience that has, for a long time, always had members that wait for its
+    /// newest state.
     var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in

@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Whether a certificate that is not trusted was the latest failure of a connection to APNs.
+    /// Whether the latest failure of a connection to APNs was a certificate that is not trusted.
     private var isApnsUntrusted: Bool {
         loggedKinds.first { [.apnsUntrusted, .apnsClosed, .apnsUnresolved].contains($0) } == .apnsUntrusted
     }
@@ -93,8 +93,8 @@ extension Diagnosis {
         return findings
     }
 
-    /// Findings about refusals and dead tokens in APNs' responses of the window, separately for each pool, as the
-    /// Prometheus alerts are.
+    /// Findings about refusals and dead tokens among APNs' responses in the time window, usually a minute. Each pool is
+    /// checked alone, as by the Prometheus alerts.
     var responseFindings: [Finding] {
         labels.pools.enumerated()
             .flatMap { index, pool in responseFindings(of: "\(pool.app) in \(pool.environment)", index) }
@@ -117,8 +117,8 @@ extension Diagnosis {
                 if count > commonestRefusal.count { commonestRefusal = ("\(values[0]) \(values[1])", count) }
             }
         }
-        // Of few responses, more than half must be refusals. So a wrong key is reported after the very first push,
-        // whose refusal is the only response.
+        // If there are few responses, more than half of them must be refusals. So a wrong key is reported after the
+        // very first push: its refusal is then the only response.
         let hasManyResponses = responseCount >= Self.samplesMin
         var findings: [Finding] = []
         if hasManyResponses ? refusedCount * 20 > responseCount : refusedCount * 2 > responseCount {
@@ -169,9 +169,10 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns a finding if APNs refuses the pool's provider token and the breaker is still closed. The first 403s may
-    /// be a small share of the responses in the window, or older than the window. But /readyz may fail after the first
-    /// one.
+    /// Returns a finding if APNs refuses the pool's provider token and the circuit breaker still lets pushes through;
+    /// an open breaker has a finding of its own. The numbers of responses do not always show this: the first 403s may
+    /// be a small share of the responses in the time window, or older than the window. But /readyz may fail after the
+    /// first 403.
     private func refusedProviderTokenFinding(of name: String, _ pool: Int) -> Finding? {
         guard condition.providerTokenRefusedFlagsByPoolIndex[pool] == true,
             window.currentTotals[.breakerOpen, pool] == 0
@@ -246,7 +247,7 @@ extension Diagnosis {
             )
         }
         if let finding = heldShareFinding(of: app, index) { findings.append(finding) }
-        // The retry budget matters only if pushes were retried in the window.
+        // The retry budget matters only if pushes were retried in the time window.
         if (window.count(.pushRetries, index) ?? 0) > 0, window.currentTotals[.retryBudget, index] < 100_000 {
             findings.append(
                 Finding(

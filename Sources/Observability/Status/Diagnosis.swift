@@ -5,14 +5,14 @@ import Numbers
 struct Diagnosis {
     static let unsettledAgeMillisecondsMax: Int64 = 60_000
     static let freshnessMicrosecondsMax: Int64 = 5_000_000
-    /// 55 minutes: no connection uses a provider token that is older.
+    /// 55 minutes. A connection uses no provider token that is older.
     static let providerTokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyShareMillionthsMax: Int64 = 800_000
-    /// The least number of samples in the window for a finding about dead tokens, freshness or demotions.
+    /// The least number of samples in the time window for a finding about dead tokens, freshness or demotions.
     ///
-    /// A finding about refusals needs more than half of the responses if there are fewer than this, otherwise more than
-    /// 5 %.
+    /// A finding about refusals has no such minimum. With fewer responses than this, more than half of them must be
+    /// refusals; otherwise more than 5 %.
     static let samplesMin: Int64 = 100
     /// Up to this many held commands are no finding. A few are normal, because a command may arrive before its
     /// activity's registration.

@@ -3,7 +3,7 @@ import Numbers
 
 /// Builds the table of audiences' broadcast channels: how many exist, what is pending, and the last error.
 extension StatusBuilder {
-    /// The pools whose audiences have channels or should have them.
+    /// The pools in which audiences have channels or should have them, or in which APNs lists any channel.
     private var poolsWithChannels: [(pool: LabelValues.Pool, status: ChannelStatus.PoolStatus)] {
         zip(labels.pools, channelPoolStatuses)
             .filter { _, status in

@@ -222,7 +222,7 @@ struct StatusBuilder {
             explanation: (totals[.kafkaReady] != 0 ? "A broker is reachable." : "No broker is reachable.")
                 + (totals[.readAheadActive] != 0 ? " Catching up: records are read ahead." : "")
                 + (totals.sum(.kafkaErrors) > 0
-                    ? " Errors since the start: \(largestCounts(.kafkaErrors, labels.kafkaErrors))." : "")
+                    ? " Errors since the start: \(largestCountsText(.kafkaErrors, labels.kafkaErrors))." : "")
                 + (hiddenCount > 0
                     ? """
                      The \(shownPartitions.count) partitions with the largest lag; \(hiddenCount) more are not \
@@ -252,7 +252,7 @@ struct StatusBuilder {
     }
 
     /// Returns the largest counts with their names, for example `stream 1,144, deadline 2`.
-    private func largestCounts(_ metric: Metric, _ names: [String]) -> String {
+    private func largestCountsText(_ metric: Metric, _ names: [String]) -> String {
         names.indices.map { (name: names[$0], count: totals[metric, $0]) }
             .filter { $0.count > 0 }
             .sorted { $0.count > $1.count }
@@ -282,7 +282,7 @@ struct StatusBuilder {
                         StatusCell.count(totals[.apnsConnections, index, Int($0.rawValue)])
                     }
                     return [
-                        .words(pool.app), .words(pool.environment), .flag(isOpen).styled(isOpen ? .broken : .plain),
+                        .words(pool.app), .words(pool.environment), .yesOrNo(isOpen).styled(isOpen ? .broken : .plain),
                     ] + connections + [
                         .count(totals[.apnsStreamsMax, index]), .count(totals[.pushesInFlight, index]),
                         .count(totals[.pushesWaiting, index]),
@@ -334,7 +334,7 @@ struct StatusBuilder {
                 ] + Self.quantileCells(roundTrips) + [
                     .count(totals[.redisServersUnavailable]), .count(totals.sum(.redisReconnects)),
                     .count(totals.sum(.redisErrors)),
-                    .words(largestCounts(.redisErrors, labels.redisErrors)),
+                    .words(largestCountsText(.redisErrors, labels.redisErrors)),
                 ]
             ]
         )

@@ -24,11 +24,12 @@ struct StatusCell: Sendable, Equatable {
 
     static func count(_ number: Int64) -> StatusCell { StatusCell(text: Numeral.grouped(number), json: "\(number)") }
 
-    static func flag(_ flag: Bool) -> StatusCell {
-        StatusCell(text: flag ? "yes" : "no", json: flag ? "true" : "false")
+    static func yesOrNo(_ value: Bool) -> StatusCell {
+        StatusCell(text: value ? "yes" : "no", json: value ? "true" : "false")
     }
 
-    /// Returns events per second, from the number of events in a window. Returns ``none`` if there is no window.
+    /// Returns events per second, from the number of events in a time window. Returns ``none`` if the number is nil, or
+    /// if the window has no length.
     static func rate(_ eventCount: Int64?, windowMilliseconds: Int64) -> StatusCell {
         guard let eventCount, windowMilliseconds > 0 else { return .none }
         let hundredths = max(0, eventCount) * 100_000 / windowMilliseconds
@@ -107,7 +108,7 @@ struct Finding: Sendable, Equatable {
     }
 
     var severity: Severity
-    /// The alert whose entry in the runbook fits the finding; empty if there is none.
+    /// The name of the alert with the fitting entry in the runbook; empty if there is none.
     var alert: String
     var observation: String
     var meaning: String

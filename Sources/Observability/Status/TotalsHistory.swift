@@ -1,7 +1,7 @@
 /// The totals since the start (``MetricTotals``) at several moments of about the last minute. The difference between
 /// two of them gives a rate.
 struct TotalsHistory: Sendable {
-    /// The usual length of a ``MetricWindow``.
+    /// The usual length of a ``MetricWindow``: one minute.
     static let windowMilliseconds: Int64 = 60_000
     /// One sample comes every five seconds, so 16 samples go back at least 75 s. After the first minute, one of them is
     /// always at least `windowMilliseconds` old.

@@ -2,7 +2,8 @@ import CausewayConfiguration
 import HTTP
 import Reactor
 
-/// One `POST` to a collector. It blocks its thread, so this thread must have no other work.
+/// One `POST` to a collector. ``post(_:)`` blocks its thread until the end of the request, so call it on a thread
+/// without other work.
 struct CollectorRequest: Sendable {
     struct Failure: Error, Equatable, CustomStringConvertible {
         var cause: TracePostFailure

@@ -115,7 +115,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// Returns the trace context with the span for a record.
     ///
     /// The span's id depends only on the seed, the parent, the offset and the number of earlier results. So a fan-out
-    /// record can name its command's span before this span is exported.
+    /// record can name its command's span before this span is exported. Exception: if the trace begins at this worker,
+    /// the span of the first result is the one that `trace` names.
     public static func context(of trace: RecordTrace, offset: Int64, earlierResultCount: Int, seed: UInt64)
         -> TraceContext
     {
@@ -127,7 +128,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// Returns the id of one of the record's child spans, which are numbered: `admit` is 1.
     func childSpanIdentifier(number: UInt64) -> UInt64 { Self.deriveSpanIdentifier(context.spanIdentifier, number) }
 
-    /// Never returns 0, because a span id of zeros is invalid (https://www.w3.org/TR/trace-context/).
+    /// Returns a span id that depends only on the two numbers. It is never 0, because a span id of zeros is invalid
+    /// (https://www.w3.org/TR/trace-context/).
     private static func deriveSpanIdentifier(_ first: UInt64, _ second: UInt64) -> UInt64 {
         var generator = SplitMix64(seed: first &+ second &* 0xD6E8_FEB8_6659_FD93)
         return generator.nextNonzero()

@@ -34,8 +34,8 @@ package actor TraceExporter {
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// After the lanes have ended, a request must begin within this time, and may take this time. The time is short,
-    /// because the worker's end waits for these requests.
+    /// The time for the remaining traces after the lanes have ended: within this time a request must begin, and each
+    /// request may itself take as long. The time is short, because the worker's end waits for these requests.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -48,10 +48,10 @@ package actor TraceExporter {
     private let queue = DispatchQueue(label: "causeway.traces")
     /// The batch that the collector has not taken yet, and how often it was sent.
     private var waitingBatch: (traces: [FinishedTrace], attemptCount: Int)?
-    /// The ring with which the next batch begins. Each batch begins with another ring, so that a busy lane does not
-    /// crowd out the others.
+    /// The index of the first ring that the next batch takes traces from. Each batch begins with another ring, so that
+    /// a busy lane does not crowd out the others.
     private var firstRingIndex = 0
-    /// Whether a failed request was logged, and no batch has been taken since.
+    /// Whether a failed request was logged, and the collector has taken no batch since then.
     private var isFailing = false
     private var loggedDropCount: UInt64 = 0
 

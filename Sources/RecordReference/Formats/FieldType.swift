@@ -130,6 +130,7 @@ extension FieldType {
         )
     }
 
-    /// What the keyword `not` refers to in the schemas of strings: a control character (Unicode's category Cc).
+    /// The schema of a string that has a control character (Unicode's category Cc). The schemas of strings without
+    /// control characters refer to it in the keyword `not`.
     static let controlCharacter: DocumentValue = ["pattern": "[\\x00-\\x1f\\x7f-\\x9f]"]
 }

@@ -1,8 +1,8 @@
 import Documents
 import LiveActivity
 
-/// Writes the constants of all outcomes into a file of the library `CausewayRecords`, which cannot import the worker's
-/// modules (see ``LibraryRulesFile``).
+/// A generated file of the library `CausewayRecords`: the constants of all outcomes. The library cannot import the
+/// worker's modules (see ``LibraryRulesFile``).
 package enum LibraryOutcomesFile {
     package static let path = "Sources/CausewayRecords/Outcome+Generated.swift"
 
@@ -17,7 +17,7 @@ package enum LibraryOutcomesFile {
     private static let lineCharactersMax = 110
 
     /// Returns the declaration of one constant for each name. Several kinds of results may have outcomes with the same
-    /// name; the comment then has a paragraph for each kind.
+    /// name. The constant's comment then has a paragraph for each kind.
     private static func makeConstants() -> [String] {
         let outcomes =
             Outcome.allCases.map { OutcomeReference($0) }

@@ -1,7 +1,7 @@
 import Documents
 import LiveActivity
 
-/// Writes the rules of commands and registrations into a file of the library `CausewayRecords`. The library cannot
+/// A generated file of the library `CausewayRecords`: the rules of commands and registrations. The library cannot
 /// import the worker's modules: they have unsafe flags, and SwiftPM refuses a dependency with such flags.
 package enum LibraryRulesFile {
     package static let path = "Sources/CausewayRecords/RecordRules+Generated.swift"

@@ -3,16 +3,16 @@ import LiveActivity
 /// The tables of outcomes, reasons and faults.
 extension RecordPage {
     static let outcomesSection =
-        "## Outcomes\n\n" + outcomeTable(Outcome.allCases.map { OutcomeReference($0) })
+        "## Outcomes\n\n" + makeOutcomeTable(Outcome.allCases.map { OutcomeReference($0) })
         + "\n### Outcomes of a command to an audience\n\n"
         + "Results of ranges and of the whole command have these outcomes.\n\n"
-        + outcomeTable(FanoutOutcome.allCases.map { OutcomeReference($0) })
+        + makeOutcomeTable(FanoutOutcome.allCases.map { OutcomeReference($0) })
         + "\n### Outcomes of members and broadcasts\n\n"
         + "`members` and `broadcasts` count these outcomes, and the result of a broadcast has one of them.\n\n"
-        + outcomeTable(MemberOutcome.allCases.map { OutcomeReference($0) })
+        + makeOutcomeTable(MemberOutcome.allCases.map { OutcomeReference($0) })
 
-    private static func outcomeTable(_ outcomes: [OutcomeReference]) -> String {
-        markdownTable(
+    private static func makeOutcomeTable(_ outcomes: [OutcomeReference]) -> String {
+        makeMarkdownTable(
             ["outcome", "meaning", "what to do"],
             outcomes.map { ["`\($0.name)`", $0.meaning, $0.recommendedAction] }
         )
@@ -29,14 +29,14 @@ extension RecordPage {
 
 
         """
-        + markdownTable(
+        + makeMarkdownTable(
             ["reason", "outcome", "meaning", "what to do"],
             ReasonReference.all.map { ["`\($0.name)`", $0.outcome, $0.meaning, $0.recommendedAction] }
         )
 
     static let faultsSection =
         "## Codes of invalid records\n\n"
-        + markdownTable(["code", "meaning"], FaultReference.all.map { ["`\($0.name)`", $0.meaning] })
+        + makeMarkdownTable(["code", "meaning"], FaultReference.all.map { ["`\($0.name)`", $0.meaning] })
 
     static let silentFailuresSection = """
         ## Traps

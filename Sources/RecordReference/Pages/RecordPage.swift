@@ -5,7 +5,7 @@ package enum RecordPage {
     package static let path = "Documentation/records.md"
 
     package static var markdown: String {
-        ([introduction] + RecordFormat.all.map(section) + [
+        ([introduction] + RecordFormat.all.map(makeSection) + [
             deadLettersSection, outcomesSection, reasonsSection, faultsSection, silentFailuresSection,
             schemaDifferencesSection,
         ])
@@ -28,7 +28,7 @@ package enum RecordPage {
 
         """
 
-    private static func section(_ format: RecordFormat) -> String {
+    private static func makeSection(_ format: RecordFormat) -> String {
         var text = """
             ## \(format.title): `\(format.topic)`
 
@@ -39,19 +39,20 @@ package enum RecordPage {
             """
         for variant in format.variants {
             if format.variants.count > 1 { text += "\n### \(variant.title)\n\n\(variant.introduction)\n" }
-            text += "\n" + table(variant.shape) + "\n" + rules(variant.shape) + jsonBlock(variant.example)
-            for (meaning, record) in variant.moreExamples { text += "\n\(meaning)\n\n" + jsonBlock(record) }
+            text += "\n" + makeTable(variant.shape) + "\n" + makeRules(variant.shape) + makeJSONBlock(variant.example)
+            for (meaning, record) in variant.moreExamples { text += "\n\(meaning)\n\n" + makeJSONBlock(record) }
         }
         if !format.headers.isEmpty {
-            text += "\n" + markdownTable(["header", "meaning"], format.headers.map { ["`\($0.name)`", $0.meaning] })
+            text +=
+                "\n" + makeMarkdownTable(["header", "meaning"], format.headers.map { ["`\($0.name)`", $0.meaning] })
         }
         return text
     }
 
-    private static func jsonBlock(_ record: String) -> String { "```json\n\(record)\n```\n" }
+    private static func makeJSONBlock(_ record: String) -> String { "```json\n\(record)\n```\n" }
 
-    private static func table(_ shape: RecordShape) -> String {
-        markdownTable(["field", "type", "present", "meaning"], rows(shape, "", isObjectInEveryRecord: true))
+    private static func makeTable(_ shape: RecordShape) -> String {
+        makeMarkdownTable(["field", "type", "present", "meaning"], makeRows(shape, "", isObjectInEveryRecord: true))
     }
 
     /// Returns the rows of an object's fields.
@@ -59,7 +60,7 @@ package enum RecordPage {
     /// - Parameters:
     ///   - prefix: the path of the object and a dot; empty for the record itself.
     ///   - isObjectInEveryRecord: whether every record has the object.
-    private static func rows(_ shape: RecordShape, _ prefix: String, isObjectInEveryRecord: Bool) -> [[String]] {
+    private static func makeRows(_ shape: RecordShape, _ prefix: String, isObjectInEveryRecord: Bool) -> [[String]] {
         shape.fields.flatMap { field -> [[String]] in
             let presence =
                 switch field.presence {
@@ -71,18 +72,18 @@ package enum RecordPage {
             let isInEveryRecord = isObjectInEveryRecord && field.presence == .always
             return [row]
                 + field.type.shapes.flatMap {
-                    rows($0, "\(prefix)\(field.name).", isObjectInEveryRecord: isInEveryRecord)
+                    makeRows($0, "\(prefix)\(field.name).", isObjectInEveryRecord: isInEveryRecord)
                 }
         }
     }
 
     /// Returns the rules of a record and of its objects as a Markdown list.
-    private static func rules(_ shape: RecordShape) -> String {
-        let texts = ruleTexts(shape)
+    private static func makeRules(_ shape: RecordShape) -> String {
+        let texts = collectRuleTexts(shape)
         return texts.isEmpty ? "" : texts.map { "- \($0)\n" }.joined() + "\n"
     }
 
-    private static func ruleTexts(_ shape: RecordShape) -> [String] {
+    private static func collectRuleTexts(_ shape: RecordShape) -> [String] {
         let otherKeyRules =
             switch shape.unlistedKeys {
             case .refused: ["The record has no other keys."]
@@ -100,10 +101,11 @@ package enum RecordPage {
         after the configuration has been corrected.
 
 
-        """ + markdownTable(["header", "meaning"], DeadLetterReference.headers.map { ["`\($0.name)`", $0.meaning] })
-        + "\nThis record has its time in milliseconds:\n\n" + jsonBlock(DeadLetterReference.exampleRecord)
+        """
+        + makeMarkdownTable(["header", "meaning"], DeadLetterReference.headers.map { ["`\($0.name)`", $0.meaning] })
+        + "\nThis record has its time in milliseconds:\n\n" + makeJSONBlock(DeadLetterReference.exampleRecord)
         + "\nIts dead letter has the same key and the same value, and these headers:\n\n"
-        + markdownTable(
+        + makeMarkdownTable(
             ["header", "value"],
             [
                 ["`error`", "`\(DeadLetterReference.exampleFault.error)`"],
@@ -112,7 +114,7 @@ package enum RecordPage {
             ]
         )
 
-    static func markdownTable(_ head: [String], _ rows: [[String]]) -> String {
+    static func makeMarkdownTable(_ head: [String], _ rows: [[String]]) -> String {
         ([head, head.map { _ in "---" }] + rows).map { "| " + $0.joined(separator: " | ") + " |\n" }.joined()
     }
 }

@@ -8,8 +8,9 @@ struct LookupFailures {
 
     mutating func append(_ error: RedisError) { errors.append(error) }
 
-    /// One error for all: the reasons of all errors, with the code of the first error after which an operator may have
-    /// to act. Without such an error, the code is that of the last one.
+    /// One error in place of all. Its reason names the reasons of all errors, at most ``reasonsMax``. Its code is that
+    /// of the first error with ``RedisError/needsOperatorAction``. If there is no such error, the code is that of the
+    /// last error.
     var summary: RedisError {
         guard let last = errors.last else { return RedisError(.closed) }
         let code = (errors.first(where: \.needsOperatorAction) ?? last).code

@@ -3,8 +3,9 @@
 ///
 /// The tags never change. When a hash slot moves to another primary, Redis moves the marks in it, too.
 struct MarkHashTags {
-    /// Of this many neighbouring hash slots, one has a hash tag, so only this one can have marks. A primary with few
-    /// hash slots may own none with a hash tag. Then the worker does not notice when this primary loses its data.
+    /// The number of neighbouring hash slots in a block. In each block, one hash slot has a hash tag, so only this slot
+    /// can have marks. A primary with few hash slots may own none with a hash tag. Then the worker does not notice when
+    /// this primary loses its data.
     static let hashSlotsPerHashTag = 128
     static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerHashTag
 

@@ -2,8 +2,8 @@ import Reactor
 
 /// Connections to the primaries of any topology, for code outside the lanes. Not thread-safe.
 ///
-/// Each call runs the object's own event loop, and blocks its thread until the replies arrive. It gets errors instead
-/// of replies if the servers are silent for the configured deadline, if one of its steps takes
+/// Each call runs the object's own event loop, and blocks its thread until the replies arrive. The call gets errors
+/// instead of replies if the servers are silent for the configured deadline, if one of its steps takes
 /// `blockedMillisecondsMax`, or if `isCancelled` returns true (by default: if the task is cancelled).
 final class PrimaryConnections {
     typealias Command = (location: RedisURL.Location, arguments: [[UInt8]])
@@ -139,8 +139,8 @@ final class PrimaryConnections {
 
     // MARK: - Sending commands to primaries
 
-    /// Sends all commands at once. If `hashSlotMap` is outdated or a key's hash slot is moving, the reply redirects the
-    /// command to another server. The command is then sent there; a second redirection is not followed.
+    /// Sends all commands together. If `hashSlotMap` is outdated or a key's hash slot is moving, the reply redirects
+    /// the command to another server. The command is then sent there; a second redirection is not followed.
     ///
     /// - Returns: the results, in the order of the commands. A failed command is not repeated.
     func send(_ commands: [Command]) -> [ReplyResult] {
@@ -160,7 +160,7 @@ final class PrimaryConnections {
         return redirectedReply ?? reply
     }
 
-    /// Sends all commands at once. Redirections to other servers are not followed, but returned as error replies.
+    /// Sends all commands together. Redirections to other servers are not followed, but returned as error replies.
     func sendWithoutRedirection(_ commands: [Command]) -> [ReplyResult] {
         var results = [ReplyResult?](repeating: nil, count: commands.count)
         var replyCount = 0

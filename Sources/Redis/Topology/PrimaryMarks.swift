@@ -26,11 +26,11 @@ public final class PrimaryMarks {
         /// Writes all copies that exist.
         case replaceExistingCopies
         /// Writes only the copy that ``readMarks(_:)`` reads, in the first of the primary's hash slots with marks, and
-        /// only if it exists. So each mark needs only one write.
+        /// only if this copy exists. So each mark needs only one write.
         case replaceFirstCopy
     }
 
-    /// The maximum number of marks that are read or written at once. One server gets all of them, so the number must
+    /// The maximum number of marks that are read or written together. One server gets all of them, so the number must
     /// not exceed ``CommandConnection/commandsMax``.
     private static let marksPerBatchMax = 1_024
     private static let textBytesMax = 256

@@ -48,7 +48,7 @@ public final class RedisClient {
         }
     }
 
-    /// Connects, and connects again after each loss, until `close`. Call it once.
+    /// Connects, and connects again after each loss, until `close`. Call this method once.
     public func connect() {
         switch backend {
         case .single(let connection), .sentinel(let connection, _): connection.connect()

@@ -143,7 +143,7 @@ public final class RedisQueries {
 
     // MARK: - Sending commands by key
 
-    /// Sends one command for each key, all at once, to the servers of the keys. After a new search for the servers,
+    /// Sends one command for each key to the key's server, all of them together. After a new search for the servers,
     /// repeats the commands that failed, up to `attemptsMax` attempts.
     private func send(_ keyCommands: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: keyCommands.count)

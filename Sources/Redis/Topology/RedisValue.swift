@@ -101,7 +101,7 @@ private struct PartialValue {
         return true
     }
 
-    /// Appends the head of an array, whose `count` elements follow. Returns false if the reply exceeds
+    /// Appends the head of an array. Its `count` elements follow. Returns false if the reply exceeds
     /// ``RedisValueReader/elementsMax``.
     mutating func appendArray(count: Int) -> Bool {
         guard parts.count < RedisValueReader.elementsMax, (0...RedisValueReader.elementsMax).contains(count) else {

@@ -4,8 +4,9 @@ import Reactor
 /// that the server is really a primary. Only one look-up may run at a time.
 ///
 /// The Sentinels are asked one after the other, beginning with the one that last gave a correct reply. The look-up asks
-/// the next one if a Sentinel gives no usable reply, or if the server that it names gives none or is no primary (steps
-/// 1 to 3 of the guidelines for Sentinel clients).
+/// the next one in two cases (steps 1 to 3 of the guidelines for Sentinel clients):
+/// - The Sentinel gives no usable reply.
+/// - The server that the Sentinel names gives no usable reply, or is no primary.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
 
@@ -22,7 +23,7 @@ final class SentinelLookup {
     private var completion: Completion?
 
     /// Makes a look-up that asks nobody yet.
-    /// - Parameter configuration: in place of a host, its URL has the name under which the Sentinels know the primary.
+    /// - Parameter configuration: in place of a host, its URL has the Sentinels' name for the primary.
     init(loop: EventLoop, configuration: RedisConfiguration, sentinels: RedisURL) {
         self.loop = loop
         self.configuration = configuration

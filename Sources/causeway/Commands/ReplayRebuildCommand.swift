@@ -49,7 +49,8 @@ struct ReplayRebuildCommand: ParsableCommand {
     @Flag(help: "Write to Redis.")
     var execute = false
 
-    /// Nothing needs a command that is older, because an activity is visible for at most 12 hours.
+    /// How far back the range begins if the user names no beginning. Older commands are not needed, because an activity
+    /// is visible for at most 12 hours.
     private static let fromIfAbsent = "12h"
 
     func validate() throws {
@@ -104,11 +105,11 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 
-    /// Restores the tokens, and then the newest commands of the range. The tokens come first, because Redis would hold
-    /// the newest command of an activity without a token, instead of recording the command as sent.
+    /// Restores the tokens, and then the newest commands of the range. The tokens come first: if Redis knew no token of
+    /// an activity, it would hold the activity's newest command, instead of recording the command as sent.
     ///
-    /// Without `--execute`, the range is read before the registrations, so that only the registrations of its
-    /// activities need to be remembered.
+    /// Without `--execute`, the range is read before the registrations. Then only the registrations of the activities
+    /// in the range need to be remembered.
     private func rebuild(_ run: inout ReplayRun, _ rebuilder: inout ReplayRebuilder) throws {
         let range = registrations ? nil : try options.range(fromIfAbsent: Self.fromIfAbsent)
         if let range, !execute {

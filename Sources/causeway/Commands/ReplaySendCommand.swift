@@ -93,10 +93,10 @@ struct ReplaySendCommand: ParsableCommand {
         run.printReport(members, isSent: sender != nil)
         if let sender, !options.json { StandardStreams.printOutput(sender.summaryLine) }
         run.reportIncomplete()
-        try reportEnd(of: run, sender)
+        try reportCompletion(of: run, sender)
     }
 
-    private func reportEnd(of run: ReplayRun, _ sender: ReplaySender?) throws {
+    private func reportCompletion(of run: ReplayRun, _ sender: ReplaySender?) throws {
         guard let sender else {
             let message =
                 execute || run.interruption.pendingSignal != nil

@@ -8,10 +8,10 @@ extension ActivityReport {
     /// Makes the report from an activity's value in Redis.
     ///
     /// - Parameters:
-    ///   - policy: the policy whose pace and budget the report assumes. Redis does not know the policies of the
+    ///   - policy: the report calculates pace and budget with this policy. Redis does not know the policies of the
     ///     commands, so the caller gives the policy of the newest pushed command, or the app's default policy.
-    ///   - lifetimeEndsAtMilliseconds: when the activity is due in the timetable. Nil if the timetable does not have
-    ///     the activity, or was not read.
+    ///   - lifetimeEndsAtMilliseconds: when the activity must end according to the timetable. Nil if the timetable does
+    ///     not have the activity, or was not read.
     init(
         _ inspection: ActivityInspection,
         app: InspectedApp,

@@ -31,7 +31,7 @@ struct ActivityReport {
     struct Budget: Equatable {
         var remainingDrawCount: Int
         var drawsMax: Int
-        /// How many of the draws are reserved for alerts and ends.
+        /// How many of the `drawsMax` draws are reserved for alerts and ends.
         var reservedDrawCount: Int
         /// When all draws will be available again; nil if they are now.
         var fullAtMilliseconds: Int64?
@@ -50,7 +50,7 @@ struct ActivityReport {
     var app: String
     var activity: String
     var nowMilliseconds: Int64
-    /// The policy whose settings the budget and the pace use.
+    /// The name of the policy that `pace` and `budget` are calculated with.
     var policyName: String
     var token: Token?
     /// The time of the last registration or unregistration; nil if there was none. Redis adds 1 ms when it retires the

@@ -18,7 +18,7 @@ struct AudienceCensus {
     private(set) var deviceCount = 0
     private(set) var sandboxMemberCount = 0
     private(set) var frequentUpdateMemberCount = 0
-    /// The number of devices whose starts may name a broadcast channel.
+    /// The number of devices that support broadcast channels: their starts may name one.
     private(set) var channelCapableDeviceCount = 0
     /// The number of pages of the audience, as the segments' directories in Redis name them.
     private(set) var pageCount = 0

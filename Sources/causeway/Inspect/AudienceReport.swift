@@ -5,7 +5,7 @@ import LiveActivity
 /// The known facts about one audience. Times are UNIX milliseconds. The present time and the times of admissions are
 /// from Redis' clock.
 struct AudienceReport {
-    /// The fan-out of a version whose ranges and broadcasts are not all finished.
+    /// The fan-out of a version, as long as some of its ranges or broadcasts are not finished.
     struct FanoutUnderWay {
         var version: Version
         var admittedAtMilliseconds: Int64
@@ -51,7 +51,7 @@ struct AudienceReport {
     var frequentBudget: ActivityReport.Budget
     /// The fan-outs under way, newest version first.
     var fanoutsUnderWay: [FanoutUnderWay]
-    /// The fan-outs whose ranges and broadcasts are all finished, newest version first.
+    /// The fan-outs with all ranges and broadcasts finished, newest version first.
     var finishedFanouts: [AudienceInspection.Fanout]
 
     init(

@@ -34,7 +34,7 @@ struct DeviceReport {
                     typeReport.attributesType, typeReport.token.map { "sha256 \($0.fingerprint)" } ?? "none",
                     typeReport.token.map { "\($0.environment.name)" } ?? "-",
                     typeReport.registeredAtMilliseconds.map { TimeText.relative($0, to: nowMilliseconds) } ?? "-",
-                    waitingText(typeReport.heldStarts),
+                    heldStartsText(typeReport.heldStarts),
                 ]
             },
             rightAligned: []
@@ -42,7 +42,7 @@ struct DeviceReport {
         return lines.lines
     }
 
-    private func waitingText(_ heldStarts: [HeldCommand]) -> String {
+    private func heldStartsText(_ heldStarts: [HeldCommand]) -> String {
         guard let oldest = heldStarts.first else { return "nothing" }
         let ageText = TimeText.relative(oldest.timestampMilliseconds, to: nowMilliseconds)
         return heldStarts.count == 1 ? "start of \(ageText)" : "\(heldStarts.count) starts, the oldest of \(ageText)"

@@ -26,7 +26,7 @@ struct InspectedApp {
     /// The glob pattern of the keys of all activities of the app.
     var activityKeyPattern: String { ActivityKey.pattern(app: bundleIdentifier) }
 
-    /// Returns the id of the activity whose value has this key. The key must match ``activityKeyPattern``.
+    /// Returns the id of an activity from its key in Redis. The key must match ``activityKeyPattern``.
     func activity(ofKey key: [UInt8]) -> String {
         String(decoding: ActivityKey.activity(ofKey: key, app: Array(bundleIdentifier.utf8)), as: UTF8.self)
     }

@@ -9,14 +9,14 @@ import enum CausewayRecords.JSONValue
 /// partition that the producer's `partitioner` chooses for the activity. If the partitioner is unknown or chooses at
 /// random, the search reads all partitions.
 ///
-/// A partition is read backwards until enough results are found: the last 2,000 offsets, then the 10,000 before them,
-/// and so on. So the search is short for an activity with a recent push. ``searchedRecordsMax`` limits it for each
-/// partition, ``searchMillisecondsMax`` in all.
+/// A partition is read backwards in windows, until enough results are found: the last 2,000 offsets, then the 10,000
+/// before them, and so on. So the search is short for an activity with a recent push. ``searchedRecordsMax`` limits the
+/// search in each partition, ``searchMillisecondsMax`` the time for all partitions.
 struct NewestResultsSearch {
     static let searchedRecordsMax: Int64 = 200_000
     static let searchMillisecondsMax: Int64 = 5_000
     private static let firstWindowOffsetCount: Int64 = 2_000
-    /// Each window has this many times the offsets of the window before.
+    /// Each window is this many times as large as the one read before it: 2,000 offsets, then 10,000, then 50,000.
     private static let windowGrowthFactor: Int64 = 5
     private static let requestTimeoutMilliseconds: Int32 = 3_000
 
@@ -24,7 +24,7 @@ struct NewestResultsSearch {
     private(set) var records: [JSONValue] = []
     /// How many offsets were searched. Their records may be of any activity.
     private(set) var searchedOffsetCount: Int64 = 0
-    /// Whether the search has read each partition that may have results of the activity back to its beginning.
+    /// Whether the search has reached the beginning of each partition that may have results of the activity.
     private(set) var isComplete = false
 
     /// - Parameters:

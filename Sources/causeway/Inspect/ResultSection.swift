@@ -14,8 +14,8 @@ struct ResultSection {
         }
     }
 
-    /// The policy of the newest command in the section that was sent to APNs. Nil if there is no such command, or if it
-    /// names no policy.
+    /// The policy of the newest command that was sent to APNs, according to the results in this section. Nil if the
+    /// section has no such command, or if the command names no policy.
     var policyName: String? {
         (try? search.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }

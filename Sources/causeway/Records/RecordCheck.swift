@@ -9,7 +9,7 @@ struct RecordCheck {
 
     /// The apps and policies of a configuration. Records may name no others.
     struct ConfiguredNames {
-        /// The name of each app's policy, by bundle id.
+        /// The name of each app's default policy, by bundle id.
         var policyNamesByApp: [String: String]
         /// The fields that each policy drops from a body that is too large, by the policy's name.
         var droppedFieldsByPolicy: [String: OversizeFields]
@@ -21,10 +21,10 @@ struct RecordCheck {
     var contracts: [String: ContractRule]
     private(set) var recordCount = 0
     private(set) var faultCount = 0
-    /// One remark `file:line: message` for each command whose body is so large that a worker would drop fields.
+    /// One remark `file:line: message` for each command with a body so large that a worker would drop fields.
     private(set) var droppedFieldsRemarks: [String] = []
 
-    /// The present time, with which `aps.timestamp` is compared.
+    /// Returns the present time. `aps.timestamp` is compared with it.
     private let wallSeconds: () -> Int64
 
     init(
@@ -182,8 +182,8 @@ struct RecordCheck {
     }
 
     /// Returns where and how a command's content breaks the app's contract, so that no phone could decode it. Returns
-    /// nil if the content fits, or if the contract is not known. Also applies if the configuration only warns about
-    /// such content.
+    /// nil if the content fits, or if the contract is not known. The result is the same if the configuration only warns
+    /// about such content.
     private func contractMismatch(
         of command: Command,
         in bytes: UnsafeRawBufferPointer

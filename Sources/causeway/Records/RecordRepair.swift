@@ -4,10 +4,10 @@ import LiveActivity
 /// sent.
 struct RecordRepair {
     private(set) var bytes: [UInt8]
-    /// The fields whose value was replaced or added by a repair.
+    /// The fields to which a repair has given a value, because they had none or a faulty one.
     private(set) var repairedFields: Set<Field> = []
-    /// The insertions, oldest first. Each has its offset in the text as it was before this insertion, and the length of
-    /// the inserted text.
+    /// The insertions, oldest first. Each has the length of the inserted text, and its offset in the text as it was
+    /// just before the insertion.
     private var insertions: [(offset: Int, count: Int)] = []
     private var lastFault: (code: FaultCode, field: Field, offset: Int)?
 
@@ -66,8 +66,8 @@ struct RecordRepair {
     /// faults that depend on it are not reported.
     var isEventUnknown: Bool { !repairedFields.isDisjoint(with: [.event, .aps]) }
 
-    /// Whether the fault might not exist if the record had another event: a forbidden field might be allowed, or a
-    /// missing field might not be needed.
+    /// Whether another event of the record might remove the fault: the other event might allow a forbidden field, or
+    /// might not need a missing field.
     static func dependsOnEvent(_ fault: Fault) -> Bool {
         switch fault.code {
         case .missingField, .notAllowed: break
@@ -152,8 +152,8 @@ struct RecordRepair {
         return true
     }
 
-    /// Returns the offset at which the key of a value begins; nil if there is no key. The key begins at the previous
-    /// quotation mark, because the keys that decoders know contain no escapes.
+    /// Returns the offset at which the key of a value begins; nil if there is no key. The key begins at the last
+    /// quotation mark before the key's closing one, because the keys that decoders know contain no escapes.
     private func keyOffset(ofValueAt offset: Int) -> Int? {
         func lastNonblank(before end: Int) -> Int? {
             bytes[..<min(end, bytes.count)].lastIndex { !Self.isWhitespace($0) }

@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// Gives recorded commands the current time, because a phone ignores a command with an old time. Commands of the same
-/// second also get a sequence, because equal versions would be duplicates.
+/// Gives recorded commands the current time, because a phone ignores a command with an old time. Commands without a
+/// sequence also get a sequence. Otherwise two commands of the same second would have equal versions, and the later one
+/// would be a duplicate.
 struct TimestampUpdater {
     private static let microsecondsPerSecond: Int64 = 1_000_000
 
@@ -9,8 +10,10 @@ struct TimestampUpdater {
     private var lastCommandAtMicroseconds: Int64 = 0
 
     /// Returns the command with the current `aps.timestamp`, which is added if it is missing. A command without a
-    /// `sequence` gets the microseconds within the second as `sequence`, so each command is newer than the one before.
-    /// A record that is not a valid command, or whose timestamp does not have ten digits, is returned unchanged.
+    /// `sequence` gets the microseconds within the second as `sequence`, so it is newer than all earlier commands
+    /// without one.
+    ///
+    /// A record is returned unchanged if it is not a valid command, or if its timestamp does not have ten digits.
     mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
         guard let (recordWithTimestamp, command) = Self.addTimestampIfMissing(to: record) else { return record }
         let microseconds = max(unixMicroseconds, lastCommandAtMicroseconds + 1)

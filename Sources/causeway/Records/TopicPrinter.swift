@@ -25,7 +25,7 @@ final class TopicPrinter: ConsumerHandler {
     private let brokerMonitor: BrokerMonitor
     private var consumer: Consumer?
     private var buffer: [UInt8] = []
-    /// Partitions whose end has not been reached.
+    /// The partitions that are not read to their end yet.
     private var unfinishedPartitions: Set<TopicPartition> = []
     private var hasHadAssignment = false
     private var hasHadPartitions = false

@@ -8,9 +8,9 @@ import LiveActivity
 struct AudienceRebuildCalls {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>
-    /// Finishes the command's fan-out, which has one range. Redis does not change an audience's number of ranges while
-    /// a fan-out is unfinished, at most for an hour. Without this call, the next command would have one range too, and
-    /// only one lane could work on it.
+    /// Finishes the command's fan-out, which has one range. As long as a fan-out is unfinished, but at most for an
+    /// hour, Redis does not change the audience's number of ranges. So without this call, the next command would have
+    /// one range too, and only one lane could work on it.
     let finishRangeCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this configuration.

@@ -26,9 +26,11 @@ final class BlockingCalls<Call, Reply> {
     ///   - isCancelled: called repeatedly while waiting. After it has returned true, the method gives up if no call
     ///     succeeds for ``BlockingStore/cancelledSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
-    /// - Throws: an error if no call succeeded for ``BlockingStore/silenceMillisecondsMax``, if Redis refused a call
-    ///   for good, if a call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the
-    ///   calls.
+    /// - Throws: an error in each of these cases. Redis may have carried out any of the calls.
+    ///   - No call has succeeded for ``BlockingStore/silenceMillisecondsMax``.
+    ///   - Redis refused a call for good.
+    ///   - A call exceeds Redis' limits.
+    ///   - The store is closed.
     func perform(
         _ calls: [Call],
         until isCancelled: () -> Bool,

@@ -49,8 +49,11 @@ final class BlockingStore {
     ///
     /// - Parameter isCancelled: called repeatedly while waiting. After it has returned true, the method gives up if no
     ///   call succeeds for ``cancelledSilenceMillisecondsMax``.
-    /// - Throws: an error if no call succeeded for ``silenceMillisecondsMax``, if Redis refused a call for good, if a
-    ///   call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the calls.
+    /// - Throws: an error in each of these cases. Redis may have carried out any of the calls.
+    ///   - No call has succeeded for ``silenceMillisecondsMax``.
+    ///   - Redis refused a call for good.
+    ///   - A call exceeds Redis' limits.
+    ///   - The store is closed.
     func perform(
         _ calls: [StoreCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }
@@ -65,8 +68,8 @@ final class BlockingStore {
     /// Makes the calls for audiences. No two calls may concern the hash of the same audience, or the same member of an
     /// audience.
     ///
-    /// If a call makes a page too long, the store then shortens or splits the page. This method waits for this, but at
-    /// most ``cancelledSilenceMillisecondsMax``.
+    /// If a call makes a page too long, the store shortens or splits the page afterwards. This method waits until the
+    /// store has done so, but at most for ``cancelledSilenceMillisecondsMax``.
     func perform(
         _ calls: [AudienceCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }

@@ -3,8 +3,8 @@ import LiveActivity
 /// The calls that record a member's joining and leaving in the audiences, after a store call has changed the member's
 /// value. A lane makes the same calls, so a rebuild leaves the audiences as a worker would.
 struct MembershipRebuildCalls {
-    /// The calls that write the member's entries to the pages of audiences: first of those that it has left, then of
-    /// those that it has joined.
+    /// The calls that write the member's entries to the pages of audiences: first for the audiences that the member has
+    /// left, then for those that it has joined.
     let entryCalls: [AudienceCall<[UInt8]>]
     let joinCount: Int
     /// The call that tells Redis that all entries about left audiences are written (R27). Nil if the member left no

@@ -53,8 +53,8 @@ extension ReplayDecider {
         return AgeRules.isExpired(expirationSeconds, nowSeconds: nowSeconds) ? .startTooOld : nil
     }
 
-    /// Makes the admission that a worker would request from Redis. But this one has a single range, and draws nothing
-    /// from the budgets.
+    /// Makes the admission that a worker would request from Redis, with two differences: it has a single range, and
+    /// draws nothing from the budgets.
     static func audienceAdmission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,

@@ -23,9 +23,9 @@ struct ReplayDecisions {
     let queries: RedisQueries
     var includesStarts: Bool
 
-    /// Passes the decisions to `body`. Activities and audiences come in the order in which their first commands in the
-    /// table were written. The decision about a start comes directly before the decision about the state after this
-    /// start.
+    /// Passes the decisions to `body`. Activities and audiences come in the order of Kafka's timestamps of their first
+    /// commands in the table. If an activity or audience has a start and a state, the decision about the start comes
+    /// directly before the decision about the state.
     ///
     /// - Parameter body: returns false to stop.
     /// - Returns: false if `body` has stopped the loop.

@@ -6,9 +6,9 @@ import Redis
 
 /// Writes the data that Redis has lost, and sends nothing.
 ///
-/// It restores tokens, the members of audiences, and the newest command of each activity and audience. These commands
-/// are recorded as sent, but Redis does not learn what the activity shows. So the next state is sent even if the
-/// activity already shows it.
+/// It restores tokens, the members of audiences, and the newest command of each activity and audience. It records these
+/// commands as sent; a command to an activity without a token is held. Redis does not learn what an activity shows. So
+/// the next state is sent even if the activity already shows it.
 ///
 /// Without a store, this type only counts what it would write. The model of the scripts then decides instead of Redis.
 /// The count of registrations then includes those that Redis already knows.
@@ -19,7 +19,7 @@ struct ReplayRebuilder {
     let scope: ReplayScope
     let store: BlockingStore?
     let queries: RedisQueries
-    private let rateLimit: RecordRateLimit
+    private var rateLimit: RecordRateLimit
     /// Returns whether the user has stopped the replay. If so, every wait ends soon.
     let isCancelled: () -> Bool
     private let startedAtMilliseconds = Clock.monotonicMilliseconds
@@ -51,8 +51,8 @@ struct ReplayRebuilder {
         rateLimit = RecordRateLimit(recordsPerSecond: callsPerSecond)
     }
 
-    /// Sets the activities whose registrations are remembered from now on. Without a store, the decision about an
-    /// activity's command needs to know whether a registration gave the activity a token.
+    /// Sets the activities to remember: from now on, ``flush()`` notes which of them have a token. Without a store, the
+    /// decisions about their commands need this.
     mutating func rememberRegistrations(of activities: some Collection<[UInt8]>) {
         tokenRegisteredAtMillisecondsByActivity = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }

@@ -99,8 +99,8 @@ struct ReplayRun {
     /// Looks up each activity and audience of `table` in Redis, and passes the decisions to `body`. The decision about
     /// a start comes before the decision about the state after this start.
     ///
-    /// - Parameter body: returns false to stop. It must not use this run, so it gets the tally and the progress bar to
-    ///   change them.
+    /// - Parameter body: returns false to stop. It must not use this run; to change the tally and the progress bar, it
+    ///   gets them as parameters.
     mutating func decide(
         includesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgressBar) throws -> Bool

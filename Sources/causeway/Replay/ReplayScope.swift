@@ -27,7 +27,8 @@ struct ReplayScope {
 
     func includes(app name: String) -> Bool { onlyApp.map { $0 == name } ?? true }
 
-    /// Returns the app's index. A bundle id that is written with JSON escapes is not found, as in a worker.
+    /// Returns the app's index. A bundle id with JSON escapes in the record is not found; a worker does not find it
+    /// either.
     func appIndex(_ name: TextRange, in record: UnsafeRawBufferPointer) -> Int? {
         let bytes = name.range.bytes(in: record)
         return apps.firstIndex { $0.bundleIdentifier.utf8.elementsEqual(bytes) }
@@ -77,7 +78,7 @@ extension ReplayScope {
         }
     }
 
-    /// Says what a record is to the replay, by the rules of a worker.
+    /// Returns what a record is to the replay, by the rules of a worker.
     func classify(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,

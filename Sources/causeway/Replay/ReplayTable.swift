@@ -10,7 +10,7 @@ struct ReplayCandidate: Equatable {
     var offset: Int64
     /// The record's timestamp in the topic.
     var timestampMilliseconds: Int64
-    /// Whether the workers have not committed the record yet.
+    /// Whether the workers will still read the record themselves, because they have not committed it.
     var isUnread = false
     var key: [UInt8]?
     /// The record, without the fields that its policy drops from a body that is too large. Empty if the table had no
@@ -22,12 +22,12 @@ struct ReplayCandidate: Equatable {
 
 /// The newest command of each activity and of each audience, found by rules like those for a lane's waiting commands.
 ///
-/// A newer update replaces an older one. An end replaces any update, and no update replaces an end. An activity can
-/// also have a start before its newest state. But if this state is an end, it replaces the start too.
+/// A newer update replaces an older one. An end replaces any update, and no update replaces an end. The table can also
+/// keep a start before the newest state. But if this state is an end, it replaces the start too.
 ///
-/// The table's bytes are limited (R4). A full table takes no more activities and audiences. Of a newer command for
-/// which it has no room, it keeps only the version and offset. The replay then sends neither this command nor the older
-/// one.
+/// The table's bytes are limited (R4). A full table takes no more activities and audiences. If a newer command of a
+/// known activity or audience has no room, the table keeps only the command's version and offset. The replay then sends
+/// neither the newer command nor the older one.
 struct ReplayTable {
     struct Entry {
         var appIndex: Int
@@ -49,7 +49,8 @@ struct ReplayTable {
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
-    /// Takes a command into the table, unless the table has a command that replaces it, or has no room.
+    /// Takes a command into the table. The command is left out if the table has a command that replaces it, or has no
+    /// room for a further activity or audience.
     ///
     /// - Parameter onDropped: called with each command that leaves the table or does not enter it, and with the reason.
     mutating func insert(

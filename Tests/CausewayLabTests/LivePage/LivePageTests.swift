@@ -128,15 +128,15 @@ struct LivePageTests {
 
     @Test func `Beside somebody else's worker, a simulator's page says what it may not do`() throws {
         let pageState = LivePageState()
-        #expect(SimulatorPage.allow(on: pageState, nil) == nil)
+        #expect(SimulatorPage.updateAllowedActions(on: pageState, nil) == nil)
         #expect(pageState.allowedActions == [.respondWith503, .cutConnections, .blackHole])
         #expect(pageState.remarks[.killWorker] == "disabled: --worker-pid is missing")
         #expect(pageState.remarks[.takeRedisAway] == "disabled: the simulator did not start your Redis")
         let directory = try TemporaryDirectory()
-        #expect(SimulatorPage.allow(on: pageState, WorkerLocator(directory.path("worker.pid"))) == nil)
+        #expect(SimulatorPage.updateAllowedActions(on: pageState, WorkerLocator(directory.path("worker.pid"))) == nil)
         #expect(pageState.remarks[.killWorker] == "\(directory.path("worker.pid")): No such file or directory")
         try directory.write("soon\n", to: "worker.pid")
-        _ = SimulatorPage.allow(on: pageState, WorkerLocator(directory.path("worker.pid")))
+        _ = SimulatorPage.updateAllowedActions(on: pageState, WorkerLocator(directory.path("worker.pid")))
         #expect(pageState.remarks[.killWorker] == "\(directory.path("worker.pid")) has no process id")
     }
 

@@ -3,9 +3,9 @@
 struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim. Each attempt to claim the range has a new random number.
     private(set) var number: UInt64
-    /// How often in a row the claim was lost. The count begins again after a claim that was held for longer than
-    /// `lossCountResetAfterMilliseconds`. It stops at `pauseDoublingsMax` + 1, where the pause before a claim stops
-    /// growing.
+    /// How often in a row the claim was lost. If a claim was held for longer than `lossCountResetAfterMilliseconds`
+    /// before its loss, the count begins again with this loss. It stops at `pauseDoublingsMax` + 1, where the pause
+    /// before a claim stops growing.
     var consecutiveLossCount: UInt8 = 0
     /// How many times the round has waited until the store has all members again. At `waitForMembersCountMax` the round
     /// waits no more, because the store may have lost nothing: each failed attempt to connect counts as a loss.
@@ -23,8 +23,8 @@ struct RoundClaim: BitwiseCopyable {
     /// claim counts as held from this time on. In fact the store may have granted it later, because the round may also
     /// have waited for members. So `consecutiveLossCount` may begin again too early, which does no harm.
     @CompactOptional private(set) var pauseEndedAtMilliseconds: Int64?
-    /// Since when the round waits for lost members (monotonic milliseconds): the core found that the store has lost the
-    /// round, or may lack its members. Nil: the core has not found this since the last claim.
+    /// Since when the round waits for lost members (monotonic milliseconds): the time at which the core found that the
+    /// store has lost the round, or may lack its members. Nil: the core has not found this since the last claim.
     @CompactOptional var membersLostSinceMilliseconds: Int64?
 
     init(number: UInt64) { self.number = number }

@@ -45,8 +45,8 @@ extension OutageCase {
             workers: OutageWorkers(beginsWithWrongKey: true),
             steps: [OutageStep(at: 12_000, .installValidKey)],
             // The commands wait for the right key. After 10 s they are deferred, due 30 s later. The worker must read
-            // them again when APNs accepts the key, at about 12 s. If it waited until they are due, phones would get no
-            // state for about 40 s.
+            // them again when APNs accepts the key, at about 12 s. If the worker waited until the commands are due,
+            // phones would get no state for about 40 s.
             expectations: [.noOutcome("failed"), .invalidationCount(0), .noSilenceLongerThan(milliseconds: 30_000)]
         ),
     ]

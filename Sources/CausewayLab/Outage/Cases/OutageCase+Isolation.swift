@@ -7,9 +7,9 @@ extension OutageCase {
 
     /// How long a record may wait for its commit with the worker's defaults: the sum of these times.
     ///
-    /// - `deferAfterMilliseconds`: after it, a worker defers a command.
+    /// - `deferAfterMilliseconds`: after this time, a worker defers a command.
     /// - `requestTimeoutMilliseconds`: the longest wait for a response, if the push begins just before the deferral.
-    /// - One second for the commit, and one for the poll that measures the wait.
+    /// - One second for the commit, and one second for the poll that measures the wait.
     private static let commitWaitMillisecondsMax: Int64 = {
         let defaults = WorkerConfiguration()
         return Int64(defaults.worker.deferAfterMilliseconds + defaults.apns.requestTimeoutMilliseconds) + 2_000
@@ -55,8 +55,8 @@ extension OutageCase {
                 OutageApp(name: "healthy", activityCount: 60),
             ],
             workers: OutageWorkers(
-                // These starts expire after 30 s. A worker defers a command only if it is due again before it expires,
-                // so the delay must be short.
+                // These starts expire after 30 s. A worker defers a command only if the command is due again before it
+                // expires, so the delay must be short.
                 workerSettings: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
                 policySettings: ["expiration": "{startSeconds: 30}"]
             ),

@@ -273,7 +273,7 @@ private struct ActivityObservations {
     /// out.
     let acceptedPushes: [OutageHistory.Push]
     /// The ends that Causeway made because the lifetime was over. They are the only pushes without a state, because
-    /// every command of a case has one.
+    /// every command of a case has a state.
     let lifetimeEnds: [OutageHistory.Push]
     /// The starts after the first of `lifetimeEnds`.
     let restarts: [OutageHistory.Push]

@@ -50,7 +50,7 @@ struct OutageHistory: Equatable {
 
     /// What a phone's screen shows of an activity.
     struct Screen: Equatable {
-        /// The number in the shown content state, which is the sequence of its command.
+        /// The number in the shown content state: the sequence of the command that brought this state.
         var sequence: UInt64
         /// Whether the activity has ended or has left the screen.
         var isFinished: Bool
@@ -99,8 +99,8 @@ struct AlertRepeatCause: Equatable {
     /// An alert may ring again if it rang at most this long before `happenedAtMilliseconds`.
     var alertRepeatWindowMilliseconds: Int64
 
-    /// An alert may also ring again if its first push was in flight at `happenedAtMilliseconds`: it arrived at most
-    /// this much later.
+    /// An alert may also ring again if its first push was in flight at `happenedAtMilliseconds`: the push arrived at
+    /// most this long after that time.
     static let inFlightMillisecondsMax: Int64 = 1_000
 
     func allowsRepeatedAlert(firstAtMilliseconds: Int64, againAtMilliseconds: Int64) -> Bool {

@@ -78,7 +78,7 @@ final class OutageHourRun {
             let copiedRegistrationCount = try deployment.copyRegistrations(to: commandProducer)
             try poll()
             let (registeredTokenCount, expectedTokenCount) = (
-                try deployment.redis.keyCount(), outage.expectedRegistrationCount
+                try deployment.redis.countKeys(), outage.expectedRegistrationCount
             )
             if copiedRegistrationCount >= expectedTokenCount, registeredTokenCount >= expectedTokenCount { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {

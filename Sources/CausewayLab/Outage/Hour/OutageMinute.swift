@@ -1,4 +1,4 @@
-/// The measurements of one minute of the run, which are one line of the table.
+/// The measurements of one minute of the run. The table has a line for each minute.
 struct OutageMinute {
     var number: Int
     /// Whether the affected app's host was unreachable in the middle of the minute. The outage begins and ends near the

@@ -16,7 +16,7 @@ struct RecentCommands {
         recent.append(command)
     }
 
-    /// Returns the command whose state a push has; nil if it is not among the kept commands.
+    /// Returns the command that has the same state as the push; nil if no kept command has this state.
     func command(of push: OutageHistory.Push) -> OutageHistory.Command? {
         commandsByActivity[push.activity]?.last { $0.stateDigest == push.stateDigest }
     }

@@ -39,8 +39,8 @@ struct RecordEnding: BitwiseCopyable {
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
-    /// Removes a finished held start from Redis. If this came before the acknowledgement of the result, a crash could
-    /// lose the result: the next reader of the registration would not get the start from Redis.
+    /// Removes a finished held start from Redis. If the start were removed before the acknowledgement of the result, a
+    /// crash could lose the result: the next reader of the registration would not get the start from Redis.
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)

@@ -1,6 +1,7 @@
 /// The partition and offset from which this lane read the record. The offset is settled when the record has ended. All
 /// records have a place from their receipt on, and it does not change. For a deferred command, the place is in the
-/// deferred topic, and `RecordSource` says where the command was first read. For all others, the two are the same.
+/// deferred topic, and `RecordSource` says where the command was first read. For all other records, the place and the
+/// source are the same.
 struct RecordPlace: BitwiseCopyable {
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partitionIndex: UInt32

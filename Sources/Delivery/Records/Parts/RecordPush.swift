@@ -4,7 +4,7 @@ import LiveActivity
 struct RecordPush: BitwiseCopyable {
     /// The priority of the push, as Redis decided it; nil until the admission.
     var priorityDecision: PriorityDecision?
-    /// How often a push of the command was attempted, over all readings of the command.
+    /// How often a push of the command was attempted. Attempts from before a deferral count too.
     var attemptCount: UInt8 = 0
     /// The HTTP status of APNs' last response; nil: no attempt has ended yet, or the last one had no response.
     var httpStatus: UInt16?
@@ -39,7 +39,7 @@ enum TokenRetirementRule: BitwiseCopyable {
     /// the token dead.
     case unlessRegisteredSince(wallMilliseconds: Int64)
     /// Redis removes the token, no matter when it was registered, because APNs gave no time. The invalidation says that
-    /// the token is dead since the lane handled the response: this time, UNIX milliseconds.
+    /// the token is dead since this time, UNIX milliseconds: when the lane handled the response.
     case unconditional(handledAtWallMilliseconds: Int64)
 
     @inline(__always) var isNone: Bool { if case .none = self { true } else { false } }

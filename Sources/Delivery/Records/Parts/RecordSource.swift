@@ -5,7 +5,8 @@ struct RecordSource: BitwiseCopyable {
     let offset: Int64
     /// The number of the partition in `topic`.
     let partition: Int32
-    /// The topic of the first reading. It is `deferred` if the headers of a deferred record name no earlier topic.
+    /// The topic from which the record was first read. It is `deferred` if the headers of a deferred record name no
+    /// earlier topic.
     let topic: RecordTopic
 }
 

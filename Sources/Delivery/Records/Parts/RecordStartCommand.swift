@@ -4,10 +4,11 @@ struct RecordStartCommand: BitwiseCopyable {
     /// only (R16). If the reply to the admission is lost, the record asks again with the same claim, and is admitted
     /// again. Other records of the start are not, because the start may have been sent.
     var claim: UInt64 = 0
-    /// The claim that the start had when it was deferred. The deferred record has a new claim, and Redis admits it
-    /// because it names this one too. Nil: the start was not deferred, or Redis has admitted it since.
+    /// The claim that the start had when it was deferred. The lane that read the deferred record made a new claim
+    /// (`claim`), and names both to Redis, so that Redis admits the new one. Nil: the start was not deferred, or Redis
+    /// has admitted it since.
     var previousClaim: UInt64?
-    /// Whether Redis held the start. Redis keeps it until the lane settles it.
+    /// Whether Redis held the start. If so, Redis keeps the start until the lane settles the start.
     var isHeld = false
     var draw = StartDraw.none
 }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The token of a record: the one that a registration registers, or the one that a command brought or Redis named for
-/// it. A tombstone has no token, and only the time has a meaning.
+/// The token of a record. A registration has the token that it registers. A command has the token that it brought, or
+/// that Redis named for it. A tombstone has no token, and only the time has a meaning.
 ///
 /// A command's token is freed when the command has its outcome, unless a later step needs it: retiring a dead token,
 /// registering the token again, or reporting to the timetable.
