@@ -34,16 +34,16 @@ public struct SigningKey: Sendable {
             OPENSSL_cleanse(buffer.baseAddress, buffer.count)
             buffer.deallocate()
         }
-        var readBytes = 0
-        while readBytes < buffer.count {
-            let result = read(descriptor, buffer.baseAddress.map { $0 + readBytes }, buffer.count - readBytes)
+        var readByteCount = 0
+        while readByteCount < buffer.count {
+            let result = read(descriptor, buffer.baseAddress.map { $0 + readByteCount }, buffer.count - readByteCount)
             if result < 0 && errno == EINTR { continue }
             guard result >= 0 else { throw SigningKeyError(path, .unreadable(errno)) }
             guard result > 0 else { break }
-            readBytes += result
+            readByteCount += result
         }
         do {
-            key = try OpenSSLKey(pem: UnsafeRawBufferPointer(rebasing: buffer[..<readBytes]))
+            key = try OpenSSLKey(pem: UnsafeRawBufferPointer(rebasing: buffer[..<readByteCount]))
         } catch {
             throw SigningKeyError(path, error)
         }

@@ -73,7 +73,7 @@ struct CallBatch: ~Copyable {
     /// Adds an update or an end.
     /// - Precondition: the batch has room for the admission's pace (``hasRoom(for:)``).
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
-        let paceNumber = findOrAddArgumentNumber(for: admission.pace)
+        let paceNumber = findOrAddPaceNumber(for: admission.pace)
         let isRepeatedKey = keys.append(key)
         let requestBits = CallRequestBits.bits(of: admission) | (isRepeatedKey ? CallRequestBits.keyRepeatsBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
@@ -107,7 +107,7 @@ struct CallBatch: ~Copyable {
         _ retirement: TokenRetirement<UnsafeRawBufferPointer>?,
         alert: Version?
     ) {
-        let paceNumber = pace.map { findOrAddArgumentNumber(for: $0) } ?? 0
+        let paceNumber = pace.map { findOrAddPaceNumber(for: $0) } ?? 0
         let isRepeatedKey = keys.append(key)
         let followBits =
             (retirement == nil ? 0 : CallRequestBits.tokenFollowsBit)
@@ -164,7 +164,7 @@ struct CallBatch: ~Copyable {
     }
 
     /// Returns the number of the argument that has the pace. Adds an argument if the pace is new.
-    private mutating func findOrAddArgumentNumber(for pace: Policy.Pace) -> UInt8 {
+    private mutating func findOrAddPaceNumber(for pace: Policy.Pace) -> UInt8 {
         precondition(hasRoom(for: pace), "a call was added to a batch without room")
         if let knownIndex = index(of: pace) {
             lastPaceIndex = knownIndex

@@ -126,7 +126,7 @@ enum ConfigurationConsistency {
     }
 
     /// Checks the values of a policy together, and the number of its `oversize` fields. If two numbers contradict each
-    /// other, the fault names a number that the operator set: the second number may be a default.
+    /// other, one of them may be a default. The fault then names the number that the operator set.
     private static func policyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?

@@ -96,7 +96,8 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var cause: String?
     public var apnsId: String?
     public var priority: Int?
-    /// True if the command requested priority 10 and was sent at 5, because the activity's budget did not allow 10.
+    /// True if the command requested priority 10 and got only 5, because the activity's budget did not allow 10. Also
+    /// true if nothing was sent after this decision.
     public var demoted: Bool?
     /// How many pushes of priority 10 the activity's budget still allows; nil if the budget was not checked.
     public var budgetLeft: Int?
@@ -138,7 +139,8 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var ranges: Int
     /// `alertExpired` if the alert was too old, so that the state was sent without the alert. Otherwise nil.
     public var reason: String?
-    /// True if the command requested priority 10, and a push was sent at 5, because a budget did not allow 10.
+    /// True if the command requested priority 10, but got only 5 for all members or for some of them, because a budget
+    /// did not allow 10. Also true if no push was sent to these members.
     public var demoted: Bool?
     /// The fields that were dropped because the body was too large.
     public var dropped: [String]?

@@ -115,10 +115,10 @@ public final class TLSContext: @unchecked Sendable {
         // With read-ahead, one read takes up to 32 KiB from the kernel. Without it, OpenSSL reads the header
         // and the body of each record separately.
         _ = COpenSSL_SSL_CTX_set_read_ahead(context, 1)
-        SSL_CTX_set_default_read_buffer_len(context, TLSContext.readAheadBytes)
+        SSL_CTX_set_default_read_buffer_len(context, TLSContext.readBufferBytes)
     }
 
-    private static let readAheadBytes = 32 * 1024
+    private static let readBufferBytes = 32 * 1024
 
     private func loadTrustedAuthorities(_ caFile: String?) throws(TLSError) {
         ERR_clear_error()

@@ -50,9 +50,9 @@ import Testing
         #expect(harness.committableOffset == 65)
     }
 
-    /// The last owner had version 2 under way, but read its record in another partition. Meanwhile records of this
+    /// The previous owner had version 2 under way, but read its record in another partition. Meanwhile records of this
     /// partition come all the time. (R4)
-    @Test func `In a busy partition, a round waits ten minutes for the versions of its last owner`() throws {
+    @Test func `In a busy partition, a round waits ten minutes for the versions of its previous owner`() throws {
         var checkpoint = Checkpoint(completedPosition: 0, newestSettledVersion: Version.zero)
         checkpoint.entries = ([1, 2] as [Int64])
             .map { Version(timestamp: RoundHarness.startSeconds + $0, sequence: 0) }

@@ -177,7 +177,7 @@ final class RoundHarness {
         return records
     }
 
-    /// Continues at the offset and with the metadata that the last owner committed.
+    /// Continues at the offset and with the metadata that the previous owner committed.
     func resume(_ progress: PartitionProgress?) {
         guard let progress else { return }
         _ = progress.metadata.withUnsafeBytes {

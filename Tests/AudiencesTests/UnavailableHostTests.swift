@@ -71,7 +71,7 @@ import Testing
         #expect(harness.committableOffset == 729)
     }
 
-    /// The next owner reads the unsettled records again, and reaches the members that the last owner did not
+    /// The next owner reads the unsettled records again, and reaches the members that the previous owner did not
     /// reach.
     @Test func `The next owner takes over the remaining versions`() {
         let firstWorker = makeHarness(hasAlert: true, response: .retryLater)

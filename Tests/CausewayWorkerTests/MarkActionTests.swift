@@ -72,7 +72,7 @@ import Testing
         )
     }
 
-    /// The last owner has committed offset 40, but stopped before it had written marks.
+    /// The previous owner has committed offset 40, but stopped before it had written marks.
     @Test func `Marks that were never written do not count as lost`() {
         var unmarkedStatus = status()
         unmarkedStatus.isUnmarked = true

@@ -64,8 +64,8 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Records the time at which a connection ended or became half open. The client may have missed the last responses
-    /// on the connection, and may then send the pushes that these responses belong to again.
+    /// Records the time at which a connection ended or became half open. The client may have missed the responses to
+    /// its last pushes on the connection, and may then send these pushes again.
     mutating func noteLostResponses(atMilliseconds: Int64) {
         lostResponseMoments.append(atMilliseconds)
     }

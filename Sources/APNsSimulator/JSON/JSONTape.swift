@@ -21,10 +21,10 @@ struct JSONTape: ~Copyable {
         /// part of it.
         var start: UInt32
         var end: UInt32
-        /// After the scan: the index of the value after this value and its contents.
+        /// After the scan: the index of the value that follows this value and its contents.
         ///
-        /// During the scan, a container that is not closed yet has another number here: the index of the container
-        /// around it plus one; 0: there is none.
+        /// During the scan, a container (an array or object) that is not closed yet has another number here: 0 for the
+        /// outermost container, otherwise one more than the index of the container around it.
         var nextIndex: UInt32
     }
 

@@ -8,7 +8,7 @@ import Glibc
 ///   token is too old by now, the connection becomes `expired`. For a request with another valid token, the first rule
 ///   that applies decides:
 ///   1. If the token has another key, the response is `UnrelatedKeyIdInToken`, and the token in use stays.
-///   2. In the first 20 minutes of the token in use, the response is a 429, and the token in use stays.
+///   2. If the token in use was accepted less than 20 minutes ago, the response is a 429, and the token in use stays.
 ///   3. If the token is too old, the connection becomes `expired`.
 ///   4. Otherwise the token becomes the token in use.
 /// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.

@@ -1,5 +1,5 @@
-/// The counts of one thread or of all threads of the simulator, since the start or the last reset. Exception:
-/// `openConnectionCount` is the present number.
+/// The counts of one thread or of all threads of the simulator, since the start or the last reset. Two exceptions:
+/// `openConnectionCount` is the present number, and a reset does not change `lostPushLogLineCount`.
 public struct ServiceStatistics: Sendable {
     /// Complete requests to the push service, both valid and invalid ones. Requests that a configured fault refuses,
     /// resets or leaves without a response count too.

@@ -157,7 +157,7 @@ enum StoredFanout {
 /// How the script `audience` stores finished broadcasts: like finished ranges, but under indexes that no range has.
 enum StoredBroadcastCounts {
     /// Returns the number that identifies a broadcast. It is stored in the place of a range's index. No range has this
-    /// index, because an index is at most 255.
+    /// number, because the index of a range is at most 255.
     static func index(of environment: APNsEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
     /// The length of the part that counts a version's broadcasts by outcome, one byte each. A byte is enough, because a

@@ -59,7 +59,7 @@ enum StoredActivity {
     static let audiencesFlag = 16_384
     /// All flags in the number of the token's bytes.
     static let flagsInTokenByteCount = acceptedAlertFlag | audiencesFlag
-    /// The number of bytes of a time in seconds, such as a timestamp: enough for ten digits.
+    /// The number of bytes of a timestamp (UNIX seconds): enough for ten digits.
     static let secondsBytes = 5
     /// The number of bytes of a time in milliseconds: enough for thirteen digits.
     static let millisecondsBytes = 6

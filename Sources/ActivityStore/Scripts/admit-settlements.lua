@@ -3,8 +3,8 @@
 --
 -- A settlement reports one of three things: how a version ended; that APNs throttles the activity's token (429); or
 -- that a token must be retired (R17). A settlement changes only existing values. An acceptance counts more than any
--- other outcome, even if the other outcome arrives later: one worker may have sent a start while another settles this
--- start as unknown.
+-- other outcome, whichever of the two arrives first: one worker may have sent a start while another settles this start
+-- as unknown.
 
 -- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
 -- needs it (admit.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the

@@ -54,12 +54,12 @@ public struct AudiencesConfiguration: Sendable {
     /// checkpoint at once.
     public var checkpointIntervalMilliseconds: Int64 = 500
     /// The longest time that a round (``RoundSlot``) waits for the fan-out record of a version that the store has
-    /// named: the newest admitted version, or one that the last owner of the partition had under way. Some such records
-    /// never come, for example after partitions were added to the fan-out topic.
+    /// named: the newest admitted version, or one that the previous owner of the partition had under way. Some such
+    /// records never come, for example after partitions were added to the fan-out topic.
     public var newerVersionWaitMillisecondsMax: Int64 = 10_000
-    /// The longest time that a round waits for the versions that the partition's last owner had under way. Each record
-    /// of the partition prolongs the wait (`newerVersionWaitMillisecondsMax`), but not above this limit. After an
-    /// outage, it may take minutes to read the partition up to these versions.
+    /// The longest time that a round waits for the versions that the partition's previous owner had under way. Each
+    /// record of the partition prolongs the wait (`newerVersionWaitMillisecondsMax`), but not above this limit. After
+    /// an outage, it may take minutes to read the partition up to these versions.
     public var versionsOfLastOwnerWaitMillisecondsMax: Int64 = 600_000
     /// The planned maximum of members in a range (``SegmentRange``). This maximum and the estimated size of the
     /// audience decide the number of ranges. A range gets more members if more than 256 ranges would be needed, or if

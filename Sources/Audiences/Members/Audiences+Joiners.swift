@@ -18,8 +18,8 @@ extension Audiences {
     /// How long the core tries to send the push. Then it frees the member's slot for other members. The member gets no
     /// state before the audience's next command or its own next registration.
     private static var joinerPushMillisecondsMax: Int64 { 60_000 }
-    /// A state that the store returned longer ago than this is requested again before it is sent. Otherwise a member
-    /// whose push has waited long for its pool could get an old state (R20).
+    /// If the store last replied longer ago than this, the states are requested again before one of them is sent.
+    /// Otherwise a member that has waited long for its pool could get an old state (R20).
     private static var stateAgeMillisecondsMax: Int64 { 1_000 }
 
     /// Begins to show an activity the newest state of the audience that it has joined; if it has joined several, the

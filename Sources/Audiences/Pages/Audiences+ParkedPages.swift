@@ -1,14 +1,14 @@
 import Delivery
 import LiveActivity
 
-/// Reads parked members again, each on a page of its own: members that the last owner of the partition had parked, and
-/// members that were read too long ago.
+/// Reads parked members again, each on a page of its own: members that the previous owner of the partition had parked,
+/// and members that were read too long ago.
 extension Audiences {
     /// How long a round in the phase `restoring` waits if no more members can be parked now. Then it tries again to
-    /// read the members that the partition's last owner had parked.
+    /// read the members that the partition's previous owner had parked.
     private static var parkedMembersRereadPauseMilliseconds: Int64 { 100 }
 
-    /// Reads the members that the partition's last owner had parked, one after the other, before anything is sent.
+    /// Reads the members that the partition's previous owner had parked, one after the other, before anything is sent.
     mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].pages.first == .null else { return }
         guard let position = rounds[round].checkpoints.restored.nextParkedPosition else {
@@ -27,7 +27,7 @@ extension Audiences {
         rounds[round].pages.last = page
     }
 
-    /// Parks the members at the page's position again, because the partition's last owner had parked them. A member
+    /// Parks the members at the page's position again, because the partition's previous owner had parked them. A member
     /// that is not on the page has left.
     mutating func restoreParkedMembers(_ page: PageIndex, of round: RoundIndex, now: Moment) {
         let position = pages[page].startPosition

@@ -43,7 +43,7 @@ struct PageSlot: BitwiseCopyable {
     /// The next page of the round; `.null`: this is the last one.
     var nextPage = PageIndex.null
     private(set) var phase: Phase
-    /// Whether the round needs only the members at ``startPosition``, to park them again: the last owner of the
+    /// Whether the round needs only the members at ``startPosition``, to park them again: the previous owner of the
     /// partition had parked them.
     var needsOnlyParkedMembers = false
     /// The parked member for which the page is read again, because by now the member may have left the audience, or

@@ -34,8 +34,8 @@ extension Audiences {
             return offset <= firstPassedOverOffsetOfApp ?? .max && mayBeginRound(appIndex)
         }
         // A round takes no version while its own partition is being revoked. Such a round may not know the checkpoint
-        // of the partition's last owner yet, because the store has not replied to its claim. A checkpoint with the new
-        // version would then replace the last owner's in the store.
+        // of the partition's previous owner yet, because the store has not replied to its claim. A checkpoint with the
+        // new version would then replace the previous owner's in the store.
         guard isPartitionAssigned(of: round) else { return false }
         // A record must not overtake an earlier record of its range that was passed over. For its own partition, the
         // round knows the first such record. For another partition, any passed-over record of the app counts.
@@ -150,17 +150,17 @@ extension Audiences {
         return 0
     }
 
-    /// Stops waiting for the versions that the partition's last owner had under way, because a record of the round was
-    /// passed over. The passed-over record may be of such a version, and may get room only when the round's other
+    /// Stops waiting for the versions that the partition's previous owner had under way, because a record of the round
+    /// was passed over. The passed-over record may be of such a version, and may get room only when the round's other
     /// records have settled.
     ///
-    /// Closes the versions whose records have arrived. They end at the position that the last owner had reached, so
+    /// Closes the versions whose records have arrived. They end at the position that the previous owner had reached, so
     /// they settle and make room.
     mutating func endVersionWaitAfterPassOver(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .awaitingVersions else { return }
         closeAllVersions(of: round)
-        // If the arrived versions need no more pushes, keep the checkpoint of the partition's last owner. The
-        // passed-over version then continues where the last owner stopped, when its record is read again.
+        // If the arrived versions need no more pushes, keep the checkpoint of the partition's previous owner. The
+        // passed-over version then continues where the previous owner stopped, when its record is read again.
         //
         // Otherwise forget the checkpoint. The round now sends the newest arrived version to all parked members, also
         // to those that the passed-over version has reached. If the passed-over version is newer, it must reach these
@@ -174,8 +174,9 @@ extension Audiences {
 
     /// Whether the versions whose records have arrived need no more pushes. The caller has closed these versions.
     ///
-    /// True if the partition's last owner had taken the newest of them through its whole window: in the last owner's
-    /// checkpoint, the completed position is at the window's end or above, and no parked member is below this end.
+    /// True if the partition's previous owner had taken the newest of them through its whole window: in the previous
+    /// owner's checkpoint, the completed position is at the window's end or above, and no parked member is below this
+    /// end.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
         let end = readingEndPosition(of: round)
         return end <= rounds[round].progress.completedPosition

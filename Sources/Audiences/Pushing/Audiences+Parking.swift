@@ -6,14 +6,14 @@ import Numbers
 ///
 /// A member is parked for one of three reasons:
 /// - Its pool is unavailable when its turn comes.
-/// - The partition's last owner had parked the member.
+/// - The partition's previous owner had parked the member.
 /// - Its push failed for a temporary reason, and the member cannot wait for its next turn: either no version reaches it
 ///   then, or it must get a carried alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``).
 extension Audiences {
     /// Parks a member. Its next attempt is due after the pause.
     ///
-    /// - Parameter location: the member's position, page and index. The page is `.null` if the partition's last owner
-    ///   had parked the member.
+    /// - Parameter location: the member's position, page and index. The page is `.null` if the partition's previous
+    ///   owner had parked the member.
     mutating func park(
         _ pageMember: PageMember,
         at location: MemberOnPage,
@@ -48,8 +48,8 @@ extension Audiences {
 
     private mutating func noteParkedMemberDueTime(_ member: ParkedMemberIndex) {
         let slot = parkedMembers[member]
-        rounds[slot.round].members.parkedDueMilliseconds[slot.environment] = min(
-            rounds[slot.round].members.parkedDueMilliseconds[slot.environment],
+        rounds[slot.round].members.earliestParkedDueMilliseconds[slot.environment] = min(
+            rounds[slot.round].members.earliestParkedDueMilliseconds[slot.environment],
             slot.dueMilliseconds
         )
     }
@@ -86,7 +86,7 @@ extension Audiences {
             }
             member = slot.pointee.nextParkedMember
         }
-        rounds[round].members.parkedDueMilliseconds[environment] = earliestDueMilliseconds
+        rounds[round].members.earliestParkedDueMilliseconds[environment] = earliestDueMilliseconds
         return nil
     }
 

@@ -100,7 +100,7 @@ extension Audiences {
         guard rounds[round].phase == .running, rounds[round].versions.last != .null, !awaitsNewerVersion(round) else {
             return .nothing
         }
-        while rounds[round].members.parkedDueMilliseconds[environment] <= now.monotonicMilliseconds,
+        while rounds[round].members.earliestParkedDueMilliseconds[environment] <= now.monotonicMilliseconds,
             let member = nextDueParkedMember(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
             guard
@@ -114,8 +114,8 @@ extension Audiences {
         // retries now. Because of such a member, the round stays in its queue, even if it has no push for the members
         // of its pages.
         let hasDueParkedMember =
-            rounds[round].members.parkedDueMilliseconds.production <= now.monotonicMilliseconds
-            || rounds[round].members.parkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
+            rounds[round].members.earliestParkedDueMilliseconds.production <= now.monotonicMilliseconds
+            || rounds[round].members.earliestParkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
         // Each push may end with a parked member, so offer one only if one more member can be parked.
         guard hasRoomToPark else { return .blocked }
         guard rounds[round].members.parkedCount < Self.parkedCountThatHaltsRound else {
@@ -295,8 +295,8 @@ extension Audiences {
             parkedMembers[tag.parkedMember].isUnderWay = false
             parkedMembers[tag.parkedMember].rangeVersion = .null
             let dueMilliseconds = parkedMembers[tag.parkedMember].dueMilliseconds
-            let earliestDueMilliseconds = rounds[round].members.parkedDueMilliseconds[environment]
-            rounds[round].members.parkedDueMilliseconds[environment] = min(
+            let earliestDueMilliseconds = rounds[round].members.earliestParkedDueMilliseconds[environment]
+            rounds[round].members.earliestParkedDueMilliseconds[environment] = min(
                 earliestDueMilliseconds,
                 dueMilliseconds
             )

@@ -6,7 +6,7 @@ import Numbers
 typealias ParkedMemberIndex = SlabIndex<ParkedMember>
 
 /// A member that gets its push later, outside its turn in the round (``RoundSlot``). Its pool was unavailable at its
-/// turn, or its push failed for a temporary reason, or the last owner of the partition had parked it.
+/// turn, or its push failed for a temporary reason, or the previous owner of the partition had parked it.
 ///
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
@@ -16,8 +16,8 @@ struct ParkedMember: BitwiseCopyable {
     var previousParkedMember = ParkedMemberIndex.null
     var position: UInt64
     /// The member's page, which keeps the member's outcome until the round's `completedPosition` has passed the page.
-    /// `.null`: the partition's last owner had parked the member. Such a member is below the completed position, and
-    /// needs no page.
+    /// `.null`: the partition's previous owner had parked the member. Such a member is below the completed position,
+    /// and needs no page.
     var page: PageIndex
     var memberIndex: UInt16
     var environment: APNsEnvironment

@@ -37,12 +37,12 @@ extension Audiences {
         if slot.checkpoints.hasUnrecordedChanges, !slot.isCallOutstanding {
             dueMilliseconds = max(now.monotonicMilliseconds + 1, checkpointDueMilliseconds(round))
         }
-        let parkedDueMilliseconds = slot.members.parkedDueMilliseconds
-        if parkedDueMilliseconds.production > now.monotonicMilliseconds {
-            dueMilliseconds = min(dueMilliseconds, parkedDueMilliseconds.production)
+        let earliestParkedDueMilliseconds = slot.members.earliestParkedDueMilliseconds
+        if earliestParkedDueMilliseconds.production > now.monotonicMilliseconds {
+            dueMilliseconds = min(dueMilliseconds, earliestParkedDueMilliseconds.production)
         }
-        if parkedDueMilliseconds.sandbox > now.monotonicMilliseconds {
-            dueMilliseconds = min(dueMilliseconds, parkedDueMilliseconds.sandbox)
+        if earliestParkedDueMilliseconds.sandbox > now.monotonicMilliseconds {
+            dueMilliseconds = min(dueMilliseconds, earliestParkedDueMilliseconds.sandbox)
         }
         if awaitsNewerVersion(round),
             let missingSinceMilliseconds = slot.versions.newestAdmittedMissingSinceMilliseconds

@@ -5,7 +5,7 @@ import Numbers
 /// Rounds (``RoundSlot``) whose claim is lost: another worker has claimed the range, or the store has lost the claim.
 /// The worker claims the range again after a pause.
 ///
-/// For a while two workers may believe that they own the same partition, and the former owner's claim may reach the
+/// For a while two workers may believe that they own the same partition, and the previous owner's claim may reach the
 /// store last. The present owner must get its rounds back. The pause grows with each loss, so that the two do not keep
 /// taking a round from each other. In a failover, the store may also have lost only this worker's newest claim.
 ///

@@ -217,8 +217,8 @@ extension Audiences {
     private mutating func linkReceivedVersion(_ rangeVersion: RangeVersionIndex, now: Moment) {
         let round = rangeVersions[rangeVersion].round
         link(rangeVersion, to: round)
-        // Before the reply to its claim, the round does not know which versions the partition's last owner had under
-        // way. When the reply comes, all received versions begin or end.
+        // Before the reply to its claim, the round does not know which versions the partition's previous owner had
+        // under way. When the reply comes, all received versions begin or end.
         guard rounds[round].phase != .claiming, rounds[round].phase != .awaitingClaim else { return }
         beginOrEndReceivedVersions(of: round, now: now)
     }

@@ -3,8 +3,8 @@ import LiveActivity
 
 /// The phases of a round (``RoundSlot/Phase``), from its claim to its end.
 extension Audiences {
-    /// Handles the store's reply to a claim. The reply contains the checkpoint of the partition's last owner, if there
-    /// is one.
+    /// Handles the store's reply to a claim. The reply contains the checkpoint of the partition's previous owner, if
+    /// there is one.
     mutating func handleClaimReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return freeIfFinished(round, now: now) }
@@ -40,13 +40,13 @@ extension Audiences {
         }
     }
 
-    /// Returns how far a version had come in the checkpoint of the partition's last owner. Nil if the version was not
-    /// under way there, or if its record has already arrived.
+    /// Returns how far a version had come in the checkpoint of the partition's previous owner. Nil if the version was
+    /// not under way there, or if its record has already arrived.
     func restoredEntry(of version: Version, in round: RoundIndex) -> Checkpoint.Entry? {
         restoredEntries(of: round).first { $0.version == version }
     }
 
-    /// Returns the versions that the partition's last owner had under way and whose records have not arrived yet,
+    /// Returns the versions that the partition's previous owner had under way and whose records have not arrived yet,
     /// oldest first. Call this only while the round's list has no version in the phase `received`, because then the
     /// last version in the list is the newest one.
     func restoredEntries(of round: RoundIndex) -> [Checkpoint.Entry] {
@@ -60,9 +60,9 @@ extension Audiences {
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
 
-    /// Forgets how far the partition's last owner had come with each version. If the record of such a version arrives
-    /// later, the version does not continue where the last owner stopped. Only the text in memory is forgotten: the
-    /// parked members' positions stay, and so does the checkpoint in Redis.
+    /// Forgets how far the partition's previous owner had come with each version. If the record of such a version
+    /// arrives later, the version does not continue where the previous owner stopped. Only the text in memory is
+    /// forgotten: the parked members' positions stay, and so does the checkpoint in Redis.
     mutating func forgetRestoredCheckpoint(_ round: RoundIndex) {
         rounds[round].checkpoints.restored.text.free()
         rounds[round].checkpoints.restored.text = .none
@@ -139,15 +139,15 @@ extension Audiences {
         }
     }
 
-    /// Ends the wait for the versions that the partition's last owner had under way, if the wait was long enough.
+    /// Ends the wait for the versions that the partition's previous owner had under way, if the wait was long enough.
     /// Returns whether the wait has ended; if not, sets the round's timer.
     ///
     /// The wait ends `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim,
     /// whichever came later, but at most `versionsOfLastOwnerWaitMillisecondsMax` after the reply. (R4) If a version's
     /// record comes after the wait, the version passes all members again.
     ///
-    /// The record may never come. For example, partitions were added to the fan-out topic, and the last owner read the
-    /// record from another partition and settled it there.
+    /// The record may never come. For example, partitions were added to the fan-out topic, and the previous owner read
+    /// the record from another partition and settled it there.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
         let lastRecordAtMilliseconds = partitions.partition(
             rounds[round].partitionIndex,
@@ -172,7 +172,7 @@ extension Audiences {
         return true
     }
 
-    /// Continues a round that has waited for versions of the partition's last owner.
+    /// Continues a round that has waited for versions of the partition's previous owner.
     mutating func resumeRound(_ round: RoundIndex, now: Moment) {
         rounds[round].endWaitForVersions()
         advance(round, now: now)
@@ -227,8 +227,8 @@ extension Audiences {
         switch slot.phase {
         case .claiming, .restoring, .running, .awaitingClaim: return
         // If the list is empty, all records that have arrived are settled, and the round need not wait for the versions
-        // of the partition's last owner. The store still has the last owner's checkpoint. If another record comes, a
-        // new round continues from this checkpoint.
+        // of the partition's previous owner. The store still has the previous owner's checkpoint. If another record
+        // comes, a new round continues from this checkpoint.
         case .awaitingVersions: guard slot.versions.first == .null else { return }
         case .ending: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.first == .null else { return }
         // Keep the round until its results under way are acknowledged, so that their records settle. Otherwise the next
@@ -263,7 +263,7 @@ extension Audiences {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
             // Nothing was sent since the claim, so record no checkpoint. A checkpoint would replace that of the
-            // partition's last owner, which the round perhaps does not know yet.
+            // partition's previous owner, which the round perhaps does not know yet.
             rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.revision
             rounds[round].enter(.draining)
         case .restoring, .running:

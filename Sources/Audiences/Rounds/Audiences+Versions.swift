@@ -15,7 +15,7 @@ extension Audiences {
     static var versionsPerRoundMax: Int { 32 }
 
     /// Begins a received version, or ends it at once:
-    /// - If the last owner of the partition had the version under way, the version continues from that owner's
+    /// - If the previous owner of the partition had the version under way, the version continues from that owner's
     ///   checkpoint.
     /// - If the version is settled, or the round has it already, its record settles without a result.
     /// - If the round knows a newer version, this version is late, and is finished at once as superseded.
@@ -54,8 +54,8 @@ extension Audiences {
         return nil
     }
 
-    /// Returns the newest version that the round has or that the partition's last owner had under way. Call this only
-    /// while the round's list has no version in the phase `received`.
+    /// Returns the newest version that the round has or that the partition's previous owner had under way. Call this
+    /// only while the round's list has no version in the phase `received`.
     private func newestKnownVersion(of round: RoundIndex) -> Version {
         let newest = rounds[round].versions.last
         return newest == .null
@@ -203,7 +203,7 @@ extension Audiences {
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.bodyLayout)
         addFanoutRecordBytes(body.count, of: rangeVersion)
         rangeVersions[rangeVersion].bodyWithOtherAlert = body
-        rangeVersions[rangeVersion].carriedAlertRange = layout.alert
+        rangeVersions[rangeVersion].carriedAlertByteRange = layout.alert
         rangeVersions[rangeVersion].carriedAlertStartPosition = start
         rangeVersions[rangeVersion].carriedAlertEndPosition = end
         rangeVersions[rangeVersion].record.alertVersion = slot.record.alertVersion
@@ -221,7 +221,8 @@ extension Audiences {
     }
 
     private func carriedAlert(by rangeVersion: RangeVersionIndex) -> UnsafeRawBufferPointer {
-        rangeVersions[rangeVersion].carriedAlertRange.bytes(in: rangeVersions[rangeVersion].bodyWithOtherAlert.bytes)
+        rangeVersions[rangeVersion].carriedAlertByteRange
+            .bytes(in: rangeVersions[rangeVersion].bodyWithOtherAlert.bytes)
     }
 
     func precedingVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) -> RangeVersionIndex? {

@@ -45,8 +45,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// The next version in the round's list (``RoundVersions``); `.null`: this is the last one.
     var nextVersion = RangeVersionIndex.null
     private(set) var phase = Phase.received
-    /// Whether the version is late: its record came after that of a newer version, and the partition's last owner did
-    /// not have the version under way. A late version is sent to no member. Its outcome is `superseded`.
+    /// Whether the version is late: its record came after that of a newer version, and the partition's previous owner
+    /// did not have the version under way. A late version is sent to no member. Its outcome is `superseded`.
     var isLate = false
     var record: FanoutRecord
     // For a start: fields of the start commands that the core produces for the devices.
@@ -64,7 +64,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     ///   `carriedAlertStartPosition` to below `carriedAlertEndPosition`.
     var bodyWithOtherAlert = HeapBytes.none
     /// The bytes of the carried alert in `bodyWithOtherAlert`.
-    var carriedAlertRange = ByteRange.absent
+    var carriedAlertByteRange = ByteRange.absent
     /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. The
     /// positions are one whole lap from the start of the alert's own version, even if that version was closed earlier.
     var carriedAlertStartPosition: UInt64 = 0
@@ -88,7 +88,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     var isSuperseded = false
 
     var isCarryingAlert: Bool { carriedAlertEndPosition > 0 }
-    /// Whether the member at a position gets the alert of an older version with this version.
+    /// Whether the push of this version to the member at a position carries the alert of an older version.
     func bringsCarriedAlert(to position: UInt64) -> Bool {
         position >= carriedAlertStartPosition && position < carriedAlertEndPosition
     }
@@ -106,7 +106,7 @@ struct RangeVersionSlot: BitwiseCopyable {
         if phase != .received { enter(.received) }
         bodyWithOtherAlert.free()
         bodyWithOtherAlert = .none
-        carriedAlertRange = .absent
+        carriedAlertByteRange = .absent
         (carriedAlertStartPosition, carriedAlertEndPosition) = (0, 0)
         record.alertVersion = record.instruction.carriedAlertVersion ?? record.version
         record.alertSeconds = ownAlertSeconds

@@ -17,11 +17,11 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 /// A round: the work on one range of an audience (``SegmentRange``). It takes each version (``RangeVersionSlot``) to
 /// the range's members, as ``RoundProgress`` shows. (R28)
 struct RoundSlot: BitwiseCopyable {
-    /// ``enter(_:)`` traps on a change of phase that is not listed here. The *last owner* is the worker that had the
-    /// round's partition before.
+    /// ``enter(_:)`` traps on a change of phase that is not listed here. The *previous owner* is the worker that had
+    /// the round's partition before.
     ///
     ///     claiming ─► running
-    ///     claiming ─► awaitingVersions                  the last owner had versions under way
+    ///     claiming ─► awaitingVersions                  the previous owner had versions under way
     ///     claiming ─► awaitingClaim                     the store may lack members
     ///     awaitingVersions ─► running, restoring        the versions have arrived, or the round waits no more
     ///     restoring ─► running                          the parked members are read again
@@ -37,16 +37,16 @@ struct RoundSlot: BitwiseCopyable {
     ///     ending, draining ─► slot freed                the last checkpoint is recorded, or none is needed
     ///     abandoned ─► slot freed                       nothing of the round is in flight or unacknowledged
     ///
-    /// After `awaitingVersions`, `restoring` follows if the last owner had parked members: they must be read again
+    /// After `awaitingVersions`, `restoring` follows if the previous owner had parked members: they must be read again
     /// before `running`.
     enum Phase: UInt8, BitwiseCopyable {
-        /// The core claims the range in the store, which replies with the checkpoint of the partition's last owner.
+        /// The core claims the range in the store, which replies with the checkpoint of the partition's previous owner.
         case claiming
-        /// The partition's last owner had versions under way, and their records have not arrived yet. The round waits
-        /// for these records for a limited time.
+        /// The partition's previous owner had versions under way, and their records have not arrived yet. The round
+        /// waits for these records for a limited time.
         case awaitingVersions
-        /// The partition's last owner had parked members. The core reads these members from the store again, and parks
-        /// them.
+        /// The partition's previous owner had parked members. The core reads these members from the store again, and
+        /// parks them.
         case restoring
         /// The round sends its versions to the members.
         case running
@@ -56,8 +56,8 @@ struct RoundSlot: BitwiseCopyable {
         /// is recorded, if the round has changed.
         case draining
         /// The round must be claimed again, for one of three reasons:
-        /// - Another worker has claimed it: an earlier owner made a late claim, or this lane does not know yet that its
-        ///   partition was revoked.
+        /// - Another worker has claimed it: an previous owner made a late claim, or this lane does not know yet that
+        ///   its partition was revoked.
         /// - The store has lost the round or this lane's claim.
         /// - The round begins, and the store may lack its members.
         ///
@@ -123,12 +123,12 @@ struct RoundSlot: BitwiseCopyable {
     }
 
     /// Changes the phase. Traps if the present phase does not lead to `next`, or if the round would send before the
-    /// parked members of the partition's last owner are read again.
+    /// parked members of the partition's previous owner are read again.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a round cannot enter this phase from the one it is in")
         precondition(
             next != .running || checkpoints.restored.nextParkedPosition == nil,
-            "a round cannot send before the last owner's parked members are read again"
+            "a round cannot send before the previous owner's parked members are read again"
         )
         phase = next
     }
@@ -141,7 +141,7 @@ struct RoundSlot: BitwiseCopyable {
 
     /// Prepares a round for a new claim, which the caller must queue at once: the call already counts as outstanding.
     /// The round keeps its versions. It forgets its positions, its newest settled and newest admitted version, and the
-    /// checkpoint of the partition's last owner. Call it only while none of the round's pushes is in flight.
+    /// checkpoint of the partition's previous owner. Call it only while none of the round's pushes is in flight.
     mutating func prepareNewClaim(number: UInt64) {
         enter(.claiming)
         claim.beginNewClaim(number: number)

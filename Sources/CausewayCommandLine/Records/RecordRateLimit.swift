@@ -6,13 +6,14 @@ package struct RecordRateLimit {
     /// sleeps.
     private static let sleepMillisecondsMax: Int64 = 50
 
-    /// After a time without records, for example while input is read, only the records of this time are written at
-    /// once.
+    /// How many seconds the sender catches up at most. If no records were written for longer, for example while input
+    /// was read, only the records of this many seconds are then written at once.
     private static let catchUpSecondsMax = 1.0
 
     /// Records per second; nil for no limit.
     private let recordsPerSecond: Double?
-    /// The time without records that is not caught up.
+    /// The time that is never caught up: of each long time without records, all but ``catchUpSecondsMax``; the sum of
+    /// these times since the sender began.
     private var unusedSeconds = 0.0
 
     package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }

@@ -21,15 +21,17 @@ struct Timeline {
     /// - Parameter durationMilliseconds: how long the demo takes from the first ball of the season to the last.
     init(_ matches: [Match], durationMilliseconds: Int64) {
         precondition(durationMilliseconds > 0, "a season takes time")
-        let ballSecondsByMatch = matches.map(Self.ballSeconds)
-        let longestSeconds = max(1, ballSecondsByMatch.map { $0.last ?? 0 }.max() ?? 1)
+        let ballsAtSecondsByMatch = matches.map(Self.ballsAtSeconds)
+        let longestSeconds = max(1, ballsAtSecondsByMatch.map { $0.last ?? 0 }.max() ?? 1)
         events = []
-        for (index, ballSeconds) in ballSecondsByMatch.enumerated() {
+        for (index, ballsAtSeconds) in ballsAtSecondsByMatch.enumerated() {
             // Let the matches start at different times, over at most a twentieth of the whole time. Otherwise all
             // innings breaks would come at the same time.
-            let startOffsetSecondsMax = min(longestSeconds - (ballSeconds.last ?? 0), longestSeconds / 20)
+            let startOffsetSecondsMax = min(longestSeconds - (ballsAtSeconds.last ?? 0), longestSeconds / 20)
             let startSeconds = matches.count > 1 ? startOffsetSecondsMax * index / (matches.count - 1) : 0
-            for (stepIndex, second) in (ballSeconds + [(ballSeconds.last ?? 0) + Self.secondsToResult]).enumerated() {
+            for (stepIndex, second) in (ballsAtSeconds + [(ballsAtSeconds.last ?? 0) + Self.secondsToResult])
+                .enumerated()
+            {
                 let dueMilliseconds = Int64(startSeconds + second) * durationMilliseconds / Int64(longestSeconds)
                 events.append(Event(dueMilliseconds: dueMilliseconds, matchIndex: index, stepIndex: stepIndex))
             }
@@ -40,9 +42,9 @@ struct Timeline {
     }
 
     /// Returns when each ball of a match is bowled, in seconds after its first ball.
-    private static func ballSeconds(of match: Match) -> [Int] {
+    private static func ballsAtSeconds(of match: Match) -> [Int] {
         var second = 0
-        var ballSeconds: [Int] = []
+        var ballsAtSeconds: [Int] = []
         for (index, ball) in match.balls.enumerated() {
             if index > 0 {
                 let previous = match.balls[index - 1]
@@ -52,8 +54,8 @@ struct Timeline {
                     second += previous.over != ball.over ? secondsPerOverBreak : secondsPerBall
                 }
             }
-            ballSeconds.append(second)
+            ballsAtSeconds.append(second)
         }
-        return ballSeconds
+        return ballsAtSeconds
     }
 }

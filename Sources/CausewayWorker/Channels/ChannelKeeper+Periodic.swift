@@ -42,7 +42,7 @@ extension ChannelKeeper {
                 try keeper.repeatTombstone(forAudienceOf: entry)
             },
             try await forEachUntilTransientFailure(entriesToDelete) { keeper, entry throws(ChannelFailure) in
-                try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
+                try await keeper.deleteUnlessAudienceStarted(entry, at: managedEnvironment)
             },
         ]
         try await reconcileIfDue(managedEnvironment, content)
@@ -269,7 +269,7 @@ extension ChannelKeeper {
             try await forEachUntilTransientFailure(reconciliation.entriesToDelete) {
                 keeper,
                 entry throws(ChannelFailure) in
-                try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
+                try await keeper.deleteUnlessAudienceStarted(entry, at: managedEnvironment)
             },
             try await forEachUntilTransientFailure(reconciliation.lostEntries) { keeper, entry throws(ChannelFailure) in
                 // Minutes may have passed since the registry was read. If another worker is now deleting the channel,

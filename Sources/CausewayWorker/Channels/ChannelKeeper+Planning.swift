@@ -66,8 +66,8 @@ extension ChannelKeeper {
                 return false
             }
             // A start may have been admitted between the check above and the plan. The start's request then found no
-            // plan to cancel, so cancel the plan here. If this process dies first, `deleteUnlessStarted` cancels the
-            // plan.
+            // plan to cancel, so cancel the plan here. If this process dies first, `deleteUnlessAudienceStarted`
+            // cancels the plan.
             guard try registry.isAudienceStarted(of: entry) else { return true }
             presentEntry = plannedEntry
         }
@@ -77,7 +77,7 @@ extension ChannelKeeper {
 
     /// Deletes a channel whose deletion is due or has begun. If the audience has been started again, cancels a planned
     /// deletion instead.
-    func deleteUnlessStarted(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
+    func deleteUnlessAudienceStarted(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelFailure)
     {
         let isStarted = try convertRedisErrors { () throws(RedisError) in

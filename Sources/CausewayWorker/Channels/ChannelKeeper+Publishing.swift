@@ -21,7 +21,7 @@ extension ChannelKeeper {
     /// How long no call writes to the channels topic after Kafka has failed to take a record. During a call, the keeper
     /// waits for Kafka up to 15 s and does no other work. The interval of the periodic work is longer than this pause,
     /// so each periodic work tries again.
-    private static let topicPauseMilliseconds: Int64 = 40_000
+    private static let topicWritePauseMilliseconds: Int64 = 40_000
 
     /// Publishes an entry to the channels topic if the topic does not have the entry yet. Then writes the channel to
     /// the audience's hash, even if Kafka has failed: the error of Kafka is only reported.
@@ -69,8 +69,8 @@ extension ChannelKeeper {
                 }
                 // Another process has just changed the entry, so read the entry again.
                 guard let unpublishedEntry else { continue }
-                // The registry now says that this entry is unpublished. So the periodic work writes to the channels
-                // topic again, and the note is not needed any more.
+                // The registry now says that this entry is unpublished, or that its channel is being deleted. In both
+                // cases the periodic work writes to the channels topic again, so the note is not needed any more.
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
                 hasTombstoneNote = false
                 guard writeReportingErrors(unpublishedEntry, forAudienceOf: entry) else { return }
@@ -101,8 +101,8 @@ extension ChannelKeeper {
         try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
     }
 
-    /// Writes a tombstone to the channels topic that an earlier call could not write. If the audience has a new channel
-    /// meanwhile, makes sure that the record of this channel is the newest one.
+    /// Tries again to write a tombstone, because an earlier call could not write it to the channels topic. If the
+    /// audience has a new channel meanwhile, makes sure that the record of this channel is the newest one.
     func repeatTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) {
         let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
         if lookup.isChannelKnownToBeMissing {
@@ -119,7 +119,7 @@ extension ChannelKeeper {
         do throws(KafkaError) {
             if let entryToWrite { try topic.publish(entryToWrite) } else { try topic.unpublish(entry) }
         } catch {
-            if !error.concernsOneRecord { topicPause = (error, nowMilliseconds + Self.topicPauseMilliseconds) }
+            if !error.concernsOneRecord { topicPause = (error, nowMilliseconds + Self.topicWritePauseMilliseconds) }
             throw error
         }
     }

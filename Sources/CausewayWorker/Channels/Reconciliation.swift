@@ -84,7 +84,8 @@ package struct Reconciliation: Equatable, Sendable {
     /// if it is older than the list by more than this time.
     static let clockSkewMillisecondsMax: Int64 = 60_000
     /// The longest time that APNs takes to create a channel after a request, with a margin for differences between the
-    /// workers' clocks. APNs' list may lack the channel of an intent that is younger than this.
+    /// workers' clocks. An attempt whose intent (R32) is younger than this may still create a channel that APNs' list
+    /// does not have yet.
     static let apnsCreationDurationMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:

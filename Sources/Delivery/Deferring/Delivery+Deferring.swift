@@ -137,9 +137,9 @@ extension Delivery {
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Puts a command whose deferred record Kafka did not accept back into its activity's waiting list, if the command
-    /// can be sent now: its partition is not revoked, its pool is not blocked, and its pause is over. Without this, a
-    /// missing deferred topic would stop the command for good.
+    /// Puts a command back into its activity's waiting list, because Kafka did not accept its deferred record. Does
+    /// this only if the command can be sent now: its partition is not revoked, its pool is not blocked, and its pause
+    /// is over. Without this, a missing deferred topic would stop the command for good.
     ///
     /// A start is never put back: its draw on the device's budget is already refunded, and the start draws again only
     /// when it has come back from the deferred topic.

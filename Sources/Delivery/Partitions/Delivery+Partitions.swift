@@ -104,7 +104,7 @@ extension Delivery {
             // The carrier keeps this rider's alert, so first write the alert into the carrier's body.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBodyWithRiderAlert(of: carrier)
-            records.unlinkRider(of: carrier)
+            records.removeKnownRider(of: carrier)
             drop(record, now: now)
         case .awaitingCarrier: drop(activities[activity].commandAwaitingCarrier.removeRecord(), now: now)
         case .current:

@@ -10,7 +10,7 @@ package struct PartitionLedger: ~Copyable {
     package enum ReceiveResult {
         case accepted
         case alreadySeen
-        /// An earlier owner of the partition has settled the record.
+        /// An previous owner of the partition has settled the record.
         case settledByEarlierOwner
     }
 
@@ -22,11 +22,11 @@ package struct PartitionLedger: ~Copyable {
     package private(set) var committableOffset: Int64
     /// One above the highest received offset; 0 before the first record.
     package private(set) var nextOffset: Int64
-    /// Grows with each record that is settled, or that is skipped because an earlier owner settled it. A gap without
+    /// Grows with each record that is settled, or that is skipped because an previous owner settled it. A gap without
     /// records does not change the number, because no owner reads the gap.
     package private(set) var revision: UInt64 = 0
     private var hasReceivedRecord = false
-    /// One above the highest offset that an earlier owner settled, as the commit's metadata says; `.min`: it names
+    /// One above the highest offset that an previous owner settled, as the commit's metadata says; `.min`: it names
     /// none. Below this offset, a bit may be set although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
     /// One bit for each settled offset that the commit's metadata must not name (``RecordEnding/isLeftOutOfMetadata``);
@@ -64,7 +64,7 @@ package struct PartitionLedger: ~Copyable {
     }
 
     /// Notes that the lane received the record at `offset`. Says whether the lane must process the record: it was
-    /// perhaps received before, or settled by an earlier owner.
+    /// perhaps received before, or settled by an previous owner.
     package mutating func receive(_ offset: Int64) -> ReceiveResult {
         if !hasReceivedRecord { startLedger(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }

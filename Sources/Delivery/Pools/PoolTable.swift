@@ -253,8 +253,8 @@ final class PoolTable {
     }
 
     /// Unblocks a pool if nothing waits for it any longer and responses came lately
-    /// (`PoolThroughput.unblockIfResponsesCame`). Otherwise the pool would stay blocked: pools are reviewed only while
-    /// something waits (`reviewPoolQueues`).
+    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this function. Without the call, such a pool
+    /// would stay blocked, because the pools are reviewed only while something waits.
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()

@@ -17,8 +17,9 @@ extension Delivery {
     /// be deferred. So it cannot keep its offset unsettled for hours.
     private static var soonRetryFaultCountMax: UInt8 { 10 }
 
-    /// Plans the next attempt of a push that was only delayed (R18). But if a waiting command replaces the push,
-    /// supersedes the push. If the push is left to the partition's next owner, drops it.
+    /// Plans the next attempt of a push that was only delayed (R18). There are two exceptions:
+    /// - If a waiting command replaces the push, the push is superseded.
+    /// - If the push is left to the partition's next owner, it is dropped.
     ///
     /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer. A
     ///   retry after a short back-off (`quickRetryFaultCountMax`) does not need this: `takeNextPush` asks for the

@@ -71,7 +71,7 @@ extension Delivery {
     /// `replaced` itself, or the rider of `replaced`.
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
-        records.unlinkRider(of: replaced)
+        records.removeKnownRider(of: replaced)
         // If the carrier has a rider with an older alert, that rider ends now. The carrier itself counts it, because no
         // other command replaces the carrier here.
         finishRider(of: carrier, countedBy: carrier)
@@ -130,7 +130,7 @@ extension Delivery {
         guard !records[carrier].isBodyComplete, records.isNewer(carrier, than: endCommand),
             mayCarryAlert(rider, on: endCommand, now: now)
         else { return }
-        records.unlinkRider(of: carrier)
+        records.removeKnownRider(of: carrier)
         supersede(rider, by: endCommand, now: now)
     }
 

@@ -31,7 +31,7 @@ extension Records {
     }
 
     /// Does what `removeRider` does, for a caller that already knows the rider.
-    @inline(__always) mutating func unlinkRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
+    @inline(__always) mutating func removeKnownRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
     /// Returns the record whose body has the alert that `record` will be sent with: its rider, or `record` itself if it
     /// has no rider.

@@ -16,7 +16,7 @@ struct WaitingList: BitwiseCopyable {
     var tail: RecordIndex? { isEmpty ? nil : tailOrNull }
 
     // `append`, `prepend`, `insert` and `replaceLast` change the stage of the added record to `waiting`. A removed
-    // record keeps this stage, so the caller must at once enter its next stage, or put it back into the list.
+    // record keeps this stage. So its remover must give it another stage at once, or put it back into the list.
 
     mutating func append(_ record: RecordIndex, in records: inout Records) {
         records.enter(.waiting, record)

@@ -44,7 +44,7 @@ public struct UnmanagedContract: BitwiseCopyable {
         try check(command, in: record, recordingIn: nil)
     }
 
-    /// Checks the command, and adds the places of its state's values to `template`.
+    /// Checks the command, and replaces the places in `template` by the places of the values of the command's state.
     /// - Parameter template: nil if the places are not needed.
     func check(
         _ command: Command,

@@ -48,8 +48,9 @@ enum Redaction {
         return ranges
     }
 
-    /// Returns the end of a secret that begins at `start`: a run of hex digits, or a JWT. Returns nil if none begins
-    /// there. A run or JWT that is too short is no secret.
+    /// Returns the end of a secret that begins at `start`: a run of hex digits, or a JWT. If a JWT begins at the last
+    /// digit of the run (its `e`), returns the end of the JWT. Returns nil if no secret begins at `start`. A run or JWT
+    /// that is too short is no secret.
     private static func tokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         let hexEnd = end(of: bytes, from: start, while: isHexDigit)
         if hexEnd - start >= hexDigitsMin { return webTokenEnd(in: bytes, from: hexEnd - 1) ?? hexEnd }

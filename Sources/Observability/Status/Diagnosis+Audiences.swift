@@ -1,8 +1,8 @@
 import Numbers
 
 extension Diagnosis {
-    /// Returns a finding for each app with an audience that has, for a long time, always had members that wait for its
-    /// newest state.
+    /// Returns a finding for each app with a slow audience: at every moment for a long time, some members of the
+    /// audience have waited for its newest state.
     var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in

@@ -207,8 +207,8 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns a finding if more than `heldCommandsUsualMax` commands, and more than a fifth of all commands, are held. A
-    /// command is held because its activity's token is not known.
+    /// Returns a finding if more than `heldCommandsUsualMax` commands, and more than a fifth of all commands, are held.
+    /// A command is held because its activity's token is not known.
     private func heldShareFinding(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
         guard let heldIndex = labels.outcomes.firstIndex(of: "held") else { return nil }

@@ -3,7 +3,10 @@ import Numbers
 
 /// Builds the table of audiences' broadcast channels: how many exist, what is pending, and the last error.
 extension StatusBuilder {
-    /// The pools in which audiences have channels or should have them, or in which APNs lists any channel.
+    /// The pools with one of these:
+    /// - Audiences have channels, or should have them.
+    /// - APNs lists any channel.
+    /// - This worker has created a channel, or has had an error with channels.
     private var poolsWithChannels: [(pool: LabelValues.Pool, status: ChannelStatus.PoolStatus)] {
         zip(labels.pools, channelPoolStatuses)
             .filter { _, status in

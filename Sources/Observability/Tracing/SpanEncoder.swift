@@ -42,7 +42,7 @@ package struct SpanEncoder: Sendable {
         instance = name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
     }
 
-    /// Returns the body of a request.
+    /// Returns the traces as the JSON body of a request to the collector (OTLP).
     func json(_ traces: [FinishedTrace]) throws -> [UInt8] {
         let resource = TraceRequest.Resource(attributes: [
             .init("service.name", "causeway"), .init("service.instance.id", instance),

@@ -23,7 +23,7 @@ final class Cluster {
         /// When an ASK last named this server, on the monotonic clock; `.min` if none did.
         var lastAskAtMilliseconds = Int64.min
         /// When the connection to the server closes, on the monotonic clock; `.max` if no time is set.
-        var retiresAtMilliseconds = Int64.max
+        var closesAtMilliseconds = Int64.max
     }
 
     private enum ClusterTimer: UInt64 {
@@ -133,7 +133,7 @@ final class Cluster {
     /// - Returns: nil if there are too many servers.
     private func findOrAddNode(at location: RedisURL.Location) -> Int? {
         if let knownIndex = nodes.firstIndex(where: { $0?.location == location }) {
-            nodes[knownIndex]?.retiresAtMilliseconds = .max
+            nodes[knownIndex]?.closesAtMilliseconds = .max
             return knownIndex
         }
         var freeIndex = nodes.firstIndex { $0 == nil }
@@ -166,20 +166,20 @@ final class Cluster {
         let nowMilliseconds = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.replyDeadlineMilliseconds
         for index in nodes.indices {
-            guard let node = nodes[index], !node.hasHashSlots, node.retiresAtMilliseconds == .max else { continue }
+            guard let node = nodes[index], !node.hasHashSlots, node.closesAtMilliseconds == .max else { continue }
             let (lastAskAtMilliseconds, keepMilliseconds) = (
                 node.lastAskAtMilliseconds, configuration.keepConnectionAfterAskMilliseconds
             )
             let isAskRecent =
                 lastAskAtMilliseconds != .min && nowMilliseconds - lastAskAtMilliseconds < keepMilliseconds
-            nodes[index]?.retiresAtMilliseconds =
+            nodes[index]?.closesAtMilliseconds =
                 isAskRecent ? lastAskAtMilliseconds + keepMilliseconds : nowMilliseconds + graceMilliseconds
         }
         scheduleRetirement()
     }
 
     private func scheduleRetirement() {
-        let dueMilliseconds = nodes.reduce(Int64.max) { min($0, $1?.retiresAtMilliseconds ?? .max) }
+        let dueMilliseconds = nodes.reduce(Int64.max) { min($0, $1?.closesAtMilliseconds ?? .max) }
         loop.cancel(retirementTimer)
         retirementTimer = .none
         guard dueMilliseconds != .max else { return }
@@ -192,7 +192,7 @@ final class Cluster {
 
     private func removeRetiredNodes() {
         for index in nodes.indices {
-            guard let node = nodes[index], node.retiresAtMilliseconds <= loop.nowMilliseconds else { continue }
+            guard let node = nodes[index], node.closesAtMilliseconds <= loop.nowMilliseconds else { continue }
             removeNode(index)
         }
         scheduleRetirement()
@@ -322,7 +322,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
         // Remove the ASK entries that name this server. The next calls with their keys go to the hash slots' owners,
         // which say where the keys are now.
         askRedirections.removeAll(forNode: index)
-        if nodes[index]?.retiresAtMilliseconds != .max {
+        if nodes[index]?.closesAtMilliseconds != .max {
             removeNode(index)
         } else {
             requestLookup()

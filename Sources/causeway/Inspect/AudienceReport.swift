@@ -51,7 +51,7 @@ struct AudienceReport {
     var frequentBudget: ActivityReport.Budget
     /// The fan-outs under way, newest version first.
     var fanoutsUnderWay: [FanoutUnderWay]
-    /// The fan-outs with all ranges and broadcasts finished, newest version first.
+    /// The fan-outs with all ranges and broadcasts finished, newest version first. At most `resultsMax` of them.
     var finishedFanouts: [AudienceInspection.Fanout]
 
     init(

@@ -27,7 +27,8 @@ final class BlockingCalls<Call, Reply> {
     ///     succeeds for ``BlockingStore/cancelledSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
     /// - Throws: an error in each of these cases. Redis may have carried out any of the calls.
-    ///   - No call has succeeded for ``BlockingStore/silenceMillisecondsMax``.
+    ///   - No call has succeeded for ``BlockingStore/silenceMillisecondsMax``, or for the shorter time that applies
+    ///     after `isCancelled` has returned true.
     ///   - Redis refused a call for good.
     ///   - A call exceeds Redis' limits.
     ///   - The store is closed.

@@ -50,7 +50,8 @@ final class BlockingStore {
     /// - Parameter isCancelled: called repeatedly while waiting. After it has returned true, the method gives up if no
     ///   call succeeds for ``cancelledSilenceMillisecondsMax``.
     /// - Throws: an error in each of these cases. Redis may have carried out any of the calls.
-    ///   - No call has succeeded for ``silenceMillisecondsMax``.
+    ///   - No call has succeeded for ``silenceMillisecondsMax``, or for the shorter time that applies after
+    ///     `isCancelled` has returned true.
     ///   - Redis refused a call for good.
     ///   - A call exceeds Redis' limits.
     ///   - The store is closed.

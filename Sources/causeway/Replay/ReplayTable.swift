@@ -52,7 +52,7 @@ struct ReplayTable {
     /// Takes a command into the table. The command is left out if the table has a command that replaces it, or has no
     /// room for a further activity or audience.
     ///
-    /// - Parameter onDropped: called with each command that leaves the table or does not enter it, and with the reason.
+    /// - Parameter onDropped: called once for each command that leaves the table or does not enter it, with the reason.
     mutating func insert(
         _ candidate: ReplayCandidate,
         of redisKey: [UInt8],

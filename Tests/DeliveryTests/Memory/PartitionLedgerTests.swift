@@ -110,7 +110,7 @@ import Testing
         #expect(ledger.hasRoom(for: 3) == true, "an offset that was seen before needs no room")
     }
 
-    @Test func `Records that an earlier owner settled are skipped`() {
+    @Test func `Records that an previous owner settled are skipped`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [12..<14, 15..<16])
         #expect(

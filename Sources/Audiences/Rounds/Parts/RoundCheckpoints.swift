@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The checkpoints of a round (``RoundSlot``): the last owner's, from which the round continues, and those that the
-/// round records. The last owner is the worker that had the round's partition before. (R29)
+/// The checkpoints of a round (``RoundSlot``): the previous owner's, from which the round continues, and those that the
+/// round records. The previous owner is the worker that had the round's partition before. (R29)
 struct RoundCheckpoints: BitwiseCopyable {
     var restored = RestoredCheckpoint.none
     /// A number that grows with every change that a checkpoint contains. It tells whether a change, such as the end of
@@ -11,8 +11,8 @@ struct RoundCheckpoints: BitwiseCopyable {
     /// recorded for one of three reasons:
     /// - Its checkpoint was too long, or the store refused the checkpoint.
     /// - The round is claimed again. It then continues from a recorded checkpoint.
-    /// - The round is drained before it has sent anything since its claim. The checkpoint of the partition's last owner
-    ///   must then stay in the store.
+    /// - The round is drained before it has sent anything since its claim. The checkpoint of the partition's previous
+    ///   owner must then stay in the store.
     var recordedRevision: UInt64 = 0
     /// The value of `revision` when the last checkpoint was composed.
     var composedRevision: UInt64 = 0
@@ -29,7 +29,7 @@ struct RoundCheckpoints: BitwiseCopyable {
     /// Whether the round has changes that no recorded checkpoint has.
     var hasUnrecordedChanges: Bool { revision != recordedRevision }
 
-    /// Forgets the checkpoint of the partition's last owner, and which changes are not recorded yet.
+    /// Forgets the checkpoint of the partition's previous owner, and which changes are not recorded yet.
     mutating func prepareNewClaim() {
         restored.free()
         restored = .none
@@ -44,13 +44,13 @@ struct RoundCheckpoints: BitwiseCopyable {
     }
 }
 
-/// The contents of the checkpoint of the partition's last owner, until the round has used them.
+/// The contents of the checkpoint of the partition's previous owner, until the round has used them.
 struct RestoredCheckpoint: BitwiseCopyable {
     var text: HeapBytes
-    /// The newest version that the partition's last owner had under way; its timestamp is 0 if there was none.
+    /// The newest version that the partition's previous owner had under way; its timestamp is 0 if there was none.
     var newestVersion = Version.zero
-    /// The positions of the parked members of the partition's last owner, ascending, eight bytes each. The members at
-    /// the first `readPositionCount` positions have been read again.
+    /// The positions of the parked members of the partition's previous owner, ascending, eight bytes each. The members
+    /// at the first `readPositionCount` positions have been read again.
     var parkedPositions: HeapBytes
     var readPositionCount = 0
 

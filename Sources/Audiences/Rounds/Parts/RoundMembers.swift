@@ -17,5 +17,5 @@ struct RoundMembers: BitwiseCopyable {
     var lowestParkedPosition: UInt64 = .max
     /// For each environment: the earliest time at which one of its parked members is due (monotonic milliseconds);
     /// `.max`: none of them waits for a time. Before this time, the core does not search the list for such a member.
-    var parkedDueMilliseconds: ByEnvironment<Int64> = .init(repeating: .max)
+    var earliestParkedDueMilliseconds: ByEnvironment<Int64> = .init(repeating: .max)
 }

@@ -17,7 +17,7 @@ struct RoundVersions: BitwiseCopyable {
     /// The number of late versions (``RangeVersionSlot/isLate``) that are not settled yet. They are not in the list of
     /// versions. The round is not freed before they are settled.
     var lateVersionCount: UInt16 = 0
-    /// The newest version that this worker or an earlier owner has settled in this round; its timestamp is 0 if there
+    /// The newest version that this worker or an previous owner has settled in this round; its timestamp is 0 if there
     /// is none.
     var newestSettled = Version.zero
     /// The newest version that the store has admitted; its timestamp is 0 if none is known.
@@ -31,9 +31,9 @@ struct RoundVersions: BitwiseCopyable {
     /// ``Audiences/awaitsNewerVersion(_:)`` explains.
     @CompactOptional var firstPassedOverOffset: Int64?
     /// Whether the round was in the phase `claiming` when a record for it was last passed over (R30), from any
-    /// partition. If so, the round does not wait for the versions of the partition's last owner (`awaitingVersions`):
-    /// the passed-over record may be of such a version, and may get room only when the round's other records have
-    /// settled.
+    /// partition. If so, the round does not wait for the versions of the partition's previous owner
+    /// (`awaitingVersions`): the passed-over record may be of such a version, and may get room only when the round's
+    /// other records have settled.
     var wasClaimingAtLastPassOver = false
 
     /// Forgets the newest settled and the newest admitted version. They are read again: the newest admitted one from

@@ -88,7 +88,7 @@ struct AgeLimits: Equatable {
 /// ends once.
 enum AfterLifetime {
     case end
-    /// The activity is started again if a start command began it.
+    /// The activity must be started again, but only if a start command began it. If its app began it, it only ends.
     case restart
 }
 
