@@ -10,6 +10,10 @@ struct ChannelWorkerTests {
     private static let audience = "final"
     /// Some tests delay APNs' responses by 5 s. With a timeout of 7.5 s the worker still waits for them.
     private static let longRequestTimeoutVariables = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
+    /// For a response that comes only after `creationMilliseconds`. On a busy machine, the test may need some seconds to
+    /// notice that a creation has begun, and it must still be under way then.
+    private static let slowCreationVariables = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "20000"]
+    private static let creationMilliseconds = 15_000
 
     private func makeCommand(_ number: Int, _ event: String = "update", expirationSeconds: Int? = nil)
         -> ChannelScene.Object
@@ -297,10 +301,10 @@ struct ChannelWorkerTests {
         let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(
             ["CHANNELS_AUDIENCES": Self.audience],
-            environment: Self.longRequestTimeoutVariables
+            environment: Self.slowCreationVariables
         )
         try awaitFirstReconciliation(scene, noting: foreignChannel)
-        try scene.delayResponses(milliseconds: 5_000)
+        try scene.delayResponses(milliseconds: Self.creationMilliseconds)
         try scene.send(makeCommand(1))
         // If both commands were in one batch, the end would replace the first command, and no channel would be
         // requested.
@@ -323,12 +327,12 @@ struct ChannelWorkerTests {
         let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(
             ["CHANNELS_AUDIENCES": Self.audience],
-            environment: Self.longRequestTimeoutVariables
+            environment: Self.slowCreationVariables
         )
         try awaitFirstReconciliation(scene, noting: foreignChannel)
-        try scene.delayResponses(milliseconds: 5_000)
+        try scene.delayResponses(milliseconds: Self.creationMilliseconds)
         let creation = try RunningProgram(
-            scene.process(["create", Self.audience], environment: Self.longRequestTimeoutVariables)
+            scene.process(["create", Self.audience], environment: Self.slowCreationVariables)
         )
         let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
         try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }

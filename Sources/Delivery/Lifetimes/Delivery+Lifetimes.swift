@@ -123,7 +123,7 @@ extension Delivery {
         let stage = records[record].stage
         acknowledge(record)
         switch stage {
-        case .registering: queueStoreCall(.registerToken, record)
+        case .awaitingRedis: queueStoreCall(.registerToken, record)
         case .unregistering: settleUnregistrationIfAcknowledged(record)
         default: break
         }
@@ -191,7 +191,7 @@ extension Delivery {
         fillSlot(record, with: command, from: value, trace: trace)
         records.setBody(of: record, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
         if let deferral { restore(deferral, to: record, of: nil, now: now) }
-        records.enter(.registering, record)
+        records.enter(.awaitingRedis, record)
         queueStoreCall(.checkLifetime, record)
     }
 

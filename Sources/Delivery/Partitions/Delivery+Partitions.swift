@@ -114,7 +114,7 @@ extension Delivery {
             } else if !slot.pointee.isStart {
                 dropCurrentCommand(of: activity, now: now)
             }
-        case .received, .registering, .unregistering, .handedOver, .finished, .settlingHeldStart, .deferring,
+        case .received, .awaitingRedis, .unregistering, .handedOver, .finished, .settlingHeldStart, .deferring,
             .refunding, .settled, .dropped:
             return
         }

@@ -176,7 +176,7 @@ extension Delivery {
             }
             records[index].appIndex = appIndex
             fillSlot(index, with: registration, from: value, trace: record.trace)
-            records.enter(.registering, index)
+            records.enter(.awaitingRedis, index)
             queueStoreCall(
                 mustReportLife(ofRegistration: index, now: now) ? .reportLifetimeEvent : .registerToken,
                 index

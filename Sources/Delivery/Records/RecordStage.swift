@@ -12,9 +12,9 @@
 enum RecordStage: UInt8 {
     /// The record is being decoded. It has this stage only while one method of the core runs. Next:
     /// - `waiting`, `riding` or `finished` for a command, depending on what already waits.
-    /// - `registering` for a lifetime command.
+    /// - `awaitingRedis` for a lifetime command.
     /// - `handedOver` for a command to an audience.
-    /// - `registering` or `unregistering` for a record of the registrations topic.
+    /// - `awaitingRedis` or `unregistering` for a record of the registrations topic.
     /// - `finished` for an invalid record, and for a reread record that needs no action.
     case received
     /// The command is in its activity's waiting list. Next:
@@ -44,14 +44,14 @@ enum RecordStage: UInt8 {
     /// - A registration whose calls have no replies yet, or whose audiences are not notified. Next: `settled`; or
     ///   `received` if the token released a held command.
     /// - A lifetime command until Redis has replied about the life. Next: `received`.
-    case registering
+    case awaitingRedis
     /// The record is a tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
     /// The record has its outcome, or needs none. Acknowledgements are outstanding, for example of its result or of its
-    /// settlement in Redis. Next, after the last one: `settlingHeldStart` or `registering` if `followUps` say so,
+    /// settlement in Redis. Next, after the last one: `settlingHeldStart` or `awaitingRedis` if `followUps` say so,
     /// otherwise `settled`.
     case finished
-    /// The record is a held start whose result is acknowledged. Redis is removing the start. Next: `registering` if
+    /// The record is a held start whose result is acknowledged. Redis is removing the start. Next: `awaitingRedis` if
     /// `followUps` say so, otherwise `settled`.
     case settlingHeldStart
     /// The start is left to the next owner, because its partition is revoked. The store call that refunds its draw
@@ -90,18 +90,18 @@ enum RecordStage: UInt8 {
         let (received, waiting, current, riding) = (
             Self.received.mask, Self.waiting.mask, Self.current.mask, Self.riding.mask
         )
-        let (registering, finished, settled) = (Self.registering.mask, Self.finished.mask, Self.settled.mask)
+        let (awaitingRedis, finished, settled) = (Self.awaitingRedis.mask, Self.finished.mask, Self.settled.mask)
         let (refunding, deferring, dropped) = (Self.refunding.mask, Self.deferring.mask, Self.dropped.mask)
         return switch self {
-        case .received: waiting | riding | registering | Self.unregistering.mask | Self.handedOver.mask | finished
+        case .received: waiting | riding | awaitingRedis | Self.unregistering.mask | Self.handedOver.mask | finished
         case .waiting: current | riding | finished | deferring | refunding | dropped
         case .current: waiting | riding | Self.awaitingCarrier.mask | finished | deferring | dropped
         case .riding: riding | waiting | finished | dropped
         case .awaitingCarrier: riding | finished | dropped
-        case .registering: received | settled | dropped
+        case .awaitingRedis: received | settled | dropped
         case .unregistering: settled
-        case .finished: Self.settlingHeldStart.mask | registering | settled
-        case .settlingHeldStart: registering | settled
+        case .finished: Self.settlingHeldStart.mask | awaitingRedis | settled
+        case .settlingHeldStart: awaitingRedis | settled
         case .handedOver: finished | dropped
         case .deferring: settled | waiting | riding | finished
         case .refunding: dropped

@@ -41,7 +41,7 @@ extension Delivery {
     /// Turns a record whose command is finished into a registration of the token that the command brought, or that
     /// released the command.
     mutating func registerToken(of record: RecordIndex) {
-        records.enter(.registering, record)
+        records.enter(.awaitingRedis, record)
         let slot = records[record]
         var registration = RecordSlot(registeringTokenOf: slot)
         if !registration.takeOverUnsentBody(of: slot) { records.release(slot.body) }

@@ -47,7 +47,7 @@ struct RecordStageTests {
         records.enter(.waiting, second)
         records.enter(.refunding, second)
         #expect(records.unacknowledgedCount == 2)
-        records.enter(.registering, first)
+        records.enter(.awaitingRedis, first)
         records.enter(.dropped, second)
         #expect(records.unacknowledgedCount == 0)
         records.enter(.settled, first)
