@@ -155,6 +155,29 @@ struct InspectTextTests {
         #expect(lines.allSatisfy { $0.count < 260 })
     }
 
+    @Test func `The audiences of an activity are counted, and a state that came through them is not denied`() throws {
+        // The value of an activity that is in two audiences, and has no token and no command of its own.
+        var value = [UInt8](repeating: 0, count: 50)
+        value[5] = 0x40  // The part about audiences follows.
+        value[13] = UInt8(ascii: "n")  // No version has been admitted.
+        value += [2, 0] + [UInt8](repeating: 7, count: 16)
+        let report = ActivityReport(
+            try ActivityInspection(value: value),
+            app: InspectedApp(bundleIdentifier: "com.example.match", defaultPolicyName: "sports", policies: []),
+            activity: "final",
+            policy: Policy(name: "sports"),
+            nowMilliseconds: Self.nowMilliseconds
+        )
+        #expect(
+            Array(report.lines()[3...4]) == [
+                "shows     nothing that Causeway sent to this activity alone",
+                "audiences 2; what came through an audience is not listed here: causeway inspect --audience NAME",
+            ]
+        )
+        #expect(report.json(results: nil)["audiences"]?.integerValue == 2)
+        #expect(line("audiences") == "no such line")
+    }
+
     @Test func `The pace, the budget and the life of an activity are described`() {
         #expect(
             line("pace") {

@@ -46,8 +46,10 @@ enum ConfigurationSchema {
         and keeps the previous configuration.
 
         If this file or a CAUSEWAY_ variable has an unknown key or a value out of range, the worker does not start. It \
-        reports all errors with their positions. `causeway check --config FILE` reports the same errors without \
-        starting a worker. Paths are relative to the directory that the worker is started in.
+        reports all these errors with their positions. If it finds none, it compares the values with each other, such \
+        as the policy of each app with the names in policies, and reports values that contradict each other. \
+        `causeway check --config FILE` reports the same errors without starting a worker. Paths are relative to the \
+        directory that the worker is started in.
 
         `causeway configuration yaml` prints this file. An editor that knows YAML completes and checks keys with the \
         JSON Schema: write it beside your file with `causeway configuration json-schema > causeway.schema.json`, and \

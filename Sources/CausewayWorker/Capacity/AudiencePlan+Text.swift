@@ -33,10 +33,7 @@ extension AudiencePlan {
                 "request and limit; a round keeps only some pages of members in memory"
             ),
             PlanText.makeLanesLine(laneCount),
-            (
-                "partitions", Numeral.grouped(partitionCount),
-                "in the fan-out topic and in every other topic that is read"
-            ),
+            ("partitions", Numeral.grouped(partitionCount), PlanText.partitionedTopics),
             (
                 "APNs connections", Numeral.grouped(connectionCount),
                 """

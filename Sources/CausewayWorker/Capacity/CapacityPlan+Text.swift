@@ -42,10 +42,7 @@ extension CapacityPlan {
             PlanText.makeLanesLine(laneCount),
             (
                 "partitions", Numeral.grouped(partitionCount),
-                """
-                in each of the two topics that are read; \(Self.partitionsPerLane) for each lane, so that the fleet \
-                can grow
-                """
+                "\(PlanText.partitionedTopics); \(Self.partitionsPerLane) for each lane, so that the fleet can grow"
             ),
             (
                 "APNs connections", Numeral.grouped(connectionCount),
@@ -101,6 +98,12 @@ extension CapacityPlan {
                 "More than one Redis node means a Redis Cluster. All keys of an activity are in one hash slot."
             )
         }
+        notes.append(
+            """
+            Kafka keeps: the plan counts \(demand.retentionHours) h of records, as if the peak lasted so long \
+            (--retention-hours). This is not the retention of the topics, which causeway topics prints.
+            """
+        )
         notes.append(
             """
             CPU costs were measured with one worker on one kind of machine. On yours, causeway-lab backlog measures \

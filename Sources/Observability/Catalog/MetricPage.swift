@@ -46,8 +46,9 @@ package enum MetricPage {
         var text = """
             ## Log lines
 
-            Each line has a `kind`. A warning or an error that repeats with the same details is written at growing \
-            intervals: after \(LogRepetitionLimiter.firstIntervalMilliseconds / 1_000) s, \
+            Each line has a `kind`, except a few lines about the start and the stop of the process. A warning or an \
+            error that repeats with the same details is written at growing intervals: after \
+            \(LogRepetitionLimiter.firstIntervalMilliseconds / 1_000) s, \
             \(LogRepetitionLimiter.firstIntervalMilliseconds / 500) s and so on, up to \
             \(LogRepetitionLimiter.intervalMillisecondsMax / 1_000) s. The next line that is written has the number of \
             omitted lines (`repeated`). The line that reports the end of a failure is always written, also with this \

@@ -70,7 +70,12 @@ struct PlanCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Copies that Kafka keeps of each record.", valueName: "count"))
     var replication: Int64 = 3
 
-    @Option(help: ArgumentHelp("How many hours of records at the peak rate Kafka keeps.", valueName: "hours"))
+    @Option(
+        help: ArgumentHelp(
+            "How many hours of records at the peak's rate Kafka has room for; the topics' retention may be longer.",
+            valueName: "hours"
+        )
+    )
     var retentionHours: Int64 = 4
 
     @Option(help: ArgumentHelp("Memory of a Redis node for keys.", valueName: "GiB"))

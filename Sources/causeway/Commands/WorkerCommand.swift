@@ -14,8 +14,8 @@ struct WorkerCommand: AsyncParsableCommand {
         abstract: "Run a worker: send commands from Kafka to APNs until SIGTERM or SIGINT.",
         discussion: """
             causeway configuration yaml explains every key of the configuration. An environment variable overrides a \
-            key: CAUSEWAY_WORKER_LANES overrides worker.lanes. If the configuration has errors, the worker reports all \
-            of them with their positions, and does not start.
+            key: CAUSEWAY_WORKER_LANES overrides worker.lanes. If the configuration has errors, the worker reports \
+            them with their positions, and does not start.
 
             SIGTERM and SIGINT stop the worker gracefully: it stops reading, waits for pushes in flight (at most \
             worker.drainMilliseconds), commits, and leaves the group. A second signal ends the wait at once: the next \

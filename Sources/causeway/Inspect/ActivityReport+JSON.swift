@@ -17,6 +17,7 @@ extension ActivityReport {
                 ])
             } ?? .null,
             "frequentUpdates": .boolean(allowsFrequentUpdates),
+            "audiences": .integer(Int64(audienceCount)),
             "newest": newestVersion.map {
                 .objectOmittingNil([
                     "timestamp": .integer($0.version.timestamp),

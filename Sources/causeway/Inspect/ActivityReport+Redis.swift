@@ -29,6 +29,7 @@ extension ActivityReport {
             token: inspection.token.map(Token.init),
             registeredAtMilliseconds: inspection.registeredAtMilliseconds,
             allowsFrequentUpdates: inspection.allowsFrequentUpdates,
+            audienceCount: inspection.audiences.count,
             newestVersion: inspection.newestVersion.map(NewestVersion.init),
             lastSent: inspection.lastPush.map {
                 SentVersion(timestamp: $0.timestamp, atMilliseconds: $0.sentAtMilliseconds)

@@ -13,6 +13,12 @@ extension ActivityReport {
         lines.add("token", tokenText)
         lines.add("newest", newestVersionText)
         lines.add("shows", shownText)
+        if audienceCount > 0 {
+            lines.add(
+                "audiences",
+                "\(audienceCount); what came through an audience is not listed here: causeway inspect --audience NAME"
+            )
+        }
         addHeldCommand(to: &lines)
         lines.add("pace", paceText)
         lines.add(
@@ -54,7 +60,9 @@ extension ActivityReport {
     }
 
     private var shownText: String {
-        guard let lastSent else { return "nothing that Causeway sent" }
+        guard let lastSent else {
+            return "nothing that Causeway sent\(audienceCount == 0 ? "" : " to this activity alone")"
+        }
         let pushText = "last push \(agoText(lastSent.atMilliseconds)) as \(lastSent.timestamp)"
         guard let shownDigest else { return "\(pushText); the shown state is not known" }
         return "\(pushText); digest \(Hexadecimal.text(shownDigest))"

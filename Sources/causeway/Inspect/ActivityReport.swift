@@ -57,6 +57,9 @@ struct ActivityReport {
     /// token, and when an accepted end removes the activity from its audiences.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
+    /// How many audiences the activity is in. Redis has only digests of their names. What the activity got through an
+    /// audience is not in this report.
+    var audienceCount = 0
     var newestVersion: NewestVersion?
     var lastSent: SentVersion?
     /// The digest of the content that the activity shows; nil if the content is unknown.
