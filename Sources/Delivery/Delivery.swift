@@ -161,7 +161,7 @@ public struct Delivery: ~Copyable {
     }
 
     mutating func countOutcome(_ outcome: Outcome) { counters.outcomeCounts[Int(outcome.rawValue)] &+= 1 }
-    mutating func countRecordSettledByEarlierOwner() { counters.skippedRecordCount &+= 1 }
+    mutating func countRecordSettledByPreviousOwner() { counters.skippedRecordCount &+= 1 }
     mutating func countReplacedCommand(of record: RecordIndex) {
         counters.replacedCommandCount &+= 1
         countersByApp[Int(records[record].appIndex)].replacedCommandCount &+= 1
@@ -208,7 +208,7 @@ public struct AppCounters: Sendable, Equatable {
 /// Only tests and benchmarks read these counters now. To export one as a metric of each lane, set the metric in
 /// `setRecordMetrics` of the lane. (`setAppMetrics` shows how: it exports ``AppCounters``.)
 public struct DeliveryCounters: Sendable {
-    /// Records that the lane read and skipped, because an previous owner of the partition had settled them (R10).
+    /// Records that the lane read and skipped, because a previous owner of the partition had settled them (R10).
     public var skippedRecordCount: UInt64 = 0
     /// The sum of ``AppCounters/replacedCommandCount`` over all apps.
     public var replacedCommandCount: UInt64 = 0

@@ -136,7 +136,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         fail("\(endpoint.authority): no response within \(endpoint.timeoutMilliseconds) ms")
     }
 
-    /// The caller has signalled `cancellationWakeup`: the exchange itself watches no other descriptor.
+    /// Called when the caller has signalled `cancellationWakeup`, the only descriptor that the exchange itself watches.
     func descriptorReady(_ events: Interest) { fail("the request was cancelled") }
 
     // MARK: - Events of the TLS stream

@@ -15,8 +15,8 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var deletedChannelCount = 0
     public internal(set) var acceptedConnectionCount = 0
     public internal(set) var openConnectionCount = 0
-    /// How often the simulator verified a provider token. It verifies a connection's token in use only once, but
-    /// verifies a refused token again at each request.
+    /// How often the simulator verified a provider token. It verifies the token that a connection uses only
+    /// at the token's first request. But it verifies a refused token again at each request.
     public internal(set) var tokenVerificationCount = 0
     public internal(set) var goAwayCount = 0
     /// Connections that the simulator closed without GOAWAY and close_notify.

@@ -1,4 +1,4 @@
-/// The limits of an audience's hash in Redis: how many versions it keeps, and how long their data counts.
+/// The limits of what an audience's hash in Redis keeps: how many versions, and how long their data is used.
 enum AudienceHashLimits {
     /// Redis stores the progress of at most this many versions of an audience (R4). If there are more, Redis removes
     /// the oldest version. Normally all ranges have finished that version by then, because a round has fewer versions

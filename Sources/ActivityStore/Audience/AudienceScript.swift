@@ -41,8 +41,8 @@ enum AudienceScript: Int, CaseIterable {
         ("MEDIUM_PAGE_BYTES_MAX", Int64(PageLimits.mediumPageBytesMax)),
         ("LARGE_GROWTH_BYTES", Int64(PageLimits.largePageGrowthBytes)),
         ("STRING_OVERHEAD_BYTES", Int64(PageLimits.stringOverheadBytes)),
-        // Members' entries in pages: their sizes, the bit of a device's entry with its modulus (`StoreScript`), and the
-        // ages above which `arrange` removes an entry.
+        // Members' entries in pages: their sizes; the bit that marks a device's entry; the ages above which `arrange`
+        // removes an entry. (A script tests a bit with its modulus: see `StoreScript`.)
         ("ENTRY_BYTES_MIN", Int64(MemberEntryFormat.bytesMin)),
         ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedBytes)),
         ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.deviceBit)),

@@ -60,7 +60,7 @@ public struct AudiencesConfiguration: Sendable {
     /// The longest time that a round waits for the versions that the partition's previous owner had under way. Each
     /// record of the partition prolongs the wait (`newerVersionWaitMillisecondsMax`), but not above this limit. After
     /// an outage, it may take minutes to read the partition up to these versions.
-    public var versionsOfLastOwnerWaitMillisecondsMax: Int64 = 600_000
+    public var versionsOfPreviousOwnerWaitMillisecondsMax: Int64 = 600_000
     /// The planned maximum of members in a range (``SegmentRange``). This maximum and the estimated size of the
     /// audience decide the number of ranges. A range gets more members if more than 256 ranges would be needed, or if
     /// the audience grows after its size was estimated.
@@ -91,7 +91,7 @@ public struct AudiencesConfiguration: Sendable {
         precondition(
             longRetryPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0
                 && newerVersionWaitMillisecondsMax > 0
-                && versionsOfLastOwnerWaitMillisecondsMax >= newerVersionWaitMillisecondsMax
+                && versionsOfPreviousOwnerWaitMillisecondsMax >= newerVersionWaitMillisecondsMax
         )
         precondition(membersPerRangeMax > 0)
     }

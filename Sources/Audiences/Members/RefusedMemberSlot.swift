@@ -21,7 +21,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var environment: APNsEnvironment
     var kind: StoreSubjectKind
     var httpStatus: UInt16
-    /// The number of requests to APNs, including the refused one. Requests of an previous owner of the partition are
+    /// The number of requests to APNs, including the refused one. Requests of a previous owner of the partition are
     /// not counted.
     var attemptCount: UInt16
     /// Since when the token is dead, UNIX milliseconds: the time in APNs' response or, if there is none, the time of

@@ -15,7 +15,7 @@ extension Audiences {
         }
     }
 
-    /// Takes over the offsets above the committed one that earlier owners of an assigned partition have settled. Must
+    /// Takes over the offsets above the committed one that previous owners of an assigned partition have settled. Must
     /// be called before the partition's first record.
     ///
     /// - Parameters:
@@ -45,7 +45,7 @@ extension Audiences {
         )
     }
 
-    /// Returns a number that grows when a record is settled, or when a record is skipped because an previous owner
+    /// Returns a number that grows when a record is settled, or when a record is skipped because a previous owner
     /// settled it. While the number is unchanged, the caller need not read the metadata of ``progress(_:)`` again.
     public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
 

@@ -143,7 +143,7 @@ extension Audiences {
     /// Returns whether the wait has ended; if not, sets the round's timer.
     ///
     /// The wait ends `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim,
-    /// whichever came later, but at most `versionsOfLastOwnerWaitMillisecondsMax` after the reply. (R4) If a version's
+    /// whichever came later, but at most `versionsOfPreviousOwnerWaitMillisecondsMax` after the reply. (R4) If a version's
     /// record comes after the wait, the version passes all members again.
     ///
     /// The record may never come. For example, partitions were added to the fan-out topic, and the previous owner read
@@ -161,7 +161,7 @@ extension Audiences {
         let waitEndMilliseconds = min(
             max(claimedAtMilliseconds, lastRecordAtMilliseconds ?? .min)
                 + configuration.newerVersionWaitMillisecondsMax,
-            claimedAtMilliseconds + configuration.versionsOfLastOwnerWaitMillisecondsMax
+            claimedAtMilliseconds + configuration.versionsOfPreviousOwnerWaitMillisecondsMax
         )
         guard waitEndMilliseconds <= now.monotonicMilliseconds else {
             wake(round, at: waitEndMilliseconds)

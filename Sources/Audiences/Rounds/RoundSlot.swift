@@ -56,7 +56,7 @@ struct RoundSlot: BitwiseCopyable {
         /// is recorded, if the round has changed.
         case draining
         /// The round must be claimed again, for one of three reasons:
-        /// - Another worker has claimed it: an previous owner made a late claim, or this lane does not know yet that
+        /// - Another worker has claimed it: a previous owner made a late claim, or this lane does not know yet that
         ///   its partition was revoked.
         /// - The store has lost the round or this lane's claim.
         /// - The round begins, and the store may lack its members.
@@ -133,8 +133,8 @@ struct RoundSlot: BitwiseCopyable {
         phase = next
     }
 
-    /// Ends the phase `awaitingVersions`: the round sends, or first reads the parked members of the partition's last
-    /// owner again.
+    /// Ends the phase `awaitingVersions`: the round sends, or first reads again the members that the previous owner of
+    /// the partition had parked.
     mutating func endWaitForVersions() {
         enter(checkpoints.restored.nextParkedPosition == nil ? .running : .restoring)
     }

@@ -1,7 +1,7 @@
 /// A lane's request to the channel keeper. It has the content of a core's request, with the app's bundle id instead of
 /// the app's index.
 package struct ChannelRequest: Sendable, Hashable {
-    /// The cases are those of `CoreChannelRequest.Kind`, which describes them.
+    /// What the lane asks of the keeper. `CoreChannelRequest.Kind` has the same cases, and describes them.
     package enum Kind: Sendable, Hashable {
         case wanted
         case ended(storedUntilWallMilliseconds: Int64)

@@ -9,8 +9,8 @@ import Redis
 /// | `a:<audience>` | a ``ChannelEntry`` |
 /// | `i:<identifier>` | a ``ChannelCreationIntent`` |
 /// | `f:<channel>` | empty: another program made the channel |
-/// | `d:<audience>` | a ``ChannelEntry`` whose tombstone is missing in the topic |
-/// | `t:` | since when the hash is complete, UNIX ms; during a restoration: `?` and a token; absent: maybe lost |
+/// | `d:<audience>` | a ``ChannelEntry``; the channels topic lacks the tombstone of this audience |
+/// | `t:` | since when the hash is complete, UNIX ms (while it is restored: `?`, a token); absent: it may be lost |
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
 ///
 /// Calls block. Use this object from one thread at a time.

@@ -243,7 +243,7 @@ struct AssignmentTable {
 }
 
 extension AssignmentTable.Entry {
-    /// Returns the offset below which all records are settled, by this worker or an previous owner.
+    /// Returns the offset below which all records are settled, by this worker or a previous owner.
     ///
     /// - Parameter startOffset: where this assignment, or its last rereading, began to read. Has no effect if the
     ///   assignment had a rereading with an `endOffset` above 0: all records below that offset were settled before the

@@ -47,7 +47,7 @@ extension Lane {
         )
     }
 
-    /// Lets the core skip the records that earlier owners have settled above the committed offset.
+    /// Lets the core skip the records that previous owners have settled above the committed offset.
     private func restoreSettledOffsets(_ indexInCore: UInt32, at committedOffset: CommittedOffset, _ order: LaneOrder) {
         guard !committedOffset.metadata.isEmpty else { return }
         let skippedRecordCount = committedOffset.logEndOffset.flatMap { logEndOffset in

@@ -36,7 +36,7 @@ extension Delivery {
         )
     }
 
-    /// Notes which records above the committed offset earlier owners of the partition settled, so that the lane skips
+    /// Notes which records above the committed offset previous owners of the partition settled, so that the lane skips
     /// them. Call this before the partition's first record.
     ///
     /// - Parameters:

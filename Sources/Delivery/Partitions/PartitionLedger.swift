@@ -10,8 +10,8 @@ package struct PartitionLedger: ~Copyable {
     package enum ReceiveResult {
         case accepted
         case alreadySeen
-        /// An previous owner of the partition has settled the record.
-        case settledByEarlierOwner
+        /// A previous owner of the partition has settled the record.
+        case settledByPreviousOwner
     }
 
     /// The number of bits in the ring of bits: a power of two, because the lowest bits of an offset are its index in
@@ -22,11 +22,11 @@ package struct PartitionLedger: ~Copyable {
     package private(set) var committableOffset: Int64
     /// One above the highest received offset; 0 before the first record.
     package private(set) var nextOffset: Int64
-    /// Grows with each record that is settled, or that is skipped because an previous owner settled it. A gap without
+    /// Grows with each record that is settled, or that is skipped because a previous owner settled it. A gap without
     /// records does not change the number, because no owner reads the gap.
     package private(set) var revision: UInt64 = 0
     private var hasReceivedRecord = false
-    /// One above the highest offset that an previous owner settled, as the commit's metadata says; `.min`: it names
+    /// One above the highest offset that a previous owner settled, as the commit's metadata says; `.min`: it names
     /// none. Below this offset, a bit may be set although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
     /// One bit for each settled offset that the commit's metadata must not name (``RecordEnding/isLeftOutOfMetadata``);
@@ -63,8 +63,8 @@ package struct PartitionLedger: ~Copyable {
         return offset - committableOffset < Int64(windowOffsetCount)
     }
 
-    /// Notes that the lane received the record at `offset`. Says whether the lane must process the record: it was
-    /// perhaps received before, or settled by an previous owner.
+    /// Notes that the lane received the record at `offset`. Returns whether the lane must process the record. It must
+    /// not if the lane has received the record before, or if a previous owner settled it.
     package mutating func receive(_ offset: Int64) -> ReceiveResult {
         if !hasReceivedRecord { startLedger(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
@@ -83,10 +83,10 @@ package struct PartitionLedger: ~Copyable {
         guard offset < restoredEndOffset, isSettled(offset) else { return .accepted }
         revision &+= 1
         advanceCommittableOffset()
-        return .settledByEarlierOwner
+        return .settledByPreviousOwner
     }
 
-    /// Reads which records earlier owners of the partition settled above its committed offset. Call this before the
+    /// Reads which records previous owners of the partition settled above its committed offset. Call this before the
     /// first record.
     ///
     /// - Parameters:
@@ -105,7 +105,7 @@ package struct PartitionLedger: ~Copyable {
         return rangesInLog.reduce(0) { $0 + $1.count }
     }
 
-    /// Marks the offsets that earlier owners of the partition settled. Call this before the first record.
+    /// Marks the offsets that previous owners of the partition settled. Call this before the first record.
     ///
     /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window are dropped.
     package mutating func restoreSettledOffsets(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
@@ -160,7 +160,7 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// Starts the ledger at the first received offset or, if earlier owners settled records above the committed offset,
+    /// Starts the ledger at the first received offset or, if previous owners settled records above the committed offset,
     /// at the committed offset. If the first received offset is below the committed one, the topic's log was replaced:
     /// the restored bits are wrong, and are cleared.
     private mutating func startLedger(at offset: Int64) {

@@ -5,7 +5,7 @@ extension Delivery {
     /// this only while `canReceive` and `hasRoom(for:)` are true. A record is ignored in three cases:
     /// - Its partition is being revoked or is not assigned, so the next owner reads it again.
     /// - Its offset was received before in this assignment.
-    /// - An previous owner of the partition settled it.
+    /// - A previous owner of the partition settled it.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
         guard let partition = noteInLedger(record, now: now) else { return }
         let index = records.allocate(Self.makeSlot(of: record, partition: partition, now: now))
@@ -29,8 +29,8 @@ extension Delivery {
         switch partition.pointee.ledger.receive(record.offset) {
         case .accepted: break
         case .alreadySeen: return nil
-        case .settledByEarlierOwner:
-            countRecordSettledByEarlierOwner()
+        case .settledByPreviousOwner:
+            countRecordSettledByPreviousOwner()
             return nil
         }
         partition.pointee.receiptTimes.noteReceipt(

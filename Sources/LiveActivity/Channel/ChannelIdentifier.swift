@@ -9,7 +9,7 @@ public struct ChannelIdentifier: Sendable, BitwiseCopyable {
 
     public var count: Int { Int(byteCount) }
 
-    /// Nil if the bytes are not padded base64 text (RFC 4648, section 4) of 4 to ``bytesMax`` characters.
+    /// Nil if the bytes are not padded base64 text (RFC 4648, section 4) of 4 to ``bytesMax`` bytes.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard ChannelIdentifier.isValid(bytes) else { return nil }
         for index in bytes.indices { characters[index] = bytes[index] }

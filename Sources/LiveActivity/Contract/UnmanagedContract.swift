@@ -38,8 +38,8 @@ public struct UnmanagedContract: BitwiseCopyable {
     /// name a type. Its content state must fit at least one type of the app. An end without a content state always
     /// fits.
     /// - Parameter record: the bytes from which `command` was decoded.
-    /// - Throws: the mismatch. If the command fits none of several types, the mismatch of the type that fits the
-    ///   longest part of the record.
+    /// - Throws: the mismatch. If the command fits none of several types, each type has a mismatch. The one that was found
+    ///   furthest in the record is thrown.
     public func check(_ command: Command, in record: UnsafeRawBufferPointer) throws(ContractMismatch) {
         try check(command, in: record, recordingIn: nil)
     }

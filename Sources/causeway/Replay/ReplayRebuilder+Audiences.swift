@@ -4,7 +4,7 @@ import Redis
 
 /// Restores the newest commands of audiences.
 extension ReplayRebuilder {
-    /// Writes those of the audiences' commands to Redis that Redis does not know.
+    /// Writes the commands to audiences to Redis, except those that Redis knows already.
     mutating func rebuild(ofAudiences entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
         var newAudienceCalls: [AudienceRebuildCalls] = []
         guard !entries.isEmpty else { return }

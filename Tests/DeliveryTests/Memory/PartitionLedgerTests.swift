@@ -32,7 +32,7 @@ import Testing
         let acceptedOffsets = (unsettledOffsets + unnamedOffsets.filter { $0 > committed }).sorted()
         for offset in committed..<nextOffset {
             #expect(
-                nextLedger.receive(offset) == (acceptedOffsets.contains(offset) ? .accepted : .settledByEarlierOwner)
+                nextLedger.receive(offset) == (acceptedOffsets.contains(offset) ? .accepted : .settledByPreviousOwner)
             )
         }
         if committed < nextOffset {
@@ -110,7 +110,7 @@ import Testing
         #expect(ledger.hasRoom(for: 3) == true, "an offset that was seen before needs no room")
     }
 
-    @Test func `Records that an previous owner settled are skipped`() {
+    @Test func `Records that a previous owner settled are skipped`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [12..<14, 15..<16])
         #expect(
@@ -119,7 +119,7 @@ import Testing
         )
         #expect(
             [10, 11, 12, 13].map { ledger.receive($0) } == [
-                .accepted, .accepted, .settledByEarlierOwner, .settledByEarlierOwner,
+                .accepted, .accepted, .settledByPreviousOwner, .settledByPreviousOwner,
             ]
         )
         #expect(ledger.committableOffset == 10)
@@ -128,7 +128,7 @@ import Testing
         ledger.settle(11)
         #expect(ledger.committableOffset == 14)
         #expect(
-            [14, 15, 16, 15].map { ledger.receive($0) } == [.accepted, .settledByEarlierOwner, .accepted, .alreadySeen]
+            [14, 15, 16, 15].map { ledger.receive($0) } == [.accepted, .settledByPreviousOwner, .accepted, .alreadySeen]
         )
         ledger.settle(14)
         #expect(ledger.committableOffset == 16)
@@ -138,7 +138,7 @@ import Testing
     @Test func `The committable offset moves over skipped records that come first`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [10..<12])
-        #expect([10, 11].map { ledger.receive($0) } == [.settledByEarlierOwner, .settledByEarlierOwner])
+        #expect([10, 11].map { ledger.receive($0) } == [.settledByPreviousOwner, .settledByPreviousOwner])
         #expect(ledger.committableOffset == 12)
     }
 

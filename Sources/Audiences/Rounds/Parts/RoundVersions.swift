@@ -17,7 +17,7 @@ struct RoundVersions: BitwiseCopyable {
     /// The number of late versions (``RangeVersionSlot/isLate``) that are not settled yet. They are not in the list of
     /// versions. The round is not freed before they are settled.
     var lateVersionCount: UInt16 = 0
-    /// The newest version that this worker or an previous owner has settled in this round; its timestamp is 0 if there
+    /// The newest version that this worker or a previous owner has settled in this round; its timestamp is 0 if there
     /// is none.
     var newestSettled = Version.zero
     /// The newest version that the store has admitted; its timestamp is 0 if none is known.
