@@ -3,7 +3,7 @@ extension StringProtocol {
     /// its own.
     package func wrapped(toCharacters characterCountMax: Int) -> [String] {
         var lines: [String] = []
-        for word in split(separator: " ") {
+        for word in split(whereSeparator: \.isWhitespace) {
             if let last = lines.last, last.count + word.count < characterCountMax {
                 lines[lines.count - 1] = "\(last) \(word)"
             } else {

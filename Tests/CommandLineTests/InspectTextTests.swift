@@ -49,7 +49,7 @@ struct InspectTextTests {
                 "activity  final of com.example.match",
                 "token     none has been registered",
                 "newest    no command has been admitted",
-                "shows     nothing that Causeway sent",
+                "shows     nothing that Causeway sent to this activity alone",
                 "waits     nothing",
                 "pace      one push every 5 s; the next may be sent now",
                 "budget    15 of 15 pushes of priority 10 left, 5 of them for alerts and ends; policy sports",

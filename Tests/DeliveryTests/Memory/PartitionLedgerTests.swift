@@ -128,7 +128,9 @@ import Testing
         ledger.settle(11)
         #expect(ledger.committableOffset == 14)
         #expect(
-            [14, 15, 16, 15].map { ledger.receive($0) } == [.accepted, .settledByPreviousOwner, .accepted, .alreadySeen]
+            [14, 15, 16, 15].map { ledger.receive($0) } == [
+                .accepted, .settledByPreviousOwner, .accepted, .alreadySeen,
+            ]
         )
         ledger.settle(14)
         #expect(ledger.committableOffset == 16)
