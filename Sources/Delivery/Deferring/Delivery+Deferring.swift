@@ -79,7 +79,9 @@ extension Delivery {
         let isStart = records[record].isStart
         activities.enter(.idle, activity)
         deferCommand(record, cause, now: now)
-        if isStart || cause == .pool { deferOverdueSuccessors(of: activity, areBehindStart: isStart, cause, now: now) }
+        if isStart || cause == .pool {
+            deferOverdueSuccessors(of: activity, hasDeferredStart: isStart, cause, now: now)
+        }
         if hadCredit { returnCredit(of: activity, now: now) }
         beginNextCommand(of: activity, now: now)
     }
@@ -90,16 +92,16 @@ extension Delivery {
     /// command is deferred again and again.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
-        areBehindStart: Bool,
+        hasDeferredStart: Bool,
         _ cause: DeferralCause,
         now: Moment
     ) {
-        var areBehindStart = areBehindStart
+        var isBehindStart = hasDeferredStart
         removeUnsendableCommands(of: activity, now: now)
-        while let head = activities[activity].waitingList.head, areBehindStart || records[head].isStart,
+        while let head = activities[activity].waitingList.head, isBehindStart || records[head].isStart,
             isOverdue(head, now: now)
         {
-            areBehindStart = true
+            isBehindStart = true
             _ = activities[activity].waitingList.popFirst(in: &records)
             deferCommand(head, cause, now: now)
             removeUnsendableCommands(of: activity, now: now)

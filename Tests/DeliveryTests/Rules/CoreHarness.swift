@@ -7,7 +7,7 @@ import Testing
 /// happen.
 ///
 /// The harness takes store calls and outgoing records from the core at once. It takes a push only when the test
-/// offers a stream.
+/// offers a stream. Expectations name commands as ``CommandText`` does: `u1` is the update of second 1.
 final class CoreHarness {
     /// The wall clock at the start of each test, in seconds since 1970.
     static let startSeconds: Int64 = 1_790_000_000
