@@ -126,7 +126,8 @@ public struct Audiences: ~Copyable {
         // So there can be more channels than fan-out records.
         channels = Slab(limit: configuration.fanoutRecordsMax * 2)
         membershipChanges = Slab(limit: configuration.membershipChangesMax)
-        // Room for the members that the shell has not fetched yet, and for those of all changes under way.
+        // Room for all members of ended changes that the shell has not taken yet, and for the members of all changes that
+        // are under way.
         membersWithEndedChange = IndexQueue(limit: configuration.membershipChangesMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipChangesMax)
         newestStates = Slab(limit: configuration.membershipChangesMax + 1)

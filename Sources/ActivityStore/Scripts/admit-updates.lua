@@ -107,8 +107,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     return nil
   end
 
-  -- Reads a pace into `paces`, and returns it: the spacing, and the numbers of a bucket. If `signedPaceNumber` is
-  -- negative, the bucket is that for frequent updates.
+  -- Reads the spacing and one bucket of a pace, and puts them into `paces`. Returns them. The bucket is `budget` if
+  -- `signedPaceNumber` is positive, and `frequentBudget` if it is negative.
   local function readPace(signedPaceNumber)
     local paceBytes = ARGV[math.abs(signedPaceNumber)]
     local pacePosition = signedPaceNumber < 0 and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@

@@ -164,7 +164,7 @@ extension Audiences {
         if rounds[round].versions.last == rangeVersion { rounds[round].versions.last = predecessor ?? .null }
     }
 
-    /// Settles a record without a result: the round has already settled this version or a newer one.
+    /// Settles a record without a result. Call this only if the round has already settled this version or a newer one.
     mutating func settleWithoutResult(_ rangeVersion: RangeVersionIndex) { settle(rangeVersion) }
 
     /// Settles the record of `duplicate` without a result: the round has the same version from an earlier record

@@ -76,8 +76,8 @@ struct PartitionRereadingStatus: Equatable, Sendable {
     }
 }
 
-/// What a worker must do about the marks of one partition. This type only decides; ``StoreWatch`` reads and
-/// writes the marks. A case names primaries by their indices. (R24)
+/// What a worker must do about the marks of one partition. This type only decides; ``StoreWatch`` reads and writes the
+/// marks. The values of the cases are indices of primaries. (R24)
 enum MarkAction: Equatable {
     /// Do nothing: the primaries lack nothing and have the newest marks, or the rereading of the records is under way.
     case keep

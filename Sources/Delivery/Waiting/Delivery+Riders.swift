@@ -170,9 +170,9 @@ extension Delivery {
         }
     }
 
-    /// Lets the current command carry the alert of the older command that Redis holds. Does nothing if the current
-    /// command has an alert, or if the held alert is too old or does not fit. Redis keeps the held command until the
-    /// current one is settled.
+    /// Lets the current command carry the alert of the older command that Redis holds, and notes in `heldStatus` what
+    /// became of that alert. The alert does not move if the current command has one, or if the held alert is too old or
+    /// does not fit. Redis keeps the held command until the current one is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
