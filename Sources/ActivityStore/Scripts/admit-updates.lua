@@ -308,7 +308,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   --     isEnd, mayReplaceHeldAlert    bits of `requestByte`, which CallRequestBits explains
   --     timestamp                     the timestamp of the call's version
   --     alertVersion                  the version of the command whose alert the call carries
-  --     phase, newestIsEnd            of the newest version in Redis: its phase (a letter), and whether it is an end
+  --     phase, newestIsEnd            of the newest version in Redis: the number of its letter, and whether it is an end
   --     newestTimestamp               the newest version's timestamp
   --     lastAssignedTimestamp         the last `aps.timestamp` that Redis assigned to a push
   --     lastSendAt                    the time of the last send verdict

@@ -53,9 +53,9 @@ extension Audiences {
         return nil
     }
 
-    /// Whether the round needs the page that follows this one in the segment, and has not requested it yet. If true,
-    /// the round must stop at the end of this page: the next page in the round's list is a later one, and the members
-    /// between the two pages would be skipped.
+    /// Whether the round needs the page that follows this one in Redis, and has not requested it yet. If true, the round
+    /// must stop at the end of this page. Otherwise it would skip members, because the next page in its list is a later
+    /// page of the segment.
     func needsUnrequestedPage(after page: PageIndex, end: UInt64) -> Bool {
         pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
     }

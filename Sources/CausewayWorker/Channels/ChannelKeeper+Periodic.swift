@@ -125,8 +125,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Acquires the lease for a comparison: the daily one, or the one after an attempt has left its intent. Returns nil
-    /// if another worker has the lease.
+    /// Acquires the lease for a reconciliation: the daily one, or the one after an attempt to create a channel has left
+    /// its intent. Returns nil if another worker has the lease.
     private func acquireReconciliationLease(
         for work: ChannelRegistry.PeriodicWork,
         _ managedEnvironment: ManagedEnvironment
