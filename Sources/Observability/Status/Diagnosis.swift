@@ -355,10 +355,7 @@ struct Diagnosis {
                     : "The worker is not in its group yet.",
             action: isMember
                 ? "Nothing. Or run fewer workers, or add partitions."
-                : """
-                Wait a minute. Then check the topics, the name of the group, and the rights of the Kafka \
-                user.
-                """,
+                : "Wait a minute. Then check the topics, the name of the group, and the rights of the Kafka user.",
             logKinds: isMember ? [] : [.kafkaError]
         )
     }

@@ -72,10 +72,7 @@ package struct OutcomeReference: Sendable {
         case .invalid: "Correct the producer. Check records with `causeway check --commands`."
         case .unregistered: "Delete the token. The app registers a new one when it runs."
         case .failed:
-            """
-            Find `reason` in [Reasons](#reasons), which says what to do. Send the command again only after \
-            that.
-            """
+            "Find `reason` in [Reasons](#reasons), which says what to do. Send the command again only after that."
         case .unknown: "Wait for the activity's registration. If none arrives, start another activity."
         }
     }

@@ -60,9 +60,7 @@ extension ActivityReport {
     }
 
     private var shownText: String {
-        guard let lastSent else {
-            return "nothing that Causeway sent to this activity alone"
-        }
+        guard let lastSent else { return "nothing that Causeway sent to this activity alone" }
         let pushText = "last push \(agoText(lastSent.atMilliseconds)) as \(lastSent.timestamp)"
         guard let shownDigest else { return "\(pushText); the shown state is not known" }
         return "\(pushText); digest \(Hexadecimal.text(shownDigest))"
