@@ -8,24 +8,28 @@ import Testing
 /// partitions.
 @Suite("Commands that cannot be sent soon", .serialized, .timeLimit(.minutes(10)))
 struct DeferralTests {
-    /// A tenth of the default times, so that the test is short.
-    private static let deferralSettings =
-        "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
+    /// Runs the apps `ride` and `trip`. Nothing listens at the APNs host of `trip` until the relay starts.
+    private static func makeRun(_ relay: TCPRelay, deferredDelayMilliseconds: Int) throws -> ExampleRun {
+        try ExampleRun(["ride", "trip"]) { text, _ in
+            guard let trip = text.range(of: "\n  trip:") else { throw Timeout(awaiting: "the second app") }
+            let deferralSettings =
+                "  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: \(deferredDelayMilliseconds)\n"
+            return
+                (text[..<trip.lowerBound]
+                + text[trip.lowerBound...].replacingRequired("[sandbox]", with: "[production]"))
+                .replacingRequired(
+                    "\napns:\n",
+                    with: "\napns:\n  production:\n    host: localhost\n    port: \(relay.port)\n"
+                )
+                .replacingRequired("\nworker:\n", with: "\nworker:\n\(deferralSettings)")
+        }
+    }
 
     @Test func `A host that does not respond holds back no other app`() async throws {
         try await onOwnThread {
             let apnsRelay = try TCPRelay()
-            let run = try ExampleRun(["ride", "trip"]) { text, _ in
-                guard let trip = text.range(of: "\n  trip:") else { throw Timeout(awaiting: "the second app") }
-                return
-                    (text[..<trip.lowerBound]
-                    + text[trip.lowerBound...].replacingRequired("[sandbox]", with: "[production]"))
-                    .replacingRequired(
-                        "\napns:\n",
-                        with: "\napns:\n  production:\n    host: localhost\n    port: \(apnsRelay.port)\n"
-                    )
-                    .replacingRequired("\nworker:\n", with: Self.deferralSettings)
-            }
+            // A tenth of the default time, so that the test is short.
+            let run = try Self.makeRun(apnsRelay, deferredDelayMilliseconds: 3_000)
             defer { run.close() }
             let updates = try RideUpdates(run)
             try updates.awaitToken()
@@ -60,6 +64,21 @@ struct DeferralTests {
             try run.awaitMetrics("nothing that waits") {
                 $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
+
+    @Test func `A host that responds again gets deferred commands before they are due`() async throws {
+        try await onOwnThread {
+            let apnsRelay = try TCPRelay()
+            let run = try Self.makeRun(apnsRelay, deferredDelayMilliseconds: 600_000)
+            defer { run.close() }
+            let command = try TripUpdates(run).send()
+            try run.awaitMetrics("a deferred command, and nothing that waits for the pool") {
+                $0.sum("causeway_deferred_total", ["app": "trip"]) == 1 && $0.sum("causeway_records_in_progress") == 0
+            }
+            try apnsRelay.start(to: run.deployment.simulator.apnsPort, on: run.deployment)
+            try run.awaitAccepted([command])
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }

@@ -93,7 +93,14 @@ private final class LanePoolResponseHandler: PushHandler {
     }
 
     func poolReported(_ event: PoolEvent) {
-        if case .goAway(_, _, let reason, _) = event { lane.countGoAway(reason, of: number) }
+        switch event {
+        case .goAway(_, _, let reason, _): lane.countGoAway(reason, of: number)
+        case .connected:
+            guard let owner else { break }
+            lane.delivery.poolConnected(owner.identifier)
+            lane.requestCallAtIterationEnd()
+        default: break
+        }
         lane.writeLog(event, of: name)
     }
 }
@@ -138,8 +145,8 @@ extension Lane {
         performAudiencePushes()
     }
 
-    /// Gives rounds and broadcasts the streams that single commands do not use. The loop visits all pools again and
-    /// again, because the next member of a round may belong to either environment of an app.
+    /// Gives rounds and broadcasts the streams that single commands do not use. After a push was sent, the loop visits
+    /// all pools again: the round's next member may be in the other environment of the app, and so in another pool.
     private func performAudiencePushes() {
         var hasSent = true
         while hasSent {

@@ -60,10 +60,10 @@ final class PoolTable {
     private let poolStates: UnsafeMutablePointer<PoolState>
     private let outageWatches: UnsafeMutablePointer<OutageWatch>
     private let creditsPerPoolMax: Int
-    /// The number of pushes and activities in the queues of all pools. While it is 0, the core does not review the
-    /// pools.
+    /// The number of pushes and activities in the queues of all pools. While the number is 0, `reviewPoolQueues` does
+    /// nothing.
     private(set) var queuedEntryCount = 0
-    /// Whether a pool has stopped being blocked since the last call of `takePoolRecovery`.
+    /// Whether a pool has begun to work again, or perhaps has, since the last call of `takePoolRecovery`.
     private var hasPoolRecovered = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
@@ -216,8 +216,8 @@ final class PoolTable {
         if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
     }
 
-    /// Returns whether a pool has stopped being blocked since the last call of this function. The Kafka thread then
-    /// reads the deferred commands at once, before they are due.
+    /// Returns whether a blocked pool works again, or perhaps does (`noteConnection`), since the last call of this
+    /// function. The Kafka thread then reads the deferred commands at once, before they are due.
     func takePoolRecovery() -> Bool {
         defer { hasPoolRecovered = false }
         return hasPoolRecovered
@@ -259,6 +259,13 @@ final class PoolTable {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()
         if !isBlocked(poolKey) { hasPoolRecovered = true }
+    }
+
+    /// Notes that the pool has opened a connection to APNs. If the pool is blocked and nothing waits for it, then all
+    /// its commands are deferred, and no response can show that it works again. So the deferred commands are read at
+    /// once. The pool stays blocked until responses to their pushes come.
+    func noteConnection(of poolKey: PoolKey) {
+        if isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 { hasPoolRecovered = true }
     }
 
     /// Begins to measure the pool's rate of responses again, because Redis is silent. The commands with this pool's

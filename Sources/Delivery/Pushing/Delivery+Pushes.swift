@@ -70,14 +70,17 @@ extension Delivery {
     /// Whether a push waits for a stream of this pool.
     public func hasReadyPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
+    /// Notes that a pool has opened a connection, and so may work again after an outage.
+    public func poolConnected(_ pool: PoolIdentifier) { pools.noteConnection(of: PoolKey(pool)) }
+
     /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a reason of
     /// its own push or token. A fault of the service, the key, the connection or the load only delays it. (R18)
     public mutating func pushResponseReceived(_ record: RecordIndex, _ result: PushResult, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.showsThatAPNsWorks {
-            // A response to a suspect token does not count in the pool's rate of responses if the configuration may be
-            // wrong instead: the push then waits and is sent again.
+            // If the refusal of a token is not trusted, the app's configuration may be wrong instead of the token. The
+            // push then waits and is sent again, so this response does not count in the pool's rate of responses.
             let isCountedInRate = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
             let sendingMillisecondsMax = configuration.reloadable.deferredDelayMilliseconds
             pools.noteResponse(
@@ -95,7 +98,7 @@ extension Delivery {
             finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
-        // A suspect token is retired, and a command with a suspect topic fails, only if the refusal is trusted.
+        // `tokenSuspect` retires the token, and `topicSuspect` fails the command, only if the refusal is trusted.
         // Otherwise the pool's environment or topic may be wrong for all tokens, and the last case of this switch
         // retries the push.
         case .tokenSuspect where result.isTokenRefusalTrusted:
@@ -109,8 +112,8 @@ extension Delivery {
             // activity.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .throttled where !isStart:
-            // First Redis must know that APNs limits this token. The command is admitted again afterwards, and then
-            // waits for the longer spacing.
+            // Redis first records that APNs limits this token. Then the command is admitted again, and waits for the
+            // longer spacing.
             activities.enter(.recordingThrottle, activity)
             countThrottledResponse()
             queueStoreCall(.throttle, record)

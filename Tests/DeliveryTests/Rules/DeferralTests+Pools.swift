@@ -84,6 +84,25 @@ extension DeferralTests {
         #expect(!hasRecovered)
     }
 
+    /// If all commands of a blocked pool are deferred, no response can show that the pool works again.
+    @Test func `A connection of an idle blocked pool lets deferred commands be read at once`() throws {
+        let core = try Self.makeCoreWithSlowPool()
+        core.delivery.poolConnected(Self.sandbox)
+        var recoveries = [core.delivery.takePoolRecovery()]
+        core.delivery.poolConnected(Self.production)
+        recoveries += [core.delivery.takePoolRecovery(), core.delivery.takePoolRecovery()]
+        #expect(recoveries == [false, true, false])
+    }
+
+    @Test func `A connection changes nothing while pushes wait for their pool`() throws {
+        let core = try CoreHarness.withBlockedPool()
+        core.receive(.update(1, of: "b"))
+        core.reply(.send)
+        core.delivery.poolConnected(Self.production)
+        let hasRecovered = core.delivery.takePoolRecovery()
+        #expect(!hasRecovered)
+    }
+
     /// Regular reviews (`reviewPoolQueues`) remove expired pushes. A review also ends a measurement of the pool's rate
     /// that has lasted long enough.
     ///

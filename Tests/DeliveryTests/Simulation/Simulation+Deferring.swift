@@ -2,15 +2,29 @@ import Delivery
 import LiveActivity
 import Testbed
 
+/// The outage of APNs in runs with deferrals. Runs of kind `old` have `Simulation.apnsOutageEndMilliseconds`.
+struct SimulatedPoolOutage {
+    var endMilliseconds: Int64 = 0
+    /// Whether APNs was away in the previous step.
+    var wasAway = false
+}
+
 /// Outages of APNs, and the deferred topic.
 extension Simulation {
     /// Whether APNs accepts no pushes now, in runs with deferrals.
-    var isPoolAway: Bool { now < min(poolOutageEndMilliseconds, faultsEndMilliseconds) }
+    var isPoolAway: Bool { now < min(poolOutage.endMilliseconds, faultsEndMilliseconds) }
 
     func beginPoolOutageAtRandom(_ deferrals: SimulationParameters.Deferrals) {
         guard !isPoolAway, random.chance(deferrals.outagePerMille) else { return }
-        poolOutageEndMilliseconds = now + Int64(random.number(1...deferrals.outageMillisecondsMax))
-        trace?("\(now % 1_000_000) APNs is away until \(poolOutageEndMilliseconds % 1_000_000)")
+        poolOutage.endMilliseconds = now + Int64(random.number(1...deferrals.outageMillisecondsMax))
+        trace?("\(now % 1_000_000) APNs is away until \(poolOutage.endMilliseconds % 1_000_000)")
+    }
+
+    /// When an outage of APNs has just ended, lets each worker's pool open a connection.
+    func connectPoolsAfterOutage() {
+        defer { poolOutage.wasAway = isPoolAway }
+        guard poolOutage.wasAway, !isPoolAway else { return }
+        for case let worker? in workers { worker.delivery.poolConnected(Self.pool) }
     }
 
     /// Whether a worker has an unread record that may be read now. A deferred record may be read only when it is due.

@@ -79,8 +79,7 @@ final class Simulation {
     let commitParameters: CommitParameters
     /// How often a record's first result was written, by partition and offset.
     var firstResultCounts: [SimulatedLog.Partition: [Int64: Int]] = [:]
-    /// When the outage of APNs ends, in runs with deferrals. Runs of kind `old` have `apnsOutageEndMilliseconds`.
-    var poolOutageEndMilliseconds: Int64 = 0
+    var poolOutage = SimulatedPoolOutage()
     /// Activities with a command that was deferred at least once.
     var deferredActivities: Set<String> = []
     var audiences = SimulatedAudiences()
@@ -174,6 +173,7 @@ final class Simulation {
         let due = scheduledEvents.filter { $0.atMilliseconds <= now }
         scheduledEvents.removeAll { $0.atMilliseconds <= now }
         for event in due.sorted(by: { $0.atMilliseconds < $1.atMilliseconds }) { event.action() }
+        connectPoolsAfterOutage()
         for case let worker? in workers {
             feedRecords(worker)
             reportLag(of: worker)
