@@ -19,8 +19,8 @@ import Numbers
 ///
 /// A command waits in its audience, where a newer one may replace it. The core estimates the audience's size and asks
 /// the store to admit the command. Then it produces one fan-out record for each range and each broadcast, asks the
-/// store to settle the command, and returns the command to `Delivery`. A command that names a channel has no size and
-/// no ranges.
+/// store to settle the command, and returns the command to `Delivery`. A command that names a channel needs no estimate
+/// and has no ranges.
 ///
 /// A fan-out record brings a version (``RangeVersionSlot``) to a range of members. The range's round (``RoundSlot``)
 /// claims the range in the store, reads the members page by page, and pushes the version to them. At the end, the store
@@ -51,6 +51,8 @@ public struct Audiences: ~Copyable {
     var pageReads: PageReadBatch
     var apps: [AppWork]
     var parkedMembers: Slab<ParkedMember>
+    /// For how many members rounds in the phase `restoring` have reserved room in `parkedMembers`.
+    var reservedParkedMemberCount = 0
     var refusedMembers: Slab<RefusedMemberSlot>
 
     var broadcasts: Slab<BroadcastSlot>
@@ -88,15 +90,15 @@ public struct Audiences: ~Copyable {
     /// The writers of the value and the key of a record for Kafka.
     var recordValueWriter = JSONWriter()
     var recordKeyWriter = JSONWriter()
-    /// The address of the push that was offered last: the digits of its token, or the channel's id. Allocated once
+    /// The address of the push that the shell got last: the digits of its token, or the channel's id. Allocated once
     /// (R3). Pushes to joiners do not use this buffer, because their tokens are in `membershipChanges`.
     let pushAddressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read. They are collected here first, because the page's
     /// ``PageSlot`` must know their number before it allocates memory for them.
     let memberReferenceBuffer = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var offeredPush = OfferedPush()
-    /// Number of start commands for devices of audiences that wait to be produced, or that Kafka has not acknowledged
-    /// yet.
+    /// How many start commands to single devices (`Audiences+Starts`) wait to be produced, or wait for Kafka's
+    /// acknowledgement.
     var unacknowledgedStartCount = 0
     public internal(set) var counters = AudienceCounters()
 
@@ -167,7 +169,7 @@ public struct Audiences: ~Copyable {
     /// - Another value, such as 5,000: a round whose members were lost at 4,000 continues. A round whose members were
     ///   lost at 6,000 waits for a value above 6,000, but not longer than ``waitForMembersMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
-    /// Whether rounds must wait: the store lacks members, or the shell does not know yet whether the store does.
+    /// Whether rounds must wait: the store lacks members, or the shell does not know yet whether members are missing.
     var mustRoundsWait: Bool { membersLastCompleteAtMilliseconds == .min }
     /// When the store may last have lost data (monotonic milliseconds); `.min`: never. The shell sets this time when it
     /// cannot connect to the store, or loses a connection. The core sets it when it finds that the store has lost a
@@ -207,7 +209,7 @@ public struct Audiences: ~Copyable {
         }
     }
 
-    /// Applies reloaded settings. Waits and pauses that have begun keep their ends.
+    /// Applies reloaded settings. A wait or pause that has begun still ends at the time that was set before.
     ///
     /// The lane's core `Delivery` must get the same list of policies, because a command that `Delivery` hands over
     /// names its policy by the index in this list.

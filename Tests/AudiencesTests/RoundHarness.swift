@@ -8,7 +8,7 @@ import LiveActivity
 final class RoundHarness {
     static let app = Array("com.example.match".utf8)
     static let audience = Array("match-1".utf8)
-    static let digest = audience.withUnsafeBytes { AudienceDigest(of: $0) }
+    static let digest = digest(of: "match-1")
     static let secondApp = Array("com.example.neighbour".utf8)
     static let apps = [app, secondApp]
     /// The clock at the beginning of each test, in UNIX seconds.
@@ -60,6 +60,7 @@ final class RoundHarness {
         ledgerWindowOffsetCount: Int = 1 << 16,
         membershipChangesMax: Int = 4_096,
         commandsMax: Int = 4_096,
+        parkedMembersMax: Int = 16_384,
         channelRule: ChannelRule? = nil
     ) {
         self.store = store
@@ -71,10 +72,15 @@ final class RoundHarness {
             $0.ledgerWindowOffsetCount = ledgerWindowOffsetCount
             $0.membershipChangesMax = membershipChangesMax
             $0.commandsMax = commandsMax
+            $0.parkedMembersMax = parkedMembersMax
             $0.channelRules[0] = channelRule
         }
         guard let partitionIndex = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
         self.partitionIndex = partitionIndex
+    }
+
+    static func digest(of audience: String) -> AudienceDigest {
+        Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
     }
 
     private static func makeCore(seed: UInt64, _ change: (inout AudiencesConfiguration) -> Void) -> Audiences {
@@ -114,9 +120,13 @@ final class RoundHarness {
             identifier: Array(name.utf8),
             token: Array(token.utf8)
         )
-        let digest = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
         _ = store.perform(
-            AudienceCall(tag: 0, app: Self.apps[appIndex], audience: digest, operation: .append(entry))
+            AudienceCall(
+                tag: 0,
+                app: Self.apps[appIndex],
+                audience: Self.digest(of: audience),
+                operation: .append(entry)
+            )
         )
     }
 
@@ -126,8 +136,11 @@ final class RoundHarness {
     /// How long the first round still pauses before its next claim.
     var claimPauseMilliseconds: Int64 { core.rounds[firstRound].claim.nextClaimAtMilliseconds - nowMilliseconds }
 
-    func makeCall(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
-        AudienceCall(tag: 0, app: Self.app, audience: Self.digest, operation: operation)
+    func makeCall(
+        _ operation: AudienceCall<[UInt8]>.Operation,
+        about digest: AudienceDigest = RoundHarness.digest
+    ) -> AudienceCall<[UInt8]> {
+        AudienceCall(tag: 0, app: Self.app, audience: digest, operation: operation)
     }
 
     /// The numbers of members that joined, that left, and that were members before and registered again, in this order.
@@ -299,8 +312,13 @@ final class RoundHarness {
     ///
     /// - Parameter pushesInFlightMax: how many pushes the pool may have in flight.
     @discardableResult
-    func send(atMost count: Int = .max, appIndex: UInt16 = 0, pushesInFlightMax: Int = 1_000) -> [SentPush] {
-        let pool = PoolIdentifier(appIndex: appIndex, environment: .production)
+    func send(
+        atMost count: Int = .max,
+        appIndex: UInt16 = 0,
+        environment: APNsEnvironment = .production,
+        pushesInFlightMax: Int = 1_000
+    ) -> [SentPush] {
+        let pool = PoolIdentifier(appIndex: appIndex, environment: environment)
         var sent: [SentPush] = []
         while sent.count < count, let push = core.takeNextPush(pool, pushesInFlightMax: pushesInFlightMax, now: moment)
         {

@@ -5,7 +5,8 @@ import LiveActivity
 public struct AudiencesConfiguration: Sendable {
     public var apps: [DeliveryConfiguration.App]
     /// The settings that ``Audiences/apply(_:)`` replaces while the lane runs. `Delivery` must have the same policies,
-    /// because the commands that it hands over name their policies by index. This core does not use the contracts.
+    /// because the commands that it hands over name their policies by index. Only `Delivery` uses the contracts in
+    /// these settings.
     public var reloadable: ReloadableSettings
     /// The topic that commands are read from. Results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
@@ -25,8 +26,9 @@ public struct AudiencesConfiguration: Sendable {
     /// together may exceed these numbers. Tags name a page with 16 bits, so `pagesMax` must be below 65,535.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
-    /// The maximum number of parked members and pushes in flight together: each push in flight may end with a parked
-    /// member. Must exceed the number of a lane's pushes in flight, and be at least 64.
+    /// The maximum number of parked members and pushes in flight together, because each push in flight may end with a
+    /// parked member. At least 1, and not less than in the previous owner of a partition, whose parked members this
+    /// core parks again.
     public var parkedMembersMax = 16_384
     /// The maximum number of members whose refused push is being recorded. At this number, a further refused push is
     /// sent again later, because its refusal cannot be recorded now.
@@ -57,9 +59,9 @@ public struct AudiencesConfiguration: Sendable {
     /// named: the newest admitted version, or one that the previous owner of the partition had under way. Some such
     /// records never come, for example after partitions were added to the fan-out topic.
     public var newerVersionWaitMillisecondsMax: Int64 = 10_000
-    /// The longest time that a round waits for the versions that the partition's previous owner had under way. Each
-    /// record of the partition prolongs the wait (`newerVersionWaitMillisecondsMax`), but not above this limit. After
-    /// an outage, it may take minutes to read the partition up to these versions.
+    /// The longest time that a round waits for the versions that the partition's previous owner had under way. The wait
+    /// ends earlier if no record of the partition has come for `newerVersionWaitMillisecondsMax`. The limit is high,
+    /// because after an outage it may take minutes to read the partition up to these versions.
     public var versionsOfPreviousOwnerWaitMillisecondsMax: Int64 = 600_000
     /// The planned maximum of members in a range (``SegmentRange``). This maximum and the estimated size of the
     /// audience decide the number of ranges. A range gets more members if more than 256 ranges would be needed, or if
@@ -83,7 +85,7 @@ public struct AudiencesConfiguration: Sendable {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
         reloadable.validate(appCount: apps.count)
         precondition(
-            commandsMax > 0 && fanoutRecordsMax > 0 && fanoutRecordBytesMax > 0 && parkedMembersMax >= 64
+            commandsMax > 0 && fanoutRecordsMax > 0 && fanoutRecordBytesMax > 0 && parkedMembersMax > 0
                 && refusedMembersMax > 0
         )
         precondition(membershipChangesMax > 0 && unacknowledgedStartsMax > 0)

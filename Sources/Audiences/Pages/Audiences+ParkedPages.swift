@@ -4,11 +4,13 @@ import LiveActivity
 /// Reads parked members again, each on a page of its own: members that the previous owner of the partition had parked,
 /// and members that were read too long ago.
 extension Audiences {
-    /// How long a round in the phase `restoring` waits if no more members can be parked now. Then it tries again to
-    /// read the members that the partition's previous owner had parked.
+    /// How long a round in the phase `restoring` waits if there is no room for its parked members. Then it tries again
+    /// to read them.
     private static var parkedMembersRereadPauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the partition's previous owner had parked, one after the other, before anything is sent.
+    /// Begins only when there is room to park all of them, and reserves this room. Otherwise two rounds could each park
+    /// a part of their members, and then wait forever for each other's room.
     mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].pages.first == .null else { return }
         guard let position = rounds[round].checkpoints.restored.nextParkedPosition else {
@@ -17,9 +19,7 @@ extension Audiences {
             rounds[round].enter(.running)
             return
         }
-        guard hasRoomToPark else {
-            return wake(round, at: now.monotonicMilliseconds + Self.parkedMembersRereadPauseMilliseconds)
-        }
+        guard reserveRoomToPark(for: round) else { return waitForRoomToPark(round, now: now) }
         guard mayTakePage(for: round) else { return addToPageQueue(round) }
         let page = addPage(round, start: position)
         pages[page].needsOnlyParkedMembers = true
@@ -27,23 +27,66 @@ extension Audiences {
         rounds[round].pages.last = page
     }
 
-    /// Parks the members at the page's position again, because the partition's previous owner had parked them. A member
-    /// that is not on the page has left.
+    /// Reserves room for all members that the round must park again, unless it has this reservation. Returns false if
+    /// there is no room for them now.
+    private mutating func reserveRoomToPark(for round: RoundIndex) -> Bool {
+        guard rounds[round].checkpoints.restored.reservedMemberCount == 0 else { return true }
+        let memberCount = rounds[round].checkpoints.restored.unreadPositionCount
+        guard hasRoomToPark(memberCount) else { return false }
+        rounds[round].checkpoints.restored.reservedMemberCount = memberCount
+        reservedParkedMemberCount += memberCount
+        return true
+    }
+
+    private mutating func waitForRoomToPark(_ round: RoundIndex, now: Moment) {
+        wake(round, at: now.monotonicMilliseconds + Self.parkedMembersRereadPauseMilliseconds)
+    }
+
+    /// Gives up room that `readParkedMembersAgain` has reserved for the round's next `memberCount` parked members; all
+    /// of its room if `memberCount` is nil.
+    mutating func releaseRoomToPark(of round: RoundIndex, memberCount: Int? = nil) {
+        let releasedCount = memberCount ?? rounds[round].checkpoints.restored.reservedMemberCount
+        rounds[round].checkpoints.restored.reservedMemberCount -= releasedCount
+        reservedParkedMemberCount -= releasedCount
+        precondition(
+            rounds[round].checkpoints.restored.reservedMemberCount >= 0 && reservedParkedMemberCount >= 0,
+            "room to park members was released that was not reserved"
+        )
+    }
+
+    /// Parks the members at the page's `startPosition` again, because the partition's previous owner had parked them. A
+    /// member that was parked there, and is not on the page now, has left the audience.
     mutating func restoreParkedMembers(_ page: PageIndex, of round: RoundIndex, now: Moment) {
-        let position = pages[page].startPosition
-        for memberIndex in 0..<Int(pages[page].memberCount) where pages[page].position(memberIndex) == position {
-            if !parkedMembers.isFull, let pageMember = pages[page].member(memberIndex) {
-                let location = MemberOnPage(page: .null, memberIndex: 0, position: position)
-                park(pageMember, at: location, of: round, pauseMilliseconds: 0, now: now)
-            }
-        }
-        while rounds[round].checkpoints.restored.nextParkedPosition == position {
-            rounds[round].checkpoints.restored.readPositionCount += 1
-        }
+        let hasParked = parkMembersAgain(at: pages[page].startPosition, on: page, of: round, now: now)
         rounds[round].pages.first = .null
         rounds[round].pages.last = .null
         freePageAndOfferRoom(page)
-        advance(round, now: now)
+        if hasParked { advance(round, now: now) } else { waitForRoomToPark(round, now: now) }
+    }
+
+    /// Returns whether the members at this position are parked now. Rarely, the position has more members than were
+    /// parked there, because the hashes of their ids are equal. All of them are parked, so that none is missed. If
+    /// there is no room for them, none is parked, and the position must be read again.
+    private mutating func parkMembersAgain(
+        at position: UInt64,
+        on page: PageIndex,
+        of round: RoundIndex,
+        now: Moment
+    ) -> Bool {
+        let memberIndices = (0..<Int(pages[page].memberCount)).filter { pages[page].position($0) == position }
+        var restored = rounds[round].checkpoints.restored
+        while restored.nextParkedPosition == position { restored.readPositionCount += 1 }
+        let parkedCount = restored.readPositionCount - rounds[round].checkpoints.restored.readPositionCount
+        let additionalCount = memberIndices.count - parkedCount
+        guard additionalCount <= 0 || hasRoomToPark(additionalCount) else { return false }
+        rounds[round].checkpoints.restored.readPositionCount = restored.readPositionCount
+        releaseRoomToPark(of: round, memberCount: parkedCount)
+        for memberIndex in memberIndices {
+            guard let pageMember = pages[page].member(memberIndex) else { continue }
+            let location = MemberOnPage(page: .null, memberIndex: 0, position: position)
+            park(pageMember, at: location, of: round, pauseMilliseconds: 0, now: now)
+        }
+        return true
     }
 
     /// Reads a parked member again before its push, because the member was read too long ago: by now it may have left,

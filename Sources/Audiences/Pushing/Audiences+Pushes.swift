@@ -110,14 +110,12 @@ extension Audiences {
             }
             guard requestPageOfParkedMember(member) else { return .blocked }
         }
-        // A parked member that is due may get no push now: it belongs to the other pool, or this pool permits no
-        // retries now. Because of such a member, the round stays in its queue, even if it has no push for the members
-        // of its pages.
+        // A parked member may be due although it cannot get its push now: it belongs to the other pool, or this pool
+        // permits no retries now. Because of such a member, the round stays in its queue, even if it has no push for
+        // the members of its pages.
         let hasDueParkedMember =
             rounds[round].members.earliestParkedDueMilliseconds.production <= now.monotonicMilliseconds
             || rounds[round].members.earliestParkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
-        // Each push may end with a parked member, so offer one only if one more member can be parked.
-        guard hasRoomToPark else { return .blocked }
         guard rounds[round].members.parkedCount < Self.parkedCountThatHaltsRound else {
             return hasDueParkedMember ? .blocked : .nothing
         }
@@ -129,17 +127,14 @@ extension Audiences {
         return offer
     }
 
-    /// How many places for parked members `hasRoomToPark` keeps free. After a crash, the core parks all members of one
-    /// position together (``restoreParkedMembers(_:of:now:)``). Rarely, several members have the same position, because
-    /// the hashes of their ids are equal.
-    private static var membersPerPositionMax: Int { 8 }
-
-    /// Whether one more member could be parked even if all pushes in flight end with a parked member.
-    var hasRoomToPark: Bool {
+    /// Whether `memberCount` more members could be parked, even if all pushes in flight end with a parked member, and
+    /// all rounds in the phase `restoring` park their members.
+    func hasRoomToPark(_ memberCount: Int) -> Bool {
         let inFlightPushCount = apps.reduce(0) {
             $0 + $1.inFlightPushCounts.production + $1.inFlightPushCounts.sandbox
         }
-        return parkedMembers.count + inFlightPushCount + Self.membersPerPositionMax < parkedMembers.limit
+        return parkedMembers.count + inFlightPushCount + reservedParkedMemberCount + memberCount
+            <= parkedMembers.limit
     }
 
     private mutating func offerFromPages(of round: RoundIndex, _ environment: APNsEnvironment, now: Moment) -> Offer {
@@ -170,6 +165,8 @@ extension Audiences {
                 advancePast(next, progress: .done(.failed), rangeVersion)
                 continue
             }
+            // The member is parked now, or may be parked after its push.
+            guard hasRoomToPark(1) else { return .blocked }
             guard pageMember.environment == environment else {
                 guard isPoolUnavailable(pageMember.environment, of: round, now: now) else { return .blocked }
                 guard rounds[round].members.parkedCount < Self.parkedCountThatHaltsRound else { return .nothing }

@@ -3,11 +3,11 @@ import LiveActivity
 import Numbers
 
 /// Rounds (``RoundSlot``) whose claim is lost: another worker has claimed the range, or the store has lost the claim.
-/// The worker claims the range again after a pause.
+/// In a failover, the store may lose only this worker's newest claim. The worker claims the range again after a pause.
 ///
 /// For a while two workers may believe that they own the same partition, and the previous owner's claim may reach the
-/// store last. The present owner must get its rounds back. The pause grows with each loss, so that the two do not keep
-/// taking a round from each other. In a failover, the store may also have lost only this worker's newest claim.
+/// store last. The present owner must get its rounds back. The pause grows with each loss, so that the two workers do
+/// not keep taking a round from each other.
 ///
 /// If the store has no claim at all, it has lost its data, and pages that were read since had no members. So the round
 /// waits until the registrations of all workers have brought the members back, or until a limit. Then it continues from
@@ -47,6 +47,7 @@ extension Audiences {
             rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
             storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds
         }
+        releaseRoomToPark(of: round)
         rounds[round].enter(.awaitingClaim)
         discardPagesAndOfferRoom(of: round)
         advance(round, now: now)
@@ -89,9 +90,9 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// The maximum number of times that a round waits for its members before it begins. Each failed attempt to connect
-    /// to a Redis server counts as a loss. So without this limit, one unavailable server would keep the rounds on all
-    /// servers waiting.
+    /// The maximum number of times that a round waits for its members before it begins. After each failed attempt to
+    /// connect to a Redis server, the store counts as one that may lack members. So without this limit, one unavailable
+    /// server would keep the rounds on all servers waiting.
     private static var waitForMembersCountMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if no poll
@@ -150,10 +151,10 @@ extension Audiences {
         storeQueue.append(.claim(round))
     }
 
-    /// Called when a round is abandoned. Notes the records of other partitions as dropped if their versions are under
-    /// way, although the round's pushes may still be in flight (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane
-    /// keeps such a partition, it reads the record again. So a member whose push is in flight now gets the state a
-    /// second time.
+    /// Called when a round is abandoned. After partitions were added to the fan-out topic, the round may have records
+    /// of other partitions than its own. Notes those records as dropped whose versions are under way, although pushes
+    /// of the round may still be in flight (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps such a
+    /// partition, it reads the record again. So a member whose push is in flight now gets the state a second time.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

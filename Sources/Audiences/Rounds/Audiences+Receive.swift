@@ -177,7 +177,8 @@ extension Audiences {
         return rangeVersion
     }
 
-    /// Adds to the bytes of all records in memory, and to those of the version's app. A negative number subtracts.
+    /// Adds `bytes` to two sums: the bytes of all fan-out records in memory, and the bytes of those of the version's
+    /// app. A negative number subtracts.
     mutating func addFanoutRecordBytes(_ bytes: Int, of rangeVersion: RangeVersionIndex) {
         addFanoutRecordBytes(bytes, ofApp: Int(rounds[rangeVersions[rangeVersion].round].appIndex))
     }

@@ -143,8 +143,8 @@ extension Audiences {
     /// Returns whether the wait has ended; if not, sets the round's timer.
     ///
     /// The wait ends `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim,
-    /// whichever came later, but at most `versionsOfPreviousOwnerWaitMillisecondsMax` after the reply. (R4) If a version's
-    /// record comes after the wait, the version passes all members again.
+    /// whichever came later, but at most `versionsOfPreviousOwnerWaitMillisecondsMax` after the reply. (R4) If the
+    /// record of a version comes after the wait, this version passes all members again.
     ///
     /// The record may never come. For example, partitions were added to the fan-out topic, and the previous owner read
     /// the record from another partition and settled it there.
@@ -267,6 +267,7 @@ extension Audiences {
             rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.revision
             rounds[round].enter(.draining)
         case .restoring, .running:
+            releaseRoomToPark(of: round)
             rounds[round].enter(.draining)
             discardUnsentMembers(of: round)
             offerPageRoom(Int(rounds[round].appIndex))
@@ -282,6 +283,7 @@ extension Audiences {
     /// because another worker may have claimed the range. (R29)
     mutating func abandon(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase != .abandoned else { return freeIfFinished(round, now: now) }
+        releaseRoomToPark(of: round)
         rounds[round].enter(.abandoned)
         let key = rounds[round].key
         if roundsByKey[key] == round { roundsByKey[key] = nil }

@@ -65,8 +65,9 @@ struct RangeVersionSlot: BitwiseCopyable {
     var bodyWithOtherAlert = HeapBytes.none
     /// The bytes of the carried alert in `bodyWithOtherAlert`.
     var carriedAlertByteRange = ByteRange.absent
-    /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. The
-    /// positions are one whole lap from the start of the alert's own version, even if that version was closed earlier.
+    /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. Between
+    /// them is one whole lap: it begins where the version that brought the alert began, even if that version was closed
+    /// earlier.
     var carriedAlertStartPosition: UInt64 = 0
     var carriedAlertEndPosition: UInt64 = 0
 

@@ -56,13 +56,13 @@ struct RoundSlot: BitwiseCopyable {
         /// is recorded, if the round has changed.
         case draining
         /// The round must be claimed again, for one of three reasons:
-        /// - Another worker has claimed it: a previous owner made a late claim, or this lane does not know yet that
-        ///   its partition was revoked.
+        /// - Another worker has claimed it: a previous owner made a late claim, or this lane does not know yet that its
+        ///   partition was revoked.
         /// - The store has lost the round or this lane's claim.
         /// - The round begins, and the store may lack its members.
         ///
-        /// The core claims the round again when three conditions hold: the pause is over, no push is in flight, and the
-        /// missing members are back (or this wait has reached its limit).
+        /// The core claims the round again when three conditions hold: the pause is over, no push, call or result of
+        /// the old claim is under way, and the missing members are back (or the wait for them has reached its limit).
         case awaitingClaim
         /// Another worker may own the range, so no push is sent and no outcome is recorded any more.
         case abandoned

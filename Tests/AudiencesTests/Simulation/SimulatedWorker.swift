@@ -64,6 +64,9 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.ledgerWindowOffsetCount = 64
+        // In a third of the runs, no worker can park more than eight members. All workers of a run have the same limit,
+        // because each of them must be able to park the members that another one had parked.
+        if parameters.memberCount % 3 == 0 { configuration.parkedMembersMax = 8 }
         // The seed chooses these three limits. The divisors differ, so that each value of a limit occurs with each
         // value of the others.
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]

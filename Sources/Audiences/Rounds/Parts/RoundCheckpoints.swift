@@ -53,13 +53,16 @@ struct RestoredCheckpoint: BitwiseCopyable {
     /// at the first `readPositionCount` positions have been read again.
     var parkedPositions: HeapBytes
     var readPositionCount = 0
+    /// For how many of the members at the unread positions the round has reserved room (`readParkedMembersAgain`): for
+    /// all of them or for none.
+    var reservedMemberCount = 0
 
     static var none: RestoredCheckpoint { RestoredCheckpoint(text: .none, parkedPositions: .none) }
 
-    var parkedPositionCount: Int { parkedPositions.count / 8 }
+    var unreadPositionCount: Int { parkedPositions.count / 8 - readPositionCount }
     /// The next position whose parked members must be read again; nil if there is none.
     var nextParkedPosition: UInt64? {
-        readPositionCount < parkedPositionCount
+        unreadPositionCount > 0
             ? parkedPositions.bytes.load(fromByteOffset: readPositionCount * 8, as: UInt64.self) : nil
     }
 

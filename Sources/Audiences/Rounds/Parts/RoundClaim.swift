@@ -8,7 +8,8 @@ struct RoundClaim: BitwiseCopyable {
     /// before a claim stops growing.
     var consecutiveLossCount: UInt8 = 0
     /// How many times the round has waited until the store has all members again. At `waitForMembersCountMax` the round
-    /// waits no more, because the store may have lost nothing: each failed attempt to connect counts as a loss.
+    /// waits no more, because the store may have lost nothing: after each failed attempt to connect, it counts as one
+    /// that may lack members.
     ///
     /// | event | count |
     /// | --- | --- |

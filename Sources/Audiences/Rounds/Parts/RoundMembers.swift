@@ -15,7 +15,8 @@ struct RoundMembers: BitwiseCopyable {
     /// above this position: there the same member has its next turn, and a member must not get two pushes at once.
     /// (R28)
     var lowestParkedPosition: UInt64 = .max
-    /// For each environment: the earliest time at which one of its parked members is due (monotonic milliseconds);
-    /// `.max`: none of them waits for a time. Before this time, the core does not search the list for such a member.
+    /// For each environment: no parked member of the environment is due before this time (monotonic milliseconds).
+    /// Until then, the core does not search the list of parked members for one that is due. `.max`: no parked member of
+    /// the environment waits for its next push.
     var earliestParkedDueMilliseconds: ByEnvironment<Int64> = .init(repeating: .max)
 }

@@ -1,0 +1,102 @@
+import LiveActivity
+import Testing
+
+@testable import Audiences
+@testable import Delivery
+
+/// The table of parked members is full, or has too little room.
+@Suite struct ParkingRoomTests {
+    private static let parkedMembersMax = 64
+    private static let names = SimulatedNames.names.flatMap { $0 }
+
+    /// Lets a worker die after the first version of an audience has reached no member: all members are parked.
+    private func storeCheckpointWithParkedMembers(
+        _ names: [String],
+        of audience: String,
+        _ harness: RoundHarness
+    ) throws {
+        // The only range has all 256 segments, each with `1 << 32` positions.
+        var checkpoint = Checkpoint(completedPosition: UInt64(1) << 40, newestSettledVersion: Version.zero)
+        let version = Version(timestamp: RoundHarness.startSeconds + 1, sequence: 0)
+        checkpoint.entries = [Checkpoint.Entry(version: version, startPosition: 0, counts: MemberOutcomeCounts())]
+        checkpoint.parkedPositions = names.map { UInt64(SimulatedNames.location(of: $0).ordinal) }.sorted()
+        harness.storeCheckpoint(try #require(checkpoint.encode()), of: audience)
+    }
+
+    /// Returns the members that get a push, in any order.
+    private func sendInTurns(_ harness: RoundHarness) -> [String] {
+        var members: [String] = []
+        for _ in 0..<10 {
+            members += harness.sendAndAcceptPushes().map(\.member)
+            harness.advanceClock(milliseconds: 200)
+        }
+        return members.sorted()
+    }
+
+    /// All rounds read their parked members at the same time, and together have more of them than there is room for.
+    @Test(arguments: [(audienceCount: 70, memberCount: 1), (2, 40), (3, 64)])
+    func `After a crash, rounds park their members again one after the other if there is little room`(
+        audienceCount: Int,
+        memberCount: Int
+    ) throws {
+        let harness = RoundHarness(parkedMembersMax: Self.parkedMembersMax)
+        for number in 0..<audienceCount {
+            let names = Self.names[number * memberCount..<(number + 1) * memberCount]
+            for name in names { harness.join(name, "match-\(number)") }
+            try storeCheckpointWithParkedMembers(Array(names), of: "match-\(number)", harness)
+        }
+        for number in 0..<audienceCount {
+            harness.appendCommand(1, "match-\(number)")
+        }
+        #expect(sendInTurns(harness) == Self.names.prefix(audienceCount * memberCount).sorted())
+        #expect(harness.core.parkedMemberCount == 0 && harness.core.reservedParkedMemberCount == 0)
+        #expect(harness.committableOffset == Int64(audienceCount))
+    }
+
+    @Test(arguments: [false, true])
+    func `A round that is revoked while it parks its members gives up its room`(isReleased: Bool) throws {
+        let harness = RoundHarness(parkedMembersMax: Self.parkedMembersMax)
+        for name in Self.names.prefix(40) { harness.join(name) }
+        try storeCheckpointWithParkedMembers(Array(Self.names.prefix(40)), of: "match-1", harness)
+        harness.appendCommand(1)
+        while harness.core.reservedParkedMemberCount != 38 {
+            harness.core.advance(now: harness.moment)
+            if let due = harness.core.pageReads.sendDueMilliseconds { harness.nowMilliseconds = due }
+            harness.reply(to: try #require(harness.nextCall()))
+        }
+        if isReleased {
+            harness.core.release(partition: harness.partitionIndex, now: harness.moment)
+        } else {
+            #expect(harness.beginRevoking())
+        }
+        harness.performPendingWork()
+        #expect(harness.core.parkedMemberCount == 0 && harness.core.reservedParkedMemberCount == 0)
+    }
+
+    @Test func `Members of an unavailable pool wait on their pages if no more members can be parked`() {
+        let harness = RoundHarness(parkedMembersMax: Self.parkedMembersMax)
+        for name in Self.names.prefix(100) { harness.join(name, environment: .sandbox) }
+        for name in Self.names[100..<110] { harness.join(name) }
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        // The lane asks for no push of the sandbox for so long that this pool counts as unavailable.
+        for _ in 0..<20 {
+            harness.advanceClock(milliseconds: 100)
+            _ = harness.send()
+            harness.respondToPushes()
+        }
+        #expect(harness.core.parkedMemberCount == Self.parkedMembersMax)
+        var reachedCount = 0
+        for _ in 0..<20 {
+            harness.performPendingWork()
+            reachedCount += harness.send(environment: .sandbox).count
+            harness.respondToPushes()
+            _ = harness.send()
+            harness.respondToPushes()
+            harness.advanceClock(milliseconds: 200)
+        }
+        #expect(reachedCount == 100)
+        #expect(harness.core.parkedMemberCount == 0)
+        #expect(harness.committableOffset == 1)
+    }
+}
