@@ -34,7 +34,7 @@ public struct AppPushHeaders: Sendable, Hashable {
 
 /// Why a setting cannot be used.
 public struct InvalidSettingError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The name of the setting, or the path of a file that cannot be used.
+    /// The name of the setting. For a key file: the path of the file.
     public var setting: String
     /// What is wrong with the setting.
     public var detail: String

@@ -9,7 +9,7 @@ public enum BreakerCause: UInt8, Sendable {
     /// the provider token. Usually the signing key, its team or its environment is wrong.
     case providerToken
 
-    /// The name in the log.
+    /// The name of this cause in log lines.
     public var name: String { "\(self)" }
 }
 
@@ -19,19 +19,23 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The length of the time window in which the breaker counts ended pushes and failures. Failures are timeouts, and
     /// 5xx responses except 503 Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
     public var failureWindowMilliseconds: Int64 = 10_000
-    /// The breaker checks the share of failures only after this many pushes have ended in the window. Without this
-    /// minimum, one failure would open the breaker of a pool that sends little. Range 1 to 100,000.
+    /// The breaker checks the share of failures only after this many pushes have ended in the failure window
+    /// (`failureWindowMilliseconds`). Without this minimum, one failure would open the breaker of a pool that sends
+    /// little. Range 1 to 100,000.
     public var failureWindowPushesMin = 50
-    /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
+    /// The breaker opens if more than this percentage of the ended pushes in the failure window are failures. Range 1
+    /// to 100.
     public var failurePercentMax = 50
     /// The length of the suspect window: the breaker counts the suspect responses among this many ended pushes, and
     /// then begins again with 0. Suspect responses are BadDeviceToken and DeviceTokenNotForTopic: the environment or
     /// the topic may be wrong for all tokens. Range 1 to 100,000.
     public var pushesPerSuspectWindow = 1_000
-    /// The breaker checks the share of suspect responses only after the window has this many of them. Without this
-    /// minimum, one invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
+    /// The breaker checks the share of suspect responses only if the suspect window (`pushesPerSuspectWindow`) has at
+    /// least this many of them. Without this minimum, one invalid token at the beginning of a window would open the
+    /// breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
-    /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
+    /// The breaker opens if more than this percentage of the ended pushes in the suspect window got a suspect response.
+    /// Range 1 to 100.
     public var suspectPercentMax = 5
     /// The breaker opens at this many refusals of the provider token: responses with 403 or
     /// TooManyProviderTokenUpdates. The count begins again with 0 when a response shows that APNs accepts the token.
@@ -68,11 +72,11 @@ enum CircuitBreakerSample {
     /// APNs responded with 5xx (except 503 Shutdown), or did not respond to a completely sent push in time. A lost
     /// connection is `inconclusive` instead, because the next connection may work.
     case unavailable
-    /// APNs responded with BadDeviceToken or DeviceTokenNotForTopic to a push to a device. APNs checks the device token
-    /// only after it has accepted the provider token.
+    /// APNs responded with BadDeviceToken or DeviceTokenNotForTopic to a push to a device. The response also shows that
+    /// APNs accepts the provider token, because APNs checks the device token only afterwards.
     case deviceTokenSuspect
-    /// APNs responded with 429, but not TooManyProviderTokenUpdates. APNs works, but may respond with 429 before it
-    /// checks the provider token.
+    /// APNs responded with 429, but not TooManyProviderTokenUpdates. The response shows that APNs works. But it does
+    /// not show that APNs accepts the provider token, because APNs may respond with 429 before it checks this token.
     case throttled
     /// APNs responded with 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot
     /// repair. A 403 on a connection that tries a new signing key is `inconclusive` instead.
@@ -170,8 +174,9 @@ struct CircuitBreaker {
         }
     }
 
-    /// Counts an ended push, or ends the probe. The sample says what the push showed about APNs. Returns how the state
-    /// changed.
+    /// Notes an ended push. If the breaker is closed, counts the push. If the breaker is open, ignores the push. If the
+    /// breaker is probing, the push is the probe and decides whether the breaker closes. `sample` says what the push
+    /// showed about APNs. Returns how the state changed.
     mutating func note(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:

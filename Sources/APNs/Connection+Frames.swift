@@ -230,7 +230,8 @@ extension Connection {
         let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
         pool.report(.goAway(connection: number, code: code, reason: reason, text: text))
         retire(.goAway)
-        // The server never processes a stream above the last stream of its GOAWAY (RFC 9113, section 6.8).
+        // The server never processes a stream above the last stream of its GOAWAY (RFC 9113, section 6.8). So end the
+        // pushes on such streams now: their responses will not come, and the pushes can be sent again.
         for slotIndex in 0..<Int32(pushSlots.capacity) {
             guard phase != .closed else { return }
             let slot = pushSlots.pointer(slotIndex)

@@ -121,7 +121,7 @@ extension Connection {
             return false
         }
         if let providerToken, providerToken.keyGeneration != nextToken.keyGeneration {
-            // A connection must never carry tokens of two keys.
+            // A connection must never carry tokens of two keys, so this one keeps its present token.
             nextToken = providerToken
         }
         // Never send a token that is too old for APNs. `tokenSource` renews only the token of the key in use, so two

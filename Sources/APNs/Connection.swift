@@ -15,7 +15,8 @@ final class Connection {
         /// more. Next: `open` after the first response that shows that APNs accepts the token; otherwise `draining` or
         /// `closed`.
         case unauthenticated
-        /// As many requests may be open as SETTINGS and our own limit allow. Next: `draining` or `closed`.
+        /// As many requests may be open as SETTINGS and `inFlightPushesPerConnectionMax` allow. Next: `draining` or
+        /// `closed`.
         case open
         /// The connection takes no new request. It waits until the requests in flight get their responses or time
         /// out. Next: `closed`.
@@ -89,7 +90,7 @@ final class Connection {
     var trialToken: ProviderToken?
     /// When the connection began to use `providerToken`, UNIX seconds.
     var tokenUsedSinceWallSeconds: Int64 = 0
-    /// When the connection next asks for a newer token, UNIX milliseconds.
+    /// When the connection next asks `tokenSource` for a newer provider token, UNIX milliseconds.
     var newerTokenCheckAtWallMilliseconds: Int64 = 0
 
     private var timers = InlineArray<4, TimerIdentifier>(repeating: .none)
@@ -283,8 +284,8 @@ enum ConnectionLimits {
     /// Bytes that the server may send on the whole connection before it needs a WINDOW_UPDATE: room for
     /// thousands of APNs' responses.
     static let receiveWindowBytes = 1 << 20
-    /// The smallest send window of a connection that takes another push while pushes are in flight. This is the size of
-    /// the largest body, that of a broadcast.
+    /// A connection with pushes in flight takes another push only if its send window has at least this many bytes: the
+    /// size of the largest body, that of a broadcast.
     static let sendWindowBytesMin: Int64 = 5_120
     /// The maximum number of bytes in the body of a response, padding included. After more bytes, the connection resets
     /// the stream. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a

@@ -28,9 +28,9 @@ public final class ConnectionBudget: Sendable {
         self.connectionsPerAddressMax = connectionsPerAddressMax
     }
 
-    /// Reserves a connection to one address, and returns this address. It is one of `preferred` if such an address has
-    /// room, otherwise one of `all`. If several addresses of this list have room, it is the one to which the pools have
-    /// the fewest connections.
+    /// Reserves a connection to one address, and returns this address: one of `preferred` if such an address has room,
+    /// otherwise one of `all`. If several addresses of this list have room, chooses the one to which the pools have the
+    /// fewest connections.
     ///
     /// - Parameter isEssential: if true, the limits do not apply.
     /// - Returns: nil if the limit in total, or the limit of every address, is reached; or if `all` is empty.

@@ -13,7 +13,7 @@ struct ConnectionOpeningSchedule {
     /// - The pool no longer wants the connection.
     /// - The ``ConnectionBudget`` has no room for the connection.
     var isAttemptUnderWay = false
-    /// The timer that fires when the next opening is due.
+    /// The timer that fires when the pool may open its next connection.
     var timer = TimerIdentifier.none
 
     /// Whether the pool waits for room in the ``ConnectionBudget``, because there was none at the last attempt.
@@ -38,13 +38,14 @@ struct ConnectionOpeningSchedule {
         )
     }
 
-    /// Returns the time from now until the next opening is due.
+    /// Returns the time from now until the pool may open its next connection.
     func waitMilliseconds(nowMilliseconds: Int64) -> Int64 {
         var generator = SystemRandomNumberGenerator()
         if awaitsConnectionBudget { return Int64.random(in: Self.connectionBudgetWaitMilliseconds, using: &generator) }
         let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
         guard let lastOpenedAtMilliseconds else {
-            // The random time is needed because lanes, and perhaps several workers, start at the same moment.
+            // Lanes, and perhaps several workers, start at the same moment. Without the random time, all their pools
+            // would open their first connections at once.
             return backoffMilliseconds
                 + Int64.random(
                     in: 0...min(openingIntervalMilliseconds / 8, Self.firstJitterMillisecondsMax),

@@ -2,9 +2,9 @@ import Reactor
 
 /// Opens, replaces and closes the pool's connections.
 extension Pool {
-    /// Schedules the next opening if the pool wants one more connection, and no opening is scheduled or under way. If
-    /// the scheduled opening waits for the ``ConnectionBudget``, but the connection has become essential, schedules the
-    /// opening again without this wait.
+    /// Schedules the opening of a connection if the pool wants one more, and no opening is scheduled or under way. If
+    /// the scheduled opening waits for room in the ``ConnectionBudget``, but the connection is essential by now,
+    /// schedules the opening again without this wait.
     func scheduleOpeningIfNeeded() {
         guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {

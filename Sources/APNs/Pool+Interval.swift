@@ -94,8 +94,8 @@ extension Pool {
         }
     }
 
-    /// Ends the time in which the pool starves, and adds to `starvedMilliseconds` the part of this time that lies in
-    /// the current interval.
+    /// Ends the time in which the pool starves (``PoolSizing``). Adds the part of this time that lies in the current
+    /// interval to `starvedMilliseconds`.
     func endStarvation() {
         guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
         sizingInterval.starvedMilliseconds +=
@@ -125,8 +125,8 @@ extension Pool {
 }
 
 extension Connection {
-    /// Whether the connection's token was signed by a key that is not the key in use. False while the connection tries
-    /// a candidate key, although the candidate is not in use yet.
+    /// Whether the connection's token was signed by another key than the key in use. False while the connection tries a
+    /// candidate key (``ProviderTokenSource``), although the candidate is not in use yet.
     fileprivate func isSignedByKey(otherThan generation: Int) -> Bool {
         guard let providerToken, trialToken == nil else { return false }
         return providerToken.keyGeneration != generation

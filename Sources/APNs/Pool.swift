@@ -110,8 +110,8 @@ public final class Pool {
     /// false, the environment or the topic may be wrong for all tokens.
     ///
     /// True if the breaker is closed, and APNs has accepted a push to a device since the last such response. Read the
-    /// property in ``PushHandler/pushResponseReceived(_:)``: such a response that the handler gets there does not count
-    /// as the last one yet, but may already have opened the breaker.
+    /// property inside ``PushHandler/pushResponseReceived(_:)`` when this call brings such a response. The new response
+    /// is noted as the last one only after this call, but it may already have opened the breaker.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedPushSinceTokenRefusal }
     private var hasAcceptedPushSinceTokenRefusal = false
 
@@ -139,8 +139,8 @@ public final class Pool {
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
-        // Pushes that test the token of another connection are counted, too. The preferred connection then gets one
-        // push fewer in a row, which does no harm.
+        // Count every push, also one that another connection sends to test its provider token. The preferred connection
+        // then gets fewer than 32 pushes in a row, which does no harm.
         preferredConnectionRemainingPushCount -= 1
         statistics.submittedPushCount += 1
         sizingInterval.peakInFlightPushCount = max(
@@ -221,7 +221,8 @@ public final class Pool {
                 bestFreeStreamCount = connection.freeStreamCount
             }
         }
-        // If only the avoided connection has room, use it. Otherwise this push and the pushes behind it would wait.
+        // If only the connection `avoidedNumber` has room, use it. Otherwise this push and the pushes behind it would
+        // wait.
         if bestConnection == nil {
             bestConnection = connections.first { $0.number == avoidedNumber && $0.freeStreamCount > 0 }
         }

@@ -60,9 +60,10 @@ struct PoolSizing {
     private(set) var wantedConnectionCount: Int
     private var shortestRoundTripMilliseconds = Int64.max
     private var shortestRoundTripAtMilliseconds: Int64 = 0
-    /// Since when one connection fewer has been enough. Nil if in the last interval one fewer was not enough, or was
-    /// below ``PoolConfiguration/connectionsMin``. When the pool gives up a connection, this is set to the present
-    /// time.
+    /// Since when one connection fewer would have been enough. Nil if in the last interval the pool needed all its
+    /// connections, or wanted only ``PoolConfiguration/connectionsMin``. When the pool gives up a connection, this is
+    /// set to the present time: the next one is given up ``PoolConfiguration/shrinkAfterMilliseconds`` later at the
+    /// earliest.
     private var surplusSinceMilliseconds: Int64?
 
     init(_ configuration: PoolConfiguration) {

@@ -50,8 +50,8 @@ public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
     /// the old token for ``keptSecondsMin``.
     public static let renewalAgeSeconds: Int64 = 35 * 60
-    /// No connection uses a token of this age. The age is ``renewalAgeSeconds`` plus ``keptSecondsMin``, so that a
-    /// connection can keep even a token that it takes just before the renewal.
+    /// No connection uses a token that has reached this age. The age is ``renewalAgeSeconds`` plus ``keptSecondsMin``:
+    /// even if a connection takes a token just before the renewal, it can keep the token for ``keptSecondsMin``.
     ///
     /// If a renewal is late (signing fails, or the shared Redis is unreachable), all processes use the last token until
     /// this age: a new token from each process would break Apple's limit for the team. If a connection has then kept

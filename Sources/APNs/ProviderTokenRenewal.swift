@@ -1,8 +1,8 @@
 /// Decides what a process does about the provider token that all workers share through Redis. It does no I/O.
 ///
-/// *When to renew* depends on how long Redis has kept the token, because all processes see the same time there. So a
-/// process with a wrong clock does not renew too early or too often. *Whether to use the token* depends on its `iat`
-/// and the process's clock.
+/// *When to renew* depends on how long Redis has kept the token. All processes learn this time from Redis, so a process
+/// with a wrong clock does not renew too early or too often. *Whether to use the token* depends on its `iat` and the
+/// process's clock.
 public enum ProviderTokenRenewal {
     /// How long Redis keeps a token: as long as connections may use it.
     public static let timeToLiveMilliseconds = ProviderTokenTimes.ageSecondsMax * 1_000
@@ -58,8 +58,8 @@ public enum ProviderTokenRenewal {
         return .adopt(token)
     }
 
-    /// Returns the action of a worker that finds the renewal due, while another worker has the lease. A worker without
-    /// a token adopts the old shared token, if that token may still be used.
+    /// Returns what a worker must do if the shared token must be renewed, but another worker has the lease and so will
+    /// renew the token. A worker without a token adopts the old shared token, if that token may still be used.
     public static func nextActionWithoutLease(
         _ storedToken: StoredToken?,
         inUseIssuedAtSeconds: Int64?,

@@ -46,8 +46,8 @@ public final class ProviderTokenSource: Sendable {
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var sharesTokens = false
-        /// The issue time of the last token that `forgetRefused` forgot; nil if it forgot none. Redis may still have
-        /// this token, and the process must not adopt the token again.
+        /// The issue time of the last token that the source forgot because APNs refused the token (`forgetRefused`);
+        /// nil if there was none. Redis may still have this token, and the process must not adopt the token again.
         var refusedIssuedAtSeconds: Int64?
     }
 
@@ -84,8 +84,8 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             if let token = state.newestToken {
                 let ageSeconds = token.ageSeconds(at: unixSeconds)
-                // The issue time is in the future if this clock was set back after the signing. Or another process
-                // signed the token, and its clock is ahead.
+                // The age is negative if this clock was set back after the signing, or if the clock of the process that
+                // signed a shared token is ahead. Only shared tokens may have a small negative age.
                 let ageSecondsMin = state.sharesTokens ? -ProviderTokenRenewal.clockSkewSecondsMax : 0
                 let ageSecondsMax =
                     state.sharesTokens ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds

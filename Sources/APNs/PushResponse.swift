@@ -1,6 +1,6 @@
 /// The outcome of one push. Valid only during ``PushHandler/pushResponseReceived(_:)``.
 public struct PushResponse: ~Copyable {
-    /// How far the push came.
+    /// Whether APNs responded to the push. If not: whether APNs may have processed the push.
     public enum Kind: UInt8, Sendable, CaseIterable {
         /// APNs responded with a final status.
         case responded

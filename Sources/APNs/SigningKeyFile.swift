@@ -14,12 +14,12 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// The file's identity at the last check that found the file. Before that, its identity when the caller read
-    /// `loadedKey`.
+    /// The file's identity at the last check that found the file. Until the first such check: its identity when the
+    /// caller read `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
-    /// Whether the last attempt to read a key from the file failed. Each poll then reads the file again, because a
-    /// change of the file's mode does not change ``FileIdentity``.
+    /// Whether the last attempt to read a key from the file failed. Each poll then reads the file again: a new mode may
+    /// make the file readable, but does not change ``FileIdentity``.
     private var isBroken = false
 
     /// Watches the file of a key that the caller has already read. The first `poll` reports a change since then.

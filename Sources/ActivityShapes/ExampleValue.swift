@@ -1,5 +1,5 @@
-/// A JSON value that a type decodes while its shape is recorded: an example or a part of it, or a value that tests an
-/// enum.
+/// A JSON value that a type decodes while its shape is recorded: an example, a part of an example, or a raw value that
+/// tests whether an enum can decode it.
 enum ExampleValue: Codable, Sendable {
     case null
     case bool(Bool)

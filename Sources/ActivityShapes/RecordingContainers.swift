@@ -1,4 +1,4 @@
-/// Gives a type the members of an object, and records which fields the type decodes.
+/// Gives a type the fields of a JSON object, and records which fields the type decodes.
 struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: ShapeRecorder
     var codingPath: [any CodingKey] { [] }
@@ -128,7 +128,7 @@ struct UnkeyedExampleContainer: UnkeyedDecodingContainer {
     mutating func superDecoder() throws -> any Decoder { nestedRecorder() }
 }
 
-/// Gives a type one single value, and records its shape: for example, for a type that wraps a number.
+/// Gives a type a single value, such as the number that the type wraps, and records the value's shape.
 struct SingleValueRecorder: SingleValueDecodingContainer {
     let recorder: ShapeRecorder
     var codingPath: [any CodingKey] { [] }

@@ -140,7 +140,7 @@ struct ShapeRecorder: Decoder {
         return try Value(from: ShapeRecorder(example: nil, recording: Recording(), depth: depth + 1))
     }
 
-    /// The error if types are nested so deeply that no value is invented.
+    /// The error if types are nested so deeply that the recorder does not invent a value.
     struct MissingValue: Error {}
 
     private static func firstCase<Cases: CaseIterable>(of type: Cases.Type) -> Any? { type.allCases.first }

@@ -7,8 +7,8 @@ public import Redis
 public protocol ActivityStoreHandler: RedisHandler {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>)
-    /// Reports that a call failed. Redis may still have performed the call, for example if the connection was lost or
-    /// too few replicas acknowledged. Every call except a refund of a start can be repeated safely (R15).
+    /// Reports that a call failed. Redis may still have performed the call, for example if the connection was lost, or
+    /// if too few replicas acknowledged the write. Every call except a refund of a start can be repeated safely (R15).
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError)
 }
 
@@ -96,12 +96,12 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the core. After `MOVED`, `ASK` and `NOSCRIPT` the same call can succeed at once, so
-    /// these errors count as `noReply`.
+    /// What the error means to the core. `noReply` means that the same call can succeed at once. So it also stands for
+    /// the errors `MOVED`, `ASK` and `NOSCRIPT`, although these are replies.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // Perhaps only some calls fail with this error. For example, if too few replicas acknowledge, only the calls
-        // that wait for replicas fail.
+        // `unexplained` means that other calls may succeed. For example, if too few replicas acknowledge a write, only
+        // the calls that wait for replicas fail.
         if mayConcernOnlySomeCalls || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .noReply

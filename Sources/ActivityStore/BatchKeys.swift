@@ -28,8 +28,8 @@ struct BatchKeys: ~Copyable {
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
     /// Adds a key.
-    /// - Returns: whether the batch probably has this key already: a key with the same ``KeyFingerprint``. If so, the
-    ///   script reads the key's value again. If the keys differ after all, this only costs time.
+    /// - Returns: whether the batch probably has this key already: it has a key with the same ``KeyFingerprint``. Then
+    ///   the script reads the key's value again. If these are two different keys, reading again only costs time.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)

@@ -219,8 +219,8 @@ enum SettlementCode: UInt8 {
     case accepted = 0
     case notShown = 1
     case unknown = 2
-    /// APNs responded with 429. No other code may have both of the lowest bits set: by these bits, the script finds out
-    /// whether a settlement needs the clock.
+    /// APNs responded with 429. Of all settlements, only this one needs the clock. The script recognizes it by the two
+    /// lowest bits, so no other code may have both of them set.
     case throttled = 3
     /// Redis must retire the token (R17), but settle no version. Either a command's push found the token dead, and the
     /// command now waits for the next token. Or a push of an audience found the token dead.

@@ -18,7 +18,8 @@ extension RedisCommandWriter {
         }
     }
 
-    /// Writes a version as thirty digits, the form in which Redis stores the version of a held or kept command.
+    /// Writes a version as thirty digits. In this form, Redis stores the version of a held command, and of a command
+    /// that is kept for a restart.
     mutating func writeTextArgument(_ version: Version) {
         writeArgument(byteCount: StoredVersion.textByteCount) { $0.writeVersionText(version) }
     }
@@ -110,8 +111,8 @@ extension RedisCommandWriter {
         writeNumber(StoredDigest.value(of: digest), byteCount: StoredDigest.byteCount)
     }
 
-    /// Writes the last part of a call of a ``CallBatch``: the version of a command whose alert is carried or was
-    /// accepted.
+    /// Writes the last part of a call of a ``CallBatch``: the version of the command whose alert this call's command
+    /// carries. In a settlement: the version of the command whose alert APNs has accepted.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
     /// Writes the token's part of a call of a ``CallBatch``: byte 27 and those that follow. `milliseconds` is the time
@@ -153,7 +154,7 @@ extension RedisCommandWriter {
     }
 
     /// Writes a confirmation of an activity's departures as a call of a ``RegistrationBatch``.
-    /// - Parameter milliseconds: the time that Redis' reply gave with the departures.
+    /// - Parameter milliseconds: the time that precedes the departures in Redis' reply.
     mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, byteCount: 4)

@@ -11,7 +11,7 @@ import Redis
 /// | 2 | the ``TokenForm`` | 0 |
 /// | 3–4 | the number of the token's bytes | 0 |
 /// | 5 | the number of audiences that the registration names | 0 |
-/// | 6–11 | when the token was registered, milliseconds | the time that Redis' reply gave with the departures |
+/// | 6–11 | when the token was registered, milliseconds | the time that precedes the departures in Redis' reply |
 /// | 12– | the token | |
 /// | | if the registration names audiences: their number (1), a 0, and their digests | |
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
@@ -81,7 +81,7 @@ struct RegistrationBatch: ~Copyable {
 
     /// Adds a confirmation: each audience that the activity left has an entry about this in its pages.
     ///
-    /// - Parameter milliseconds: the time that Redis' reply gave with the departures.
+    /// - Parameter milliseconds: the time that precedes the departures in Redis' reply.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
         let isRepeatedKey = keys.append(key)
         let bits = RegistrationBits.isDepartureConfirmationBit | (isRepeatedKey ? RegistrationBits.keyRepeatsBit : 0)

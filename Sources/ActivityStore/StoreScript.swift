@@ -128,7 +128,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // Byte 15 of a settlement is its code plus flags. The code is this byte modulo the lowest flag.
         ("SETTLEMENT_CODE_MODULUS", Int64(CallRequestBits.tokenFollowsBit)),
         // Bits of byte 15 at their place in the packed number `requestAndPace` (admit-batches.lua). ACCEPTANCE_REQUEST
-        // is this whole number in an acceptance that names neither a token nor an alert.
+        // is the whole number in a settlement that has the code ACCEPTED, but neither a token nor an alert.
         ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallRequestBits.mayReplaceHeldAlertBit)),
         ("IS_END_IN_REQUEST", bitInRequest(CallRequestBits.isEndBit)),
         ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallRequestBits.isSettlementBit)),

@@ -199,8 +199,8 @@ extension StoreSession {
 
     /// Reads a reply that allows a push and is a number: the timestamp, the priority and the pushes left in the budget.
     /// Timestamp and priority may differ from those that the command asked for.
-    /// - Parameter value: the first bytes of the activity's value, from which the token is read. They are as before the
-    ///   admission, with one exception: a new token that the command brought.
+    /// - Parameter value: the beginning of the activity's value before the admission. The token is read from these
+    ///   bytes. If the command brought a new token, the bytes already have the new token.
     private func parseSendVerdict(number: Int64, value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredActivity.tokenByteOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))

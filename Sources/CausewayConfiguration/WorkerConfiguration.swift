@@ -13,9 +13,10 @@ package struct WorkerConfiguration: Sendable {
     package var kafka = Kafka()
     package var redis = Redis()
     package var apns = APNs()
-    /// In the order of their names. Not empty; their bundle ids differ.
+    /// The apps in the order of their names. There is at least one, and no two have the same bundle id.
     package var apps: [App] = []
-    /// `default` first, then the others in the order of their names. A running worker appends new ones.
+    /// The policies: `default` first, then the others in the order of their names. A running worker appends new
+    /// policies.
     package var policies = [Policy(name: WorkerConfiguration.defaultPolicyName)]
     package var worker = Worker()
     package var tracing = Tracing()

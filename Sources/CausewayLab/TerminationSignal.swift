@@ -31,7 +31,7 @@ struct TerminationSignal {
         sigaction(SIGINT, &action, nil)
     }
 
-    /// Waits until a signal has arrived, on its own thread, because Swift's thread pool may have only one.
+    /// Waits until a signal has arrived. A separate thread waits, because Swift's thread pool may have only one thread.
     func awaitArrival() async {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -41,7 +41,8 @@ struct TerminationSignal {
         }
     }
 
-    /// Waits until a signal has arrived, or until `input` (if it is given) has ended or cannot be read.
+    /// Waits until a signal has arrived. If `input` (a file descriptor) is given, the wait also ends when `input` has
+    /// ended or cannot be read. Discards the bytes of `input`.
     func wait(orEndOf input: Int32? = nil) {
         var awaitedInputs = [pollfd(fd: Self.pipeDescriptors.reading, events: Int16(POLLIN), revents: 0)]
         if let input { awaitedInputs.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }

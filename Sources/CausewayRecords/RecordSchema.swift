@@ -34,7 +34,8 @@ struct RecordSchema: Sendable {
     private func findBranchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         var allFaults = (schema["allOf"]?.asArray ?? [])
             .flatMap { rule in
-                // A rule has several parts, but only one message for all of them: its `description`.
+                // Each element of `allOf` is a rule. Whichever part of a rule the value breaks, the fault's message is
+                // the rule's `description`.
                 let message = rule.asObject["description"]?.asText ?? ""
                 return findFaults(value, rule, path).prefix(1).map { RecordFault($0.field, message) }
             }

@@ -80,8 +80,8 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Passes the handle to `body`, which registers callbacks and their context. A property cannot do so, because its
-    /// value is a text.
+    /// Passes the handle to `body`, which registers callbacks and their context. These cannot be set as properties,
+    /// because the value of a property is a text.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }

@@ -122,7 +122,7 @@ extension Consumer {
         }
     }
 
-    /// Removes the partition from the assignment and adds it again, at the offset in the list.
+    /// Removes the partition in the list from the assignment, and adds it again at the offset in the list.
     private func reassign(_ list: borrowing PartitionList) -> KafkaError? {
         if let error = list.withPointer({ rd_kafka_incremental_unassign(handle, $0) }) {
             return KafkaError(consuming: error)

@@ -77,8 +77,8 @@ public final class Consumer {
     /// The position at which reading of each assigned partition begins.
     ///
     /// If the coordinator did not respond or refused a partition, the partition is missing until `seek` sets its
-    /// position. If `auto.offset.reset` is not `error`, librdkafka chooses the positions, and only partitions with a
-    /// `seek` are here.
+    /// position. If `auto.offset.reset` is not `error`, librdkafka chooses the positions, and only positions that
+    /// `seek` has set are here.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.

@@ -14,9 +14,9 @@ enum HeaderDetection {
         guard let keyStart = key.baseAddress, let valueStart = value.baseAddress else { return false }
         let lengthStart = keyStart + key.count
         let lengthBytes = UInt(bitPattern: valueStart) &- UInt(bitPattern: lengthStart)
-        // Refuse a length of four bytes, which a value of a mebibyte or more has: older formats store every length in
-        // four bytes. If librdkafka has copied key and value to separate addresses, the bytes between are practically
-        // never the value's length, so the result is false too.
+        // Refuse a length of four bytes: older formats store every length in four bytes. (In magic 2, a length has four
+        // bytes only if the value has a mebibyte or more.) If librdkafka has copied key and value to separate
+        // addresses, the bytes between are practically never the value's length, so the result is false too.
         guard (1...3).contains(lengthBytes) else { return false }
         var length = 0
         for position in 0..<Int(lengthBytes) {

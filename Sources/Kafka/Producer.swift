@@ -159,7 +159,7 @@ public final class Producer: @unchecked Sendable {
             arguments[7].u.i64 = timestampMilliseconds
             return rd_kafka_produceva(handle, arguments.baseAddress, arguments.count)
         }
-        // If librdkafka took the record, it now owns the list of headers too.
+        // If librdkafka took the record, it now owns the list of headers too, so the list must not be freed here.
         guard let error else {
             headers.releaseOwnership()
             return .queued
@@ -186,8 +186,9 @@ public final class Producer: @unchecked Sendable {
 
 extension Producer {
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, once when the queue of reports becomes
-    /// non-empty. So the reader first empties the descriptor and then polls; otherwise it could miss a wake-up.
-    /// `pollReports` itself writes to the descriptor if it stops at `eventsPerPollMax`, so that the reader polls again.
+    /// non-empty. The reader must empty the descriptor first and poll afterwards: in the other order, a write between
+    /// the two steps would be lost. `pollReports` itself writes to the descriptor if it stops at `eventsPerPollMax`, so
+    /// that the reader polls again.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         wakeupDescriptor = descriptor

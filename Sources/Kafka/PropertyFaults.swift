@@ -49,9 +49,9 @@ extension Producer {
 
 /// Finds the faults of properties in two steps:
 /// 1. Sets the properties one by one.
-/// 2. If there is no fault except files that cannot be opened: makes a client with the other properties, but without
-///    servers. librdkafka reports some faults only then, such as wrong certificates or keys, and properties that
-///    exclude each other.
+/// 2. Makes a client without servers, because librdkafka reports some faults only then: for example wrong certificates
+///    or keys, and properties that exclude each other. Properties whose files cannot be opened are left out. If step 1
+///    found any other fault, there is no step 2.
 private struct PropertyCheck {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
@@ -109,8 +109,9 @@ private struct PropertyCheck {
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
-    /// Returns a `security.protocol` without SASL, if the client that is made for the check would ask a server for a
-    /// ticket or token (`mechanismsThatContactServer`). Otherwise returns nothing.
+    /// Returns the property `security.protocol` without SASL, such as `ssl` instead of `sasl_ssl`. This keeps the
+    /// client that is made for the check from asking a server for a ticket or token (`mechanismsThatContactServer`).
+    /// Returns no property if the client would not ask.
     private func protocolWithoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatContactServer.contains(mechanism.uppercased()) else { return [] }

@@ -40,7 +40,7 @@ struct SubscribedTopics {
         names.firstIndex { strcmp($0, name) == 0 }.map { TopicIdentifier(index: Int32($0)) }
     }
 
-    /// Destroys the handles. Call this before the client is destroyed, because the destruction waits for all handles.
+    /// Destroys the handles. Destroy the client only afterwards: its destruction waits until no handle is left.
     mutating func destroyHandles() {
         for handle in topicHandles { rd_kafka_topic_destroy(handle) }
         topicHandles.removeAll()
@@ -80,7 +80,7 @@ struct PartitionList: ~Copyable {
     ) {
         let element = rd_kafka_topic_partition_list_add(pointer, topic, partition)
         if let offset { element?.pointee.offset = offset }
-        // librdkafka frees the copy with `free` when it destroys the list.
+        // Copy into memory from `malloc`: librdkafka frees the copy with `free` when it destroys the list.
         guard !metadata.isEmpty, let copy = malloc(metadata.count) else { return }
         metadata.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count) }
         element?.pointee.metadata = copy

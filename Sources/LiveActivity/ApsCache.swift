@@ -8,9 +8,9 @@ public struct ApsCache: ~Copyable {
     /// Nil in a cache that never remembers a dictionary (``disabled``).
     private let dictionaryStart: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
-    /// The number of the `aps` dictionary of the last record, if this record was decoded without a fault. Records with
-    /// the same number have the same dictionary: a dictionary that is parsed gets a new number, and a dictionary that
-    /// is copied from this cache keeps its number.
+    /// The number of the last record's `aps` dictionary. Valid only if this record was decoded without a fault. Records
+    /// with the same number have the same dictionary: a dictionary that is parsed gets a new number, and a dictionary
+    /// that is copied from this cache keeps its number.
     public private(set) var apsDictionaryNumber: UInt64 = 0
     /// A command that has only the fields of the remembered dictionary. The fields' positions are positions in the
     /// record from which the dictionary was parsed.
@@ -65,9 +65,8 @@ public struct ApsCache: ~Copyable {
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         apsDictionaryNumber &+= 1
-        // A dictionary that is too long gets a new number, but is not remembered. So the cache also forgets the
-        // previous dictionary. Otherwise a later record that repeats the previous dictionary would get the number of
-        // the long dictionary.
+        // A dictionary that is too long gets a new number, but is not remembered. Forget the previous dictionary too:
+        // otherwise a later record that repeats the previous dictionary would get the number of the long one.
         guard let dictionaryStart, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return

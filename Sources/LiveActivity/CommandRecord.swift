@@ -16,8 +16,8 @@ public struct CommandRecord {
     public var device: UnsafeRawBufferPointer?
     /// Apple's dictionary, byte for byte as it will be written, including its braces.
     ///
-    /// If ``address`` is set, the dictionary lacks `input-push-token` and the closing brace
-    /// (``StartedActivityAddress/copyWithoutAddress(_:into:)``), and ``write(to:)`` adds the address and the brace.
+    /// Exception: if ``address`` is set, the dictionary lacks `input-push-token` and the closing brace
+    /// (``StartedActivityAddress/copyWithoutAddress(_:into:)``). ``write(to:)`` then adds the address and the brace.
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
@@ -33,8 +33,8 @@ public struct CommandRecord {
     /// The command's own expiration, UNIX seconds; -1 if it has none.
     public var expirationSeconds: Int64 = -1
     /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
-    /// The version can also be equal to the command's own, if Redis held another record of the same command. Only
-    /// Causeway may write this field.
+    /// Exception: if the alert comes from another record of this same command, which Redis held, the version is the
+    /// command's own. Only Causeway may write this field.
     public var carriedAlertVersion: Version?
     /// How updates reach the activity that this start begins; nil if ``aps`` is complete. ``write(to:)`` adds the
     /// address to ``aps``.

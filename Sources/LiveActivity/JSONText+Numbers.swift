@@ -18,7 +18,7 @@ extension JSONText {
     }
 
     /// Reads an integer without sign, fraction or exponent. If the record ends after the digits, the fault is
-    /// `truncated`, because the integer is a value inside an object.
+    /// `truncated`: an integer in a record is always inside an object, and this object's closing brace is missing.
     @inline(__always)
     func readUnsignedInteger(_ start: Int, _ field: Field) throws(Fault) -> (value: UInt64, next: Int) {
         guard start < count, byte(start) &- UInt8(ascii: "0") < 10 else {

@@ -28,11 +28,12 @@ private let backslash = UInt8(ascii: "\\")
 /// The lowest bit that is set in the result is the top bit of this byte. The result is 0 if all bytes are plain.
 /// Callers must ignore all higher bits, because they may be wrong.
 ///
-/// All eight bytes are computed at once. For each byte `b`, a top bit shows that `b` is not plain:
-/// - of `(b ^ 2) - 0x21`: a quote, which `^ 2` changes from 0x22 to 0x20, or a control character (below 0x20)
-/// - of `(b ^ 0x5C) - 1`: a backslash (0x5C)
-/// - of `b + 1`: DEL (0x7F)
-/// - of `b`: not ASCII
+/// Four expressions are computed, each for all eight bytes at once. For a byte `b`, the top bit of an expression is 1
+/// if `b` is not plain for this reason:
+/// - `(b ^ 2) - 0x21`: a quote, which `^ 2` changes from 0x22 to 0x20, or a control character (below 0x20)
+/// - `(b ^ 0x5C) - 1`: a backslash (0x5C)
+/// - `b + 1`: DEL (0x7F)
+/// - `b`: not ASCII
 ///
 /// A carry or borrow into the next byte begins only at a byte that is not plain. So the lowest set bit is always right.
 @inline(__always)
@@ -47,7 +48,7 @@ extension JSONText {
     /// Reads a string, whose opening quote must be at `position`.
     ///
     /// Strings of up to fifteen plain bytes are read inline, because most keys and values are that short.
-    /// `readRestOfString` reads all others, and every string near the end of the record.
+    /// `readRestOfString` reads all others, also strings so near the end of the record that 16 bytes cannot be read.
     @inline(__always)
     func readString(_ position: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         guard peek(position) == quote else { throw wrongTypeFault(position, field) }

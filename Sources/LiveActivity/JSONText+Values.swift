@@ -16,7 +16,7 @@ extension JSONText {
                 objectBits = objectBits &<< 1 | (isObject ? 1 : 0)
                 levelCount &+= 1
                 position = skipWhitespace(position &+ 1)
-                // In ASCII, the codes of "}" and "]" are two above those of "{" and "[".
+                // In ASCII, "}" and "]" are two above "{" and "[". So `first + 2` closes an empty container.
                 let isEmpty = peek(position) == first &+ 2
                 if !isEmpty {
                     if isObject { position = try skipKeyAndColon(position, field) }

@@ -20,7 +20,7 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
         self.stateVersion = stateVersion
     }
 
-    /// Reads an id; nil if the id does not have this form.
+    /// Reads a command's id; nil if it is neither `lifetime:<began>` nor `lifetime:<began>:<timestamp>.<sequence>`.
     public init?(_ identifier: UnsafeRawBufferPointer) {
         let prefix = UnsafeRawBufferPointer(start: Self.prefix.utf8Start, count: Self.prefix.utf8CodeUnitCount)
         guard identifier.starts(with: prefix) else { return nil }

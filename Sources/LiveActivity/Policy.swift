@@ -19,8 +19,8 @@ public struct Policy: Sendable, Equatable {
         public var pushes: Int
         /// The number of pushes that the bucket gains in an hour. 1...``refillPerHourMax``.
         public var refillPerHour: Int
-        /// How many of `pushes` only alerts and ends may draw: the key `reservedForAlerts`. Without this reserve,
-        /// updates could use up the bucket, and the next alert would be sent at priority 5. 0...`pushes`.
+        /// How many of `pushes` only alerts and ends may draw. Without this reserve, updates could use up the bucket,
+        /// and the next alert would be sent at priority 5. 0...`pushes`.
         public var reservedForAlerts: Int
 
         public static let pushesMax = 10_000

@@ -13,8 +13,8 @@ public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
         self.sequence = sequence
     }
 
-    /// Lower than the version of any command, because a command's timestamp is at least ``Limits/timestampMin``. Where
-    /// versions are only compared, `zero` stands for "no version".
+    /// Lower than the version of any command, because a command's timestamp is at least ``Limits/timestampMin``. Code
+    /// that only compares versions uses `zero` for "no version".
     @inlinable
     public static var zero: Version { Version(timestamp: 0, sequence: 0) }
 

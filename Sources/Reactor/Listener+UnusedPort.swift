@@ -20,8 +20,9 @@ extension Listener {
         }
     }
 
-    /// Returns a port of the loopback interface that accepts no connection. For servers that need a fixed port and
-    /// cannot listen on port 0. The process tries all other candidates before it returns the same port again.
+    /// Returns a port of the loopback interface that accepts no connection. Use this method for a server that needs a
+    /// fixed port and cannot listen on port 0. The process tries all other candidates before it returns the same port
+    /// again.
     ///
     /// - Throws: `EADDRINUSE` if many ports in a row are in use, or the error of a socket that cannot be opened.
     public static func findUnusedLoopbackPort() throws(SystemError) -> UInt16 {

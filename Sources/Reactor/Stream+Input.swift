@@ -1,5 +1,6 @@
 extension Stream {
-    /// How many times in a row one stream may fill the shared buffer. After that, the loop reads other streams first.
+    /// How many times in a row one stream may fill the loop's `readBuffer`. After that, the loop reads other streams
+    /// first.
     private static let fillsPerEventMax = 4
     /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read with this much room takes a whole
     /// record.
@@ -48,7 +49,7 @@ extension Stream {
         scheduleReadContinuation()
     }
 
-    /// Fills the shared buffer and passes its content to the handler.
+    /// Fills the loop's `readBuffer` and passes its content to the handler.
     ///
     /// - Returns: `.bytes` if there may be more input.
     private func fillAndDeliver() -> TransferResult {

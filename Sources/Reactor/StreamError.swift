@@ -7,7 +7,8 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
         case connectTimeout
         /// The TLS handshake failed, or ended without an application protocol although this side names some (ALPN).
         case handshakeFailed
-        /// The peer's certificate was refused: for example, it is not trusted, out of date, or for another name.
+        /// The peer's certificate was refused, for example because it is not trusted, is out of date, or is for another
+        /// name.
         case certificate
         /// The peer reset the connection, or closed it while output was waiting.
         case reset

@@ -27,7 +27,7 @@ public struct RedisConfiguration: Sendable {
     /// How long the oldest call of a lane's connection may wait for its reply. Then the connection closes, and
     /// reconnects after a pause. While data from the server still arrives, the call may wait up to twice as long.
     ///
-    /// A connection outside the lanes measures the same time from the server's last complete reply.
+    /// On a `CommandConnection` (look-ups, and code outside the lanes), the time begins again with each complete reply.
     public var replyDeadlineMilliseconds: Int64 = 2_000
     /// How many replicas must acknowledge a call's writes before the session gets the call's reply; 0 for none. Applies
     /// only to calls that need replicas. If replicas are missing for 10 seconds, calls no longer wait for them

@@ -61,8 +61,8 @@ extension RedisConnection {
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // The count 0 means that this call is not written yet. A WAIT that the call needs is written even later, so
-            // its reply has not arrived.
+            // The count 0 means that this call is not written yet. The WAIT for the oldest call is written even later,
+            // so the reply to WAIT has not arrived.
             guard outstandingCall.commandCallCount > 0,
                 let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
             else {

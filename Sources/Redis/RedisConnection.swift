@@ -45,9 +45,9 @@ public final class RedisConnection {
     public static let callsPerCommandMax = 64
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
-    /// How much longer the oldest call may wait at its deadline if data from the server has just arrived: the reply to
-    /// the call may come next. The call gets this time again and again, until it has waited for twice the reply
-    /// deadline.
+    /// How much longer the oldest call may wait at its deadline if data from the server has just arrived, because the
+    /// call's reply may come next. At the end of this time, the call may get the same time again, until it has waited
+    /// for twice the reply deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -336,9 +336,9 @@ public final class RedisConnection {
 
     // MARK: - The iteration's end
 
-    /// Schedules the session's flush, and a WAIT if a call needs it, for the end of the iteration. If this method is
-    /// called before the iteration's first output, the flush and WAIT come before the stream's write to the socket.
-    /// Then one write sends all output of the iteration.
+    /// Schedules the session's flush, and a WAIT if a call needs it, for the end of the iteration. The stream also
+    /// sends its output at the end of the iteration. If this method is called before the iteration's first output, the
+    /// flush and the WAIT come before the stream's sending, so one write to the socket sends all output.
     func scheduleIterationEnd() {
         guard !isIterationEndScheduled else { return }
         isIterationEndScheduled = true

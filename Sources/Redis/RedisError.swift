@@ -73,12 +73,12 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Whether the same call can succeed later, on this connection or the next (R23). False only for
-    /// ``Code/foreignValue``. Also true if the server may have performed the call already, because store calls can be
-    /// repeated safely (R15). The only exception is a refund, which the core itself never repeats.
+    /// ``Code/foreignValue``. Also true if the server may have performed the call already, because every store call
+    /// except a refund can be repeated safely (R15). The core itself never repeats a refund.
     public var isRetriable: Bool { code != .foreignValue }
 
-    /// Whether perhaps only some calls fail with this error, while others succeed. The error does not show whether
-    /// these calls or the server caused it.
+    /// Whether this error may concern only some calls, while other calls to the same server succeed. The error does not
+    /// show whether the calls or the server caused it.
     public var mayConcernOnlySomeCalls: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true

@@ -1,7 +1,7 @@
 import Numbers
 import Reactor
 
-/// The user name and password for logging in. Their descriptions show neither.
+/// The user name and the password to log in with. `description`, `debugDescription` and `customMirror` show neither.
 public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// Nil for the server's default user.
     public let username: String?

@@ -37,7 +37,7 @@ struct ReplicaWatch {
     private(set) var phase = Phase.acknowledging
     /// Whether the connection has sent a WAIT to which the server has not replied yet.
     private(set) var isWaitOutstanding = false
-    /// Whether a WAIT must be sent because of a call since the last WAIT.
+    /// Whether a call was issued that needs a WAIT, and this WAIT has not been sent yet.
     private var needsWait = false
     /// Since when replicas are missing: when a WAIT on this connection first found too few. Nil while enough
     /// acknowledge, and before the connection's first WAIT has its reply.

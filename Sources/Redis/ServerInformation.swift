@@ -35,8 +35,9 @@ public struct ServerInformation: Sendable, Equatable {
 }
 
 extension RedisTopology {
-    /// Whether a server with this information may be used with the topology. Always true for `cluster`, because there
-    /// the look-up of the hash slots refuses a server without a cluster.
+    /// Whether a server with this information may be used with the topology. For `single` and `sentinel`, false if the
+    /// server belongs to a cluster. For `cluster`, always true, because the look-up of the hash slots already refuses a
+    /// server without a cluster.
     func accepts(_ server: ServerInformation) -> Bool {
         if case .cluster = self { true } else { !server.isClusterEnabled }
     }

@@ -4,7 +4,8 @@
 ///
 /// Three hashes have more data of the entries. Their keys are the timetable's key and `+`, `*` or `=`; a field is an
 /// entry's name. The value in `+` is the entry's text: a letter that the caller chooses, a time in UNIX milliseconds,
-/// and how often the entry was claimed. The hashes `*` and `=` may have more data of an entry.
+/// and how often the entry was claimed. In a timetable of lifetimes, `*` may have the activity's newest start, and `=`
+/// its newest update (R34).
 extension SharedHashes {
     /// Entries of a timetable that are due, those that have been due for the longest time first.
     public struct DueEntries: Sendable, Equatable {
@@ -41,7 +42,7 @@ extension SharedHashes {
     }
 
     /// An entry that this worker has claimed. `text` is the entry's text in the hash `+` after this claim. The text
-    /// identifies the claim, because each claim raises the number in it.
+    /// identifies the claim, because it says how often the entry was claimed, and each claim raises this number.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var text: String

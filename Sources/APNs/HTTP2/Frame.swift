@@ -33,7 +33,8 @@ enum ErrorCode: UInt32, Sendable {
     case enhanceYourCalm = 0xB
 }
 
-/// The identifiers of HTTP/2's settings (RFC 9113, section 6.5.2). A SETTINGS frame has a value for each identifier.
+/// The identifiers of HTTP/2's settings (RFC 9113, section 6.5.2). A SETTINGS frame is a list of identifiers with
+/// values.
 enum Setting {
     static let headerTableSize: UInt16 = 1
     static let enablePush: UInt16 = 2

@@ -91,7 +91,7 @@ struct FrameReader: ~Copyable {
         return (header, UnsafeRawBufferPointer(rebasing: partialFrame[FrameHeader.byteCount..<end]))
     }
 
-    /// Moves bytes from the input to `partialFrame` until it has `total` bytes or the input has no more.
+    /// Moves bytes from the input to `partialFrame`, until `partialFrame` has `total` bytes or the input is empty.
     private mutating func moveToPartialFrame(_ input: inout UnsafeRawBufferPointer, upTo total: Int) {
         let count = min(input.count, total - partialFrameBytes)
         guard count > 0 else { return }

@@ -61,22 +61,22 @@ struct HeaderEncoder: ~Copyable {
     private var addsTableEntries = true
     private var currentTableBytesMax = HeaderEncoder.tableBytesMax
     /// The table sizes that the next request must announce to the peer (RFC 7541, section 4.2); nil if SETTINGS have
-    /// not changed the size since the last request. `least` is the smallest size since then, the size at that request
-    /// included; `last` is the present size. For example, (0, 2,048) if the size changed from 4,096 to 0 and then to
+    /// not changed the size since the last request. `last` is the present size. `least` is the smallest size that was
+    /// valid at the last request or after it. For example, (0, 2,048) if the size changed from 4,096 to 0 and then to
     /// 2,048.
     private var unannouncedTableBytes: (least: Int, last: Int)?
 
-    /// The first constant piece of a block. It ends with the name `:path`.
+    /// The first constant piece of a push's header block. It ends with the name `:path`.
     private var fieldsBeforePath: [UInt8] = []
-    /// The second constant piece, for each priority. It begins after the path's value, and ends with the name
-    /// `apns-expiration`.
+    /// The second constant piece of a push's header block, for each priority. It begins after the path's value, and
+    /// ends with the name `apns-expiration`.
     private var priority5FieldsAfterPath: [UInt8] = []
     private var priority10FieldsAfterPath: [UInt8] = []
-    /// The third constant piece: the name `apns-id`.
+    /// The third constant piece of a push's header block: the name `apns-id`.
     private var encodedAPNsIdentifierName: [UInt8] = []
-    /// Whether a push with priority 5 (or 10) can be written from the constant pieces above and three values. If not,
-    /// the encoder encodes each field by itself, and then builds the pieces again. Both are false after a change of the
-    /// provider token or of the table's size.
+    /// Whether a push with priority 5 (or 10) can be written from the constant pieces above and three values: path,
+    /// expiration and id. If not, the encoder encodes each field by itself, and then builds the pieces again. Both
+    /// properties are false after a change of the provider token or of the table's size.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
 
@@ -248,9 +248,9 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces of a block again. The second piece is built for a priority (5 or 10) only if the
-    /// table has the priority's field, or if the encoder adds no entries. Otherwise the next push with this priority
-    /// first puts the field into the table.
+    /// Builds the constant pieces of a push's header block again. Builds the second piece for a priority (5 or 10) only
+    /// if the table has the `apns-priority` field with this value, or if the encoder adds no entries. Otherwise the
+    /// next push with this priority first puts the field into the table.
     private mutating func rebuildReusableFields() {
         canReusePriority5Fields = !addsTableEntries || insertionNumbers[Field.priority5.rawValue] >= 0
         canReusePriority10Fields = !addsTableEntries || insertionNumbers[Field.priority10.rawValue] >= 0
@@ -333,7 +333,8 @@ struct HeaderEncoder: ~Copyable {
     }
 
     /// Returns the bytes that announce a new table size to the peer, before the first field (RFC 7541, section 4.2). If
-    /// a size since the last request was too small for all entries, the bytes also empty the table.
+    /// the table was too small to hold all our entries at any time since the last request, the bytes also make the peer
+    /// remove these entries.
     mutating func takeTableSizeUpdates() -> [UInt8] {
         guard let (least, last) = unannouncedTableBytes else { return [] }
         unannouncedTableBytes = nil

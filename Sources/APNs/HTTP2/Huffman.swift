@@ -68,6 +68,7 @@ struct Huffman: @unchecked Sendable {
             codePairs.advanced(by: bits).initialize(to: isPair ? symbolPair | UInt32(length) << 16 : 0)
         }
         // The last code, thirty ones, is the end-of-string symbol, which is not allowed within a string.
+        // `decodeLongCode` rejects this code.
         firstCodes.advanced(by: Self.codeBitsMax + 1).initialize(to: code << UInt32(32 - Self.codeBitsMax))
         firstSymbolIndices.advanced(by: Self.codeBitsMax + 1).initialize(to: symbolIndex)
     }
@@ -98,7 +99,8 @@ struct Huffman: @unchecked Sendable {
                 let takenBytes = (63 &- availableBits) &>> 3
                 position += takenBytes
                 availableBits += takenBytes * 8
-                // The load may also have set bits beyond `availableBits`. The next load sets them to the same values.
+                // The load may also have set bits beyond `availableBits`. This does no harm: the next load sets them to
+                // the same values.
             } else {
                 while availableBits <= 56, position < input.count {
                     let next = UInt64(~source.load(fromByteOffset: position, as: UInt8.self))
@@ -145,8 +147,8 @@ struct Huffman: @unchecked Sendable {
     /// Decodes the code at the start of `bits`, and returns its symbol and its length in bits; nil for the
     /// end-of-string symbol.
     private func decodeLongCode(_ bits: UInt32) -> (UInt8, Int)? {
-        // Left-aligned in 32 bits, each code is larger than all shorter codes. So find the greatest length whose first
-        // code is at most `bits`: the code has this length.
+        // Left-aligned in 32 bits, each code is larger than all shorter codes. So the length of the code at the start
+        // of `bits` is the greatest length whose first code is at most `bits`.
         var length = Int(Self.shortCodeBitsMax) + 1
         while length < Self.codeBitsMax, bits >= firstCodes[length + 1] { length += 1 }
         guard bits < firstCodes[Self.codeBitsMax + 1] else { return nil }

@@ -8,7 +8,7 @@ public struct ManagementEndpoint: Sendable {
     public var host: String
     public var port: UInt16
     public var tls: TLSContext
-    /// The limit for a whole request, including name resolution, but not the wait for earlier requests.
+    /// The longest time that a whole request may take, with name resolution, but without the wait for earlier requests.
     public var timeoutMilliseconds: Int64
 
     public init(host: String, port: UInt16, tls: TLSContext, timeoutMilliseconds: Int64 = 10_000) {

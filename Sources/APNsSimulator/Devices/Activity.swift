@@ -2,8 +2,8 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The push ended the activity. The Lock Screen shows the push's content. But it keeps the old content if the old
-    /// content is newer, or if the push has no content.
+    /// The push ended the activity. Usually the Lock Screen then shows the push's content. But the earlier content
+    /// stays if it has a higher timestamp, or if the push has no content.
     case ended
     /// A new activity is on the Lock Screen.
     case started
@@ -220,7 +220,7 @@ struct Activity {
             : .ended(atMilliseconds: atMilliseconds, dismissalAtMilliseconds: removalAtMilliseconds)
     }
 
-    /// Returns the latest of the kept alerts with the same JSON text; nil if there is none.
+    /// Returns the latest of the kept alerts that have this JSON text; nil if there is none.
     func latestAlert(equalTo alert: UnsafeRawBufferPointer) -> Alert? {
         alerts.last { earlier in earlier.json.withUnsafeBytes { isEqual($0, alert) } }
     }
@@ -246,8 +246,8 @@ struct Activity {
         return hasEnded
     }
 
-    /// When the activity ended; if it has left the Lock Screen: when it left. UNIX milliseconds; nil: the activity is
-    /// active.
+    /// When the activity ended, or, if it has left the Lock Screen, when it left. UNIX milliseconds; nil if the
+    /// activity is active.
     var endedOrRemovedAtMilliseconds: Int64? {
         switch state {
         case .active: nil

@@ -1,5 +1,6 @@
-/// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content, and have no budgets and no
-/// grace time: APNs responds with 410 as soon as a token is invalid, because a compact phone has no room for the time.
+/// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content, and have no budgets. They
+/// also have no grace time: APNs responds with 410 as soon as a token is invalid, because a compact phone has no room
+/// for the time when its token became invalid.
 extension DeviceModel {
     /// Creates a crowd. Its app must exist.
     public mutating func create(_ crowd: CompactCrowd) throws(Fault) {

@@ -63,7 +63,7 @@ public struct DeviceModel: ~Copyable {
         var reportedState = ScreenState.empty
     }
 
-    /// A request of an app or a test that is impossible.
+    /// Why the model cannot do what an app or a test asks for.
     public enum Fault: Error, Sendable, Equatable {
         case unknownApp(String)
         case unknownDevice(String)
@@ -186,7 +186,7 @@ public struct DeviceModel: ~Copyable {
     }
 
     /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to pushes
-    /// for the token: at once, or, with the reason `expiredToken`, after the grace time
+    /// for the token. With the reason `expiredToken`, the 410 begins only after the grace time
     /// (``DeviceRules/retiredTokenGraceMilliseconds``).
     mutating func retireToken(of activity: Int, as reason: SimulatedReason) {
         guard let token = activities[activity].tokenIndex,

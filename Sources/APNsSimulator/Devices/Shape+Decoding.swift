@@ -136,7 +136,8 @@ extension Shape {
             return tape.double(index).map { Float($0).isFinite && (Float($0) != 0 || $0 == 0) } == true
         }
         guard let number = tape.integer(index) else {
-            // The number may be in the upper half of `UInt64`. Such a number does not fit an `Int64`.
+            // The number may be above `Int64.max`, so that `integer` cannot return it. Only a `UInt` or `UInt64` takes
+            // such a number.
             let text = String(decoding: tape.bytes(index), as: UTF8.self)
             let isPlain = text.allSatisfy(\.isNumber)
             let number = isPlain ? UInt64(text) : tape.double(index).flatMap { UInt64(exactly: $0) }
@@ -186,12 +187,12 @@ extension Shape {
             decoding.mismatch = DecodingResult.Mismatch(nodeIndex: nodeIndex, problem: problem)
         }
         guard tape[index].kind == .array else { return fail(.wrongType) }
-        // `JSONDecoder` takes two elements and ignores further ones.
+        // `JSONDecoder` reads the range from the first two elements of the array, and ignores further ones.
         guard tape.childCount(index) >= 2 else { return fail(.notTwoDates) }
         let second = Int(tape[index + 1].nextIndex)
         guard let lower = tape.double(index + 1), let upper = tape.double(second) else { return fail(.notTwoDates) }
         guard lower <= upper else { return fail(.boundsOutOfOrder) }
-        // `ClosedRange` requires ordered bounds, so the upper bound is the later date.
+        // `ClosedRange` requires ordered bounds. So it is enough to check the upper bound, which is the later date.
         if upper - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDateCount += 1 }
     }
 }

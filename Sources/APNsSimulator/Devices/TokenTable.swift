@@ -108,8 +108,8 @@ struct TokenTable {
         for index in entries.indices { insert(index) }
     }
 
-    /// Hashes all bytes of a token. Tokens are random, but a client may send invented tokens that differ in
-    /// only a few bytes.
+    /// Hashes all bytes of a token. For random tokens a few bytes would be enough, but a client may send invented
+    /// tokens that differ in only a few bytes.
     private static func hash(_ token: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0
         for offset in stride(from: 0, to: tokenByteCount, by: 8) {

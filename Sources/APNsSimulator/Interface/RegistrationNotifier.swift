@@ -17,10 +17,10 @@ final class RegistrationNotifier: Sendable {
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
         /// Readers whose deadline passed while they were not in `waiters`. Each reader stays here until its call of
-        /// `wait` notices it. There are two kinds:
-        /// - The reader was woken just before the deadline.
-        /// - `wait` had not yet added the reader to `waiters`. `wait` must not add the reader afterwards, because the
-        ///   timeout is over and would not wake the reader.
+        /// `wait` removes it. There are two kinds:
+        /// - The reader was woken, or returned without waiting, just before the deadline.
+        /// - `wait` had not yet added the reader to `waiters`. `wait` then returns at once: if it added the reader
+        ///   after the deadline, no timeout would wake the reader.
         var identifiersPastDeadline: Set<Int> = []
     }
 

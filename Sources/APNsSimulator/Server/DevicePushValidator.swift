@@ -56,7 +56,7 @@ enum DevicePushValidator {
         return model.checkToken(token: token, appIndex: hasSuffix ? appIndex : nil, nowMilliseconds: nowMilliseconds)
     }
 
-    /// Whether the text has only the characters of a topic, and is not empty: letters, digits, hyphens and dots.
+    /// Whether the text is not empty and has only the characters of a topic: letters, digits, hyphens and dots.
     private static func isTopic(_ topic: UnsafeRawBufferPointer) -> Bool {
         guard !topic.isEmpty else { return false }
         for byte in topic {

@@ -73,8 +73,8 @@ public struct Faults: Sendable, Equatable {
     /// Whether the simulator also stops reading from a connection that is left half open. The client's socket buffer
     /// then fills up.
     public var silentStopsReading = false
-    /// SETTINGS_MAX_CONCURRENT_STREAMS of connections with a valid provider token; nil: the configured limit. A change
-    /// is sent to open connections at once.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS of connections with a valid provider token; nil: the configured
+    /// ``SimulatorConfiguration/Limits/concurrentStreamsMax``. A change is sent to open connections at once.
     public var concurrentStreams: UInt32?
     /// The flow-control window of a new connection in bytes (RFC 9113, section 6.9.2); nil: HTTP/2's default,
     /// 65,535. APNs' value is not known. With a long round trip the window limits the throughput of a

@@ -2,7 +2,8 @@
 struct RequestSlot {
     let memory: RequestMemory
     var head = RequestHead()
-    /// The number of received bytes of the body. Bytes over the limit are counted, but not kept.
+    /// The number of received bytes of the body. Bytes for which `RequestMemory.body` has no room are counted, but not
+    /// kept.
     var receivedBodyBytes = 0
     var streamIdentifier: Int32 = 0
     /// How often the slot has been freed. A delayed response keeps the number that the slot has when the response is

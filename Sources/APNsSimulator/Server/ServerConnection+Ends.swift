@@ -42,8 +42,7 @@ extension ServerConnection {
     }
 
     /// Tells the device model that the client may have lost the latest responses. If the client then sends one of these
-    /// pushes again, the model does not count the repetition as certainly a fault of the client
-    /// (``SenderFaultCounts``).
+    /// pushes again and its alert rings twice, this is perhaps no fault of the client (``SenderFaultCounts``).
     func noteLostResponses() {
         guard service == .push else { return }
         let nowMilliseconds = server.simulatedNowMilliseconds
@@ -77,8 +76,9 @@ extension ServerConnection {
         send()
     }
 
-    /// Submits a GOAWAY, which the next `send` writes. With a grace time, submits only a notice, and submits the final
-    /// GOAWAY when the time is over. Requests up to the final GOAWAY's last stream still get their responses.
+    /// Submits a GOAWAY, which the next `send` writes. With a grace time (``GoAway/graceMilliseconds``), submits only a
+    /// notice, and submits the final GOAWAY when the time is over. Requests up to the final GOAWAY's last stream still
+    /// get their responses.
     private func submitGoAway(_ goAway: GoAway) {
         guard let session, phase == .serving, pendingGoAway == nil else { return }
         guard goAway.graceMilliseconds > 0 else { return submitFinalGoAway(goAway) }

@@ -38,7 +38,7 @@ final class ServerConnection {
     /// Whether the connection must be cut when the present call of nghttp2 returns. An earlier cut would free the
     /// session that nghttp2 still uses.
     var isCutDue = false
-    /// The final GOAWAY, which is sent when the grace time is over; nil: none.
+    /// The final GOAWAY, which is sent when the grace time (``GoAway/graceMilliseconds``) is over; nil: none.
     var pendingGoAway: GoAway?
     var goAwayTimer = TimerIdentifier.none
 
@@ -199,8 +199,8 @@ final class ServerConnection {
         return (checkResult.reason, effect)
     }
 
-    /// Responds to a request after the latency. Responds at once if there is no latency, or if too many responses
-    /// wait.
+    /// Responds to a request after the latency. Responds at once if the latency is 0, or if too many responses wait for
+    /// their time (``ResponseQueue``).
     ///
     /// - Parameter latencyMilliseconds: nil: a random latency within the configured range.
     private func respond(
@@ -209,7 +209,7 @@ final class ServerConnection {
         afterMilliseconds latencyMilliseconds: Int64? = nil
     ) {
         slot.pointee.reason = reason
-        // A response with a reason must not describe channels.
+        // A response with an error does not contain a description or list of channels.
         if reason != .success { slot.pointee.managementResponseBody = [] }
         if slot.pointee.undocumentedResponse == nil { server.statistics[reason] += 1 }
         let milliseconds = latencyMilliseconds ?? server.sampleLatencyMilliseconds(service)

@@ -179,8 +179,8 @@ final class ServerLoop {
             overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
-    /// Returns the counts so far. First ends the count of a second that is over: otherwise `lastSecondRequestCount`
-    /// would be too old if no request has come since.
+    /// Returns the counts so far. First updates `lastSecondRequestCount`. Otherwise this count would be too old when no
+    /// requests come, because only requests update it.
     func currentStatistics() -> ServiceStatistics {
         statistics.advance(nowMilliseconds: loop.wallMilliseconds)
         statistics.lostPushLogLineCount = pushLog?.lostLineCount ?? 0

@@ -15,8 +15,9 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var deletedChannelCount = 0
     public internal(set) var acceptedConnectionCount = 0
     public internal(set) var openConnectionCount = 0
-    /// How often the simulator verified a provider token. It verifies the token that a connection uses only
-    /// at the token's first request. But it verifies a refused token again at each request.
+    /// How often the simulator verified a provider token. While a connection uses an accepted token, this token is not
+    /// verified again. A refused token is verified again at each request. Exception: on a connection that got
+    /// `ExpiredProviderToken`, no token is verified any more.
     public internal(set) var tokenVerificationCount = 0
     public internal(set) var goAwayCount = 0
     /// Connections that the simulator closed without GOAWAY and close_notify.
@@ -53,10 +54,9 @@ public struct ServiceStatistics: Sendable {
         currentSecondRequestCount += 1
     }
 
-    /// If the counted second is over, begins to count the present second, and sets `lastSecondRequestCount`: to the
-    /// finished count if that second has just ended, otherwise to 0. Example: the last call was in second 10. If the
-    /// next call is in second 11, the number becomes the count of second 10. If the next call is in second 12, the
-    /// number becomes 0: each request calls this function, so no request came in second 11.
+    /// If `currentSecond` is over, begins to count the present second, and sets `lastSecondRequestCount` to the count
+    /// of the second before it. Example: the last call was in second 10. A call in second 11 sets the count of second
+    /// 10. A call in second 12 sets 0: each request calls this function, so no request came in second 11.
     mutating func advance(nowMilliseconds: Int64) {
         let nowSeconds = nowMilliseconds / 1_000
         if nowSeconds == currentSecond { return }

@@ -4,9 +4,9 @@ enum AudienceHashLimits {
     /// the oldest version. Normally all ranges have finished that version by then, because a round has fewer versions
     /// under way (`versionsPerRoundMax`).
     static let fanoutsMax = 64
-    /// For how long after its admission an unfinished version decides how many ranges later versions get. With
-    /// different numbers, ranges of two versions would overlap. A version that is unfinished after this time will
-    /// probably never finish: the record of one of its ranges may be lost.
+    /// For this time after its admission, an unfinished version decides how many ranges later versions get: as many as
+    /// it has. With another number, ranges of the two versions would overlap. A version that is still unfinished after
+    /// this time will probably never finish: the record of one of its ranges may be lost.
     static let unfinishedFanoutAgeMillisecondsMax: Int64 = 3_600_000
     /// The maximum age of a state that members get when they join, counted from its admission: 12 hours, because no
     /// activity is visible longer.

@@ -173,9 +173,9 @@ extension AudienceSession {
         return addingNewestVersion(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Returns `reply` with the newest admitted version, which it reads from the element at `index`. If no version was
-    /// admitted, or if the newest one is a start, this element is empty, and `reply` is returned as it is. Nil if the
-    /// element is malformed.
+    /// Reads the newest admitted version from the element at `index`, and returns `reply` with this version. An empty
+    /// element means that no version was admitted, or that the newest one is a start. Then `reply` is returned without
+    /// a version. Nil if the element is malformed.
     private func addingNewestVersion(
         _ reply: AudienceReply<Bytes>,
         at index: Int,

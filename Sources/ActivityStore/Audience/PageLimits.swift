@@ -46,7 +46,7 @@ enum PageLimits {
     /// then, every older entry of the member should have arrived.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
-    /// Returns how long a page of this length may become before Redis must reserve more memory for it.
+    /// Returns the length up to which a page of this length can grow before Redis must reserve more memory for it.
     static func capacity(for bytes: Int) -> Int {
         let blockBytes = bytes + stringOverheadBytes
         let growthBytes =

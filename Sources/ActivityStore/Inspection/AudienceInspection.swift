@@ -2,7 +2,7 @@ public import LiveActivity
 
 /// The content of an audience's hash in readable form.
 public struct AudienceInspection: Sendable, Equatable {
-    /// The newest version. It was admitted to be sent, or was `unchanged`.
+    /// The audience's newest version: it was either admitted to be sent, or got the verdict `unchanged`.
     public struct NewestVersion: Sendable, Equatable {
         public let version: Version
         public let isSettled: Bool

@@ -42,7 +42,7 @@ public struct ActivityPace: Hashable, Sendable {
     }
 
     func spacingMilliseconds(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int64 {
-        // The scripts decide the same. (decision: spacing)
+        // The scripts decide the same: find the places with `git grep 'decision: spacing'`.
         let doublingCount = currentDoublingCount(pace, at: nowMilliseconds)
         if doublingCount == 0 { return pace.spacingMilliseconds }
         var doubledSpacingMilliseconds = pace.spacingMilliseconds
@@ -73,7 +73,7 @@ public struct ActivityPace: Hashable, Sendable {
 extension Policy.Bucket {
     /// Returns how many pushes are left now in this bucket, if the bucket will be full at `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
-        // The scripts decide the same. (decision: pushes left)
+        // The scripts decide the same: find the places with `git grep 'decision: pushes left'`.
         var pushesLeftCount = pushes
         var timeToFullMilliseconds = fullAtMilliseconds - nowMilliseconds
         while timeToFullMilliseconds > 0 && pushesLeftCount > 0 {
@@ -84,7 +84,7 @@ extension Policy.Bucket {
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {
-        // The scripts decide the same. (decision: budget)
+        // The scripts decide the same: find the places with `git grep 'decision: budget'`.
         max(fullAtMilliseconds, nowMilliseconds) + intervalMilliseconds
     }
 }

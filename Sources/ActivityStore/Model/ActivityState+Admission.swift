@@ -230,8 +230,9 @@ extension ActivityState {
             // also be equal, because `recordStart` may have assigned the start's own timestamp.
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
-            // In these cases the start is not needed: the activity has ended, has a token, or got a push with the
-            // start's timestamp or a later one. Otherwise the start is sent, but the newer version stays the newest.
+            // The start is not needed if the activity has ended, has a token, or got a push that is not older than the
+            // start (`isAfterLastTimestamp` is false). Otherwise the start is sent, but the newer version stays the
+            // newest.
             if newestIsEnd || token != nil || !isAfterLastTimestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
@@ -315,7 +316,7 @@ extension ActivityState {
 
     // MARK: - Writing
 
-    /// Makes the command the newest version. Removes an older held command, unless that one has an alert.
+    /// Makes the command the newest version. If an older command is held and has no alert, removes the held command.
     private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionPhase: VersionPhase) {
         if version != call.version || newestIsEnd != call.isEnd {
             if let heldCommand, !heldCommand.hasAlert { self.heldCommand = nil }

@@ -107,10 +107,11 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
-        // Only the first call of a registration names audiences; its later calls name none. If another registration or
-        // an unregistration with the same time came after the first call, a later call must change nothing. This check
-        // leaves out two kinds of calls: those with the time 0, because a stored 0 means that no registration has come
-        // yet; and those for a token that came with a command, because a command never names audiences.
+        // A registration may need several calls, and only its first call names audiences. If Redis now has this
+        // registration's time with another token or without a token, another registration or an unregistration came
+        // after the first call. Then this later call must change nothing. Two kinds of calls are not checked:
+        // - calls with the time 0, because a stored 0 means that no registration has come yet;
+        // - calls for a token that came with a command, because a command never names audiences.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && source != .command && registration.registeredAtMilliseconds > 0
             && registration.registeredAtMilliseconds == registeredAtMilliseconds
@@ -220,7 +221,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewestVersion(_ settlement: Settlement, digest: UInt64) {
-        // The scripts decide the same. (decision: acceptance)
+        // The scripts decide the same: find the places with `git grep 'decision: acceptance'`.
         if settlement == .accepted {
             heldCommand = nil
             versionPhase = .settled
@@ -231,7 +232,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    /// Begins the activity's life if none has begun. The first command that is not refused begins it, or the first
+    /// Begins the activity's life, if no life has begun: at the first command that is not refused, or at the first
     /// token that is stored. A new start begins another life (`admitStart`).
     mutating func beginLife(at nowMilliseconds: Int64) {
         if pace == nil { pace = ActivityPace(beganAtMilliseconds: nowMilliseconds) }

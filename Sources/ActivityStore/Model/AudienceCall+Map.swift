@@ -55,7 +55,8 @@ extension MemberEntry {
         with(identifier: transform(identifier), token: transform(token))
     }
 
-    /// Returns this entry with the same id and token in other memory: `identifier` and `token`.
+    /// Returns a copy of this entry that has its id and token in another form, such as a pointer instead of an array.
+    /// The caller passes them in this form, as `identifier` and `token`.
     func with<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             location: location,

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// What Redis stores about an audience in its hash, in the model of the script `audience`.
 package struct AudienceState: Sendable {
-    /// The newest version. It was admitted to be sent, or was `unchanged`.
+    /// The audience's newest version: it was either admitted to be sent, or got the verdict `unchanged`.
     struct NewestVersion: Sendable {
         var version: Version
         var isSettled: Bool

@@ -80,8 +80,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
-        // Only the first call of a registration names audiences. If another registration or an unregistration with the
-        // same time came after the first call, a later call must not store its token.
+        // A registration may need several calls, and only its first call names audiences. If Redis now has this
+        // registration's time with another token or without a token, another registration or an unregistration came
+        // after the first call. Then this later call must not store its token.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true

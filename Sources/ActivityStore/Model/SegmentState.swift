@@ -92,7 +92,8 @@ struct PageState: Sendable {
         let count = byteCount
         if count > bytesMax { return .addedNeedsArranging }
         let newCapacity = PageLimits.capacity(for: count)
-        // Raise the capacity only if the page fills more than half of the new capacity, as the script does.
+        // Raise the capacity only if the page fills more than half of the new capacity. The way in which the script
+        // reserves memory would make a shorter page longer (append.lua: Memory).
         if count > capacity, count > newCapacity / 2 { capacity = newCapacity }
         let needsRenewal = nowMilliseconds / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
         return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added

@@ -38,9 +38,9 @@ public struct TimetableEntry: Sendable, Equatable {
     ) {
         switch event {
         case .endedOrUnlimited: life = nil
-        // Neither event changes the life. The update of `updatedAfterEnd` is stored after this switch. The script
-        // removes a life after `otherEndAdmitted` only if workers have claimed the life several times, and the model
-        // has no claims.
+        // These events do not change the life here. The last line of this function stores the update that comes with
+        // `updatedAfterEnd`. At `otherEndAdmitted`, the script removes a life that workers have claimed several times,
+        // but the model has no claims.
         case .updatedAfterEnd, .otherEndAdmitted: break
         case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
             guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }

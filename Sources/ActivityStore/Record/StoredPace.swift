@@ -26,7 +26,7 @@ enum StoredBucket {
 
     /// Returns how many pushes are left in a bucket that will be full at the given time.
     static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
-        // The scripts decide the same. (decision: pushes left)
+        // The scripts decide the same: find the places with `git grep 'decision: pushes left'`.
         let pushCount = clampedPushCount(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushCount }
         let intervalMilliseconds = UInt64(clampedRefillIntervalMilliseconds(bucket))

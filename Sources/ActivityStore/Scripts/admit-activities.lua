@@ -75,7 +75,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   local token, start, held =
       sub(value, @AT_TOKEN@, tokenEnd), sub(value, startPosition, heldPosition - 1), sub(value, heldPosition)
 
-  -- Writes the whole value. `middle` has its bytes 8 to 44.
+  -- Writes the whole value. `middle` has bytes 8 to 44 of the value.
   local function store(middle)
     local value = joinParts(updatesUntilSeconds, form + frequentFlag, middle .. pack('<I6', registeredAt), {
       token = token, alert = acceptedAlertVersion, audiences = audiences, formerAudiences = formerAudiences,
@@ -202,10 +202,11 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
     end
     if registrationTime < registeredAt then return 'stale' .. (namedAudiences and makeDeparturesPart() or '') end
-    -- Only the first call of a registration names audiences. If another registration or an unregistration with the same
-    -- time came after the first call, a later call is stale and changes nothing. This check leaves out two kinds of
-    -- calls: those with the time 0, because a stored 0 means that no registration has come yet; and those for a token
-    -- that came with a command, because a command never names audiences.
+    -- A registration may need several calls, and only its first call names audiences. If the value now has this
+    -- registration's time with another token or without a token, another registration or an unregistration came after
+    -- the first call. Then this later call is stale and changes nothing. Two kinds of calls are not checked:
+    -- - calls with the time 0, because a stored 0 means that no registration has come yet;
+    -- - calls for a token that came with a command, because a command never names audiences.
     if registrationTime == registeredAt and registrationTime > 0
       and not namedAudiences and tokenSource ~= @FROM_COMMAND@
       and (form ~= newForm or token ~= newToken)
@@ -223,8 +224,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       if namedAudiences ~= '' and without(namedAudiences, audiences) == '' then reply = 'registered+' end
       audiences, formerAudiences = namedAudiences, departures
     end
-    -- This concerns a held command that is the newest version itself. An older command, which is held for its alert,
-    -- stays as it is (admit.lua: Phases).
+    -- If the newest version itself is held, the reply usually brings the held command to the worker. But if the app
+    -- already shows this version or a newer one, the held command is removed. An older command that is held for its
+    -- alert stays as it is (admit.lua: Phases).
     if held ~= '' and phase <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, @VERSION_TEXT_BYTES@) > shownVersion then
         if not namedAudiences or formerAudiences == '' then

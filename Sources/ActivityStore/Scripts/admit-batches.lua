@@ -184,7 +184,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- plain values that are like this one.
   local function computePace(prefix, paceBytes, now)
     local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
-    -- A plain value has no higher flag than ALLOWS_FREQUENT.
+    -- A plain value has no flag above ALLOWS_FREQUENT, so one comparison tests this flag.
     local pacePosition = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
     local spacing, interval, pushes, reserved = struct.unpack('<I3I3I2I2', paceBytes, pacePosition)
     -- Without a token (form 0), `sentAndPhaseMax` is -1, so that the spacing is never over.
@@ -297,7 +297,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       end
 
       -- 5. What does the pace allow now?
-      -- decision: no token; decision: spacing; decision: budget
+      -- The model decides the same. (decision: no token; decision: spacing; decision: budget)
       if paceNumber ~= computedPaceNumber then
         computedPaceNumber = paceNumber
         sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes =
@@ -306,7 +306,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
 
       -- 6. May the update be sent now? The first send verdict in each 1,000 seconds must renew the expiry, so it takes
       -- the long path: SETRANGE keeps the expiry.
-      -- decision: spacing; decision: expiry; decision: unchanged
+      -- The model decides the same. (decision: spacing; decision: expiry; decision: unchanged)
       if sentAndPhase > sentAndPhaseMax or sentAndPhase < sentAndPhaseMin or shownDigest == digest then break end
 
       -- 7. Which priority does the update get?

@@ -61,7 +61,7 @@ if operation == 'confirmDeviceDepartures' then
 end
 
 -- # A device: holding a start
--- Keeps a start in Redis until a token of its attributes type registers. The version is in digits. ARGV[5] is not used.
+-- Keeps a start in Redis until a token of its attributes type registers. The version is in digits. ARGV[5] is empty.
 if operation == 'holdStart' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
   local t, w = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix))
@@ -75,9 +75,9 @@ if operation == 'holdStart' then
     elseif heldVersion > version then
       return 'superseded'
     elseif sub(w, position, nextPosition - 1) == newStart then
-      -- The reply to an earlier call was lost. If a token has come since, the worker that registers the token gets the
-      -- start, so the caller must not send the start too. The field is written again, because the reply may have to
-      -- wait until replicas have the start.
+      -- The field already holds this start, so the reply to an earlier call was lost. If a token has come since, the
+      -- worker that registers the token gets the start, so the caller must not send the start too. The field is written
+      -- again, because the reply may have to wait until replicas have the start.
       writeFields({'w' .. suffix, w}, DEVICE_EXPIRY)
       return 'held'
     end
@@ -109,9 +109,10 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = sub(registration, 1, @TIME_DIGITS@) < sub(t or '', 1, @TIME_DIGITS@)
-  -- Only the first call of a registration names audiences. If another registration or an unregistration with the same
-  -- time came after the first call, a later call is stale and changes nothing. This check leaves out calls for a token
-  -- that came with a command, because a command never names audiences.
+  -- A registration may need several calls, and only its first call names audiences. If `t` now has this registration's
+  -- time with another token or without a token, another registration or an unregistration came after the first call.
+  -- Then this later call is stale and changes nothing. Calls for a token that came with a command are not checked,
+  -- because a command never names audiences.
   if t and not namedAudiences and not isFromCommand
     and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@)
   then

@@ -69,7 +69,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     if isEnd and newestIsEnd then
       if isSameVersion then
         if phase == @SETTLED@ then return true, 'duplicate' end
-        -- The phone does not show this end, so a lifetime's end is made again.
+        -- The `-` says that the phone does not show this end, so a LifetimeKeeper makes a lifetime's end again.
         if phase == @NOT_SHOWN@ then return true, 'duplicate-' end
         return true, nil
       end

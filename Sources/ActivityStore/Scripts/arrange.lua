@@ -87,7 +87,7 @@ if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
   -- its index in its list. The key in both is the member's position. If several members have one position, the second
   -- has the key position + 2 ^ 32, the third the key position + 2 * 2 ^ 32, and so on.
   --
-  -- `oldestTimes` has the oldest time that is not too old, by the bits of an entry.
+  -- `oldestTimes` has a time for each value of an entry's bits: entries with an earlier time are too old.
   --
   -- Offsets in this script count from 1, except those of SETRANGE.
   local offsets, indexes, oldestTimes = {}, {}, {}

@@ -24,7 +24,7 @@
 -- | b | the body, without the alert, that members get if they join after this version |
 -- | f | when the two buckets will be full (6 each): for members without and with frequent updates |
 -- | l | the fan-outs of the last versions, oldest first; each has the bytes of the next table |
--- | c | followed by a range: the claim of the range's previous owner |
+-- | c | followed by a range: the newest claim of the range |
 -- | p | followed by a range: the last checkpoint of the range |
 -- | m | followed by a fan-out's name and an index: the counts of one finished range or broadcast: see COUNTS_FORMAT |
 -- | k | followed by a fan-out's name: how many of its ranges and broadcasts are finished |

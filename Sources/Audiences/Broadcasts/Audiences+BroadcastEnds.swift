@@ -121,7 +121,7 @@ extension Audiences {
         noteDropped(slot.record, ofApp: channels[slot.channel].key.appIndex)
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
-        // Settle the later broadcasts, which have waited for this one.
+        // Broadcasts of a channel settle in order. So settle the later broadcasts that were finished before this one.
         settleFinishedBroadcasts(of: slot.channel, now: now)
     }
 
@@ -212,7 +212,7 @@ extension Audiences {
             ? .max : max(0, pauseEndMilliseconds) + ChannelPace.idleMillisecondsMax
     }
 
-    /// Stops the broadcasts to the channels of a partition that is being revoked or released. Drops the states that
+    /// Stops the broadcasts to the channels of a partition that is being revoked or released. Drops the broadcasts that
     /// wait, because the partition's next owner reads their records again.
     mutating func stopChannels(ofPartition index: UInt32, entering phase: ChannelSlot.Phase, now: Moment) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
@@ -234,10 +234,10 @@ extension Audiences {
         }
     }
 
-    /// Called when the channel's partition is released. If a push is under way, notes the records of the push's
-    /// broadcast and of its rider (``BroadcastSlot/rider``) as dropped if they are of another partition. They count as
-    /// dropped at once, before APNs has responded (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps the
-    /// other partition, it reads these records again.
+    /// Called when the channel's partition is released: another worker may work on the channel from now on. If a
+    /// broadcast is being pushed, its record and the record of its rider (``BroadcastSlot/rider``) may have come from
+    /// another partition. Such a record counts as dropped at once, before APNs has responded
+    /// (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps the other partition, it reads the record again.
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

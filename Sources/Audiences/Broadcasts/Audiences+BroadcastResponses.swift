@@ -31,8 +31,8 @@ extension Audiences {
             finishBroadcast(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finishBroadcast(broadcast, .failed, now: now)
         case .channelGone:
-            // The response is about the channel to which this push went. If the keeper or a newer record has named
-            // another channel since, the core needs no replacement.
+            // APNs does not know the channel to which this push went. If the keeper or a newer record has named another
+            // channel since then, do not request a new one.
             if channels[channel].channelOfLastPush == channels[channel].apnsChannel.identifier {
                 requestReplacementChannel(channel, now: now)
             }

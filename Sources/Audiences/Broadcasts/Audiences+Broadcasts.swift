@@ -105,13 +105,13 @@ extension Audiences {
             guard isNewer else {
                 let isOfNewestCommand = timestamp == slot.newestTimestamp && version <= slot.newestVersion
                 guard isOfNewestCommand else { return finishBroadcast(broadcast, .superseded, now: now) }
-                // The broadcast of an earlier record of this command has written the result.
+                // This command had an earlier record for the channel. The broadcast of that record has written the
+                // result.
                 return settleWithoutResult(broadcast, now: now)
             }
             // This broadcast is newer than the channel's last one, but its timestamp is not above `newestTimestamp`. So
-            // Redis has lost the hash of the audience or channel, and did not know the newest timestamp when it
-            // admitted the command. Raise the timestamp here, because phones ignore a state whose timestamp is not
-            // newer.
+            // Redis has lost data about the audience or channel, and did not know the newest timestamp when it admitted
+            // the command. Raise the timestamp here, because phones ignore a state whose timestamp is not newer.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
@@ -159,7 +159,7 @@ extension Audiences {
             )
                 <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
-            // An alert that `older` has or carries is dropped with it.
+            // If `older` has an alert, its own or a carried one, this alert is not sent any more.
             return finishBroadcast(older, .superseded, now: now)
         }
         let alert = olderRecord.bodyLayout.alert.bytes(in: olderRecord.body.bytes)

@@ -8,8 +8,10 @@ typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 /// environment, or a channel that its producer manages. (R31)
 struct BroadcastSlot: BitwiseCopyable {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. Usually the slot is freed after
-    /// `finished`. It is freed earlier if the broadcast is dropped, or if an earlier broadcast of the same version
-    /// takes over its partition and offset (``FanoutRecord/takePartitionAndOffset(of:)``).
+    /// `finished`. It is freed earlier in two cases:
+    /// - The broadcast is dropped.
+    /// - An earlier broadcast of the same version takes over this one's partition and offset
+    ///   (``FanoutRecord/takePartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
         /// The broadcast is the channel's newest state and waits for its turn. Each broadcast begins in this phase.
         /// Next:
@@ -140,7 +142,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// if Redis gave it a timestamp above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
     /// When the command with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. If a newer
-    /// version was admitted later, but has no higher timestamp, Redis has lost the hash of the audience or channel. The
+    /// version was admitted later, but has no higher timestamp, Redis has lost data about the audience or channel. The
     /// core then raises the timestamp.
     var newestAdmittedAtWallMilliseconds: Int64 = .min
 

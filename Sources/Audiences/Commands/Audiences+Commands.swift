@@ -1,9 +1,9 @@
 public import Delivery
 import LiveActivity
 
-/// Commands to audiences, from ``receiveCommand(_:)`` until they are returned. In each audience, one command at a time
-/// is admitted and fanned out, and the others wait. Of the updates and ends that wait between two starts, the core
-/// keeps the newest state, and also an older end if the newest state is an update.
+/// Commands to audiences, from ``receiveCommand(_:)`` until they are returned to `Delivery`. In each audience, one
+/// command at a time is admitted and fanned out, and the others wait. Of the updates and ends that wait between two
+/// starts, the core keeps the newest state, and also an older end if the newest state is an update.
 extension Audiences {
     /// Whether the core can take one more command: there is a free slot for the command, and later a place in the queue
     /// of ``takeReturnedCommand()``.

@@ -33,8 +33,8 @@ extension Audiences {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytesMax : Limits.broadcastBodyBytesMax
     }
 
-    /// Notes the storage policy `none` for the channel, if APNs' refusal shows that the channel stores no messages.
-    /// Returns whether it shows this.
+    /// Notes the storage policy `none` for a producer's channel, and returns true, if APNs' `reason` for a refusal
+    /// shows that the channel stores no messages. Otherwise returns false.
     ///
     /// On a channel without storage, APNs accepts only the expiration 0, and otherwise responds with
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.

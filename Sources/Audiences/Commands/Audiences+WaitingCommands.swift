@@ -50,8 +50,9 @@ extension Audiences {
     }
 
     /// Keeps both an end and a newer update, the end directly before the update. One of the two is `waiting`, which is
-    /// in the audience's list. Puts the other one beside `waiting`. But if an update or end already waits at that
-    /// place, merges the other one with that command.
+    /// in the audience's list. The other one is not in the list yet, and is put directly before or behind `waiting`. If
+    /// the neighbour of `waiting` on this side is an update or end too, merges the other one with this neighbour
+    /// instead.
     private mutating func keepEndAndNewerUpdate(
         end: CommandIndex,
         update: CommandIndex,

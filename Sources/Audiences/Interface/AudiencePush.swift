@@ -21,7 +21,8 @@ public struct AudiencePush {
     public var isRetry: Bool
 }
 
-/// Identifies a broadcast, or a push to a member: to a member of a page, a parked one, or one that has just joined.
+/// Identifies a push in APNs' response: a broadcast, or a push to a member. The member is on a page, is parked, or has
+/// just joined.
 struct PushTag: BitwiseCopyable {
     /// No tag of the core for single activities has this bit, so a lane knows to which core a response belongs.
     static let audiencesCoreBit: UInt64 = 1 << 63

@@ -5,7 +5,8 @@ public import LiveActivity
 /// broadcasts.
 public struct AudienceResultContent: Sendable, BitwiseCopyable {
     public var outcome: FanoutOutcome
-    /// The timestamp of the command's record, and when APNs last responded to one of its pushes. UNIX milliseconds; -1
+    /// `recordTimestampMilliseconds` is the timestamp of the command's record. `lastResponseAtWallMilliseconds` says
+    /// when APNs last responded to a push of the range, or of all ranges and broadcasts. Both are UNIX milliseconds; -1
     /// if there is none.
     public var recordTimestampMilliseconds: Int64
     public var lastResponseAtWallMilliseconds: Int64
@@ -17,7 +18,7 @@ public struct AudienceResultContent: Sendable, BitwiseCopyable {
     public var receivedAtWallMilliseconds: Int64
     public var event: Event
     public var priority: UInt8
-    /// The number of members in the counts, over all outcomes.
+    /// The number of members that the result counts: the sum over all outcomes.
     public var memberCount: UInt32
 }
 

@@ -91,7 +91,8 @@ public struct IncomingCommand {
     }
 }
 
-/// A command to an audience or a channel that goes back to `Delivery`, which has its record and settles the record.
+/// A command to an audience or a channel that goes back to `Delivery`. `Delivery` has kept the command's record, and
+/// ends the record as `handoverResult` says.
 public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var record: RecordIndex
     public var handoverResult: HandoverResult

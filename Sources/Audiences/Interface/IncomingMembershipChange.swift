@@ -1,8 +1,8 @@
 public import Delivery
 public import LiveActivity
 
-/// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only during
-/// ``Audiences/receiveMembershipChange(_:now:)``.
+/// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes of the id, the token and
+/// the lists of audiences are valid only during ``Audiences/receiveMembershipChange(_:now:)``.
 public struct IncomingMembershipChange {
     /// The activity or device. The core returns it when each of its audiences has an entry about the change, or when
     /// the store has refused the entry permanently. If the member joins and gets a push with an audience's newest
@@ -15,8 +15,8 @@ public struct IncomingMembershipChange {
     /// token or other new data.
     public var wasMemberOfAllAudiences: Bool
     public var formerAudiences: AudienceList
-    /// When the member left `formerAudiences`, UNIX milliseconds. An audience keeps the entry with the later time: if
-    /// the member was registered for it again after this time, the member stays.
+    /// When the member left `formerAudiences`, UNIX milliseconds. Of two entries about a member, an audience keeps the
+    /// one with the later time. So if the member was registered for the audience again after it left, the member stays.
     public var leftAtWallMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer

@@ -23,8 +23,8 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Returns how many members have had their turn since the worker started, by `MemberOutcome.rawValue`. A member
-    /// counts once in each lap, even if it was in the windows of several versions.
+    /// Returns how many members got each outcome since the worker started. The index is `MemberOutcome.rawValue`. A
+    /// member counts once in each lap, even if it was in the windows of several versions.
     public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
         apps[appIndex].memberOutcomeCounts
     }
@@ -35,8 +35,9 @@ extension Audiences {
         apps[appIndex].membershipChangeCounts
     }
 
-    /// Adds the present numbers of each app. `oldestRoundWaitingSinceWallMilliseconds` also includes the records that
-    /// were passed over, because their states have reached no member yet.
+    /// Adds the present numbers of each app to `gauges`, which has an element for each app. For
+    /// `oldestRoundWaitingSinceWallMilliseconds`, records that were passed over count too, because their states have
+    /// reached no member yet.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }
@@ -92,8 +93,8 @@ extension Audiences {
         return newest == .null || rounds[round].progress.completedPosition >= rangeVersions[newest].endPosition
     }
 
-    /// Begins the members' wait at the time at which the new version's command was admitted. If members still wait for
-    /// an older version, their wait continues instead. Called before a version joins a round.
+    /// Notes since when members of the round wait for their turn: since the new version's command was admitted. If
+    /// members still wait for an older version, the noted time stays as it is. Called before a version joins a round.
     mutating func noteMembersWaiting(of round: RoundIndex, since rangeVersion: RangeVersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].progress.membersWaitingSinceWallMilliseconds =

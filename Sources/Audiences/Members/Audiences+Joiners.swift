@@ -295,7 +295,7 @@ extension Audiences {
         let isRegisteredLater =
             result.invalidAtWallMilliseconds.map { slot.registeredAtWallMilliseconds >= $0 } ?? false
         // Send the push again later in two cases:
-        // - The token may be valid: APNs says when the token died, and it was registered at that time or later.
+        // - The token may be valid: APNs says when the token died, and the token was registered at that time or later.
         // - The refusal cannot be recorded, because the table of refused members is full.
         guard !isRegisteredLater, !refusedMembers.isFull else {
             return retryJoinerPush(change, needsLongPause: !result.isRetryPermitted, now: now)

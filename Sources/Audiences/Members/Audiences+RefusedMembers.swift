@@ -4,8 +4,9 @@ public import LiveActivity
 /// Members whose push APNs refused permanently. Kafka gets a result for each such push of a command. A push to a member
 /// that has just joined belongs to no command, and has no result. A member whose token is dead leaves its audience.
 ///
-/// A member gets its outcome only when all records and calls about the refusal are acknowledged or permanently refused,
-/// by Kafka, by the audience store and by the activity store. So a crash loses none of them.
+/// About a refusal, the core writes records to Kafka. If the token is dead, it also calls the audience store, and for
+/// an activity the activity store. A member of a round gets its outcome only when all these records and calls are
+/// acknowledged or permanently refused. So a crash loses none of them.
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,

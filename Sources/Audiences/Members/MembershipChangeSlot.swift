@@ -147,20 +147,21 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var token: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: packedFields.bytes[identifierByteCount...].prefix(tokenByteCount))
     }
-    /// First the audiences that the member leaves, then those that it joins.
+    /// The audiences that the change concerns: first those that the member leaves, then those that it joins or stays
+    /// in.
     var audiences: AudienceList {
         AudienceList(UnsafeRawBufferPointer(rebasing: packedFields.bytes[(identifierByteCount + tokenByteCount)...]))
     }
     var joinedAudienceCount: Int { audiences.count - departedAudienceCount }
     func joinedAudience(_ index: Int) -> AudienceDigest { audiences[departedAudienceCount + index] }
 
-    /// What the member did in the next audience, for the count of changes: it left, joined, or was updated with a new
-    /// token or other new data.
+    /// How the change counts in the audience that is notified next: the member left it, joined it, or was updated with
+    /// a new token or other new data.
     var changeKindForNextAudience: MembershipChangeKind {
         notifiedAudienceCount < departedAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
     }
 
-    /// The member's entry for the next audience.
+    /// The entry about the member for the audience that is notified next.
     var entryForNextAudience: MemberEntry<UnsafeRawBufferPointer> {
         let isLeaving = notifiedAudienceCount < departedAudienceCount
         return MemberEntry(
@@ -179,11 +180,12 @@ struct MembershipChangeSlot: BitwiseCopyable {
     func freeBytes() { packedFields.free() }
 }
 
-/// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id.
+/// Identifies a member whose changes must reach its audiences one after the other. `location` is a hash of the member's
+/// id.
 ///
-/// Rarely, two members have the same location, and the core takes them for one. If both change at the same time, the
+/// Rarely, two members have the same hash, and the core takes them for one member. If both change at the same time, the
 /// second change waits until the first is written into its audiences. The first member is then not shown the newest
-/// state.
+/// state, because the core takes the second change for a later change of this member.
 struct MemberKey: Hashable {
     let appIndex: UInt16
     let kind: StoreSubjectKind

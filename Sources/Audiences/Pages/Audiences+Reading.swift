@@ -53,9 +53,9 @@ extension Audiences {
         return nil
     }
 
-    /// Whether the round needs the page that follows this one in Redis, and has not requested it yet. If true, the round
-    /// must stop at the end of this page. Otherwise it would skip members, because the next page in its list is a later
-    /// page of the segment.
+    /// Whether the round needs the page that follows this one in Redis, and has not requested it yet. If true, the
+    /// round must stop at the end of this page. Otherwise the round would go on to the next page in its list. That page
+    /// begins behind the missing page, so the round would skip the members of the missing page.
     func needsUnrequestedPage(after page: PageIndex, end: UInt64) -> Bool {
         pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
     }
@@ -155,8 +155,8 @@ extension Audiences {
         guard let wantedPageLowerBound, wantedPageLowerBound != pages[page].unusablePageLowerBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
-            // The store has no readable page for the first position. So the page becomes ready without members, and the
-            // round continues at the lower bound of the next page, or at the end of the segment.
+            // The store has no readable page that contains `wantedPosition`. So the page becomes ready without members,
+            // and the round continues at the lower bound of the next page, or at the end of the segment.
             return makeReady(page, nextPageLowerBound: nextPageLowerBound, now: now)
         }
         pages[page].lowerBound = wantedPageLowerBound
@@ -185,8 +185,9 @@ extension Audiences {
         makeReady(page, nextPageLowerBound: memberPage.nextLowerBound, now: now)
     }
 
-    /// Replaces the page's expected bytes by its real bytes in the app's sum. If the page is larger than expected, the
-    /// app may exceed its limit. The app then requests no other page until there is room again.
+    /// Corrects the sum of the bytes of the app's pages: replaces the bytes that were expected for this page by its
+    /// real bytes. If the page is larger than expected, the sum may exceed the app's limit. The app then requests no
+    /// other page until there is room again.
     private mutating func correctPageByteTotal(_ page: PageIndex) {
         let bytes = pages[page].pageAndArrays.mutableBuffer.count
         apps[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes

@@ -9,7 +9,8 @@ struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others. With this wait and shared checkpoints, Redis reads its sockets
     /// 2,100 instead of 7,800 times for a round of 1,000,000 members (Measurements.md).
     static var waitMillisecondsMax: Int64 { 20 }
-    /// The requests are sent at once if they are at least a quarter of all pages in use: one request for four pages.
+    /// The requests are sent at once if at most this many pages are in use for each request, for example 40 pages for
+    /// 10 requests.
     private static var usedPagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>

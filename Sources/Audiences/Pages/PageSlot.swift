@@ -68,8 +68,9 @@ struct PageSlot: BitwiseCopyable {
     /// When the page was read (monotonic milliseconds); `.max`: not yet.
     var readAtMilliseconds: Int64 = .max
 
-    /// The bytes of the page, and behind them three arrays with an element for each member: the references, the
-    /// versions that the members were sent, and their progress.
+    /// The bytes of the page as Redis has them, and behind them three arrays with an element for each member: the place
+    /// of the member's entry on the page (`MemberReference`), the version that the member was sent, and the member's
+    /// progress.
     private(set) var pageAndArrays = HeapBytes.none
     private(set) var referencesByteOffset = 0
     private var pageByteCount = 0

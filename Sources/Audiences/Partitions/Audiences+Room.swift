@@ -18,8 +18,8 @@ public struct FanoutRewind: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in the partition are passed over too, so that no version and no alert overtakes
 /// another. Only ranges (``SegmentRange``) that already have a round (``RoundSlot``) continue.
 extension Audiences {
-    /// The time that must pass after any rewind of a partition, before the partition is rewound to passed-over records.
-    /// A rewind is expensive: all later records of the partition are read again, also those that are settled.
+    /// The least time between any rewind of a partition and the next rewind to passed-over records. A rewind is
+    /// expensive: all later records of the partition are read again, also those that are settled.
     ///
     /// If the partition's ledger was full, this is also the pause before the partition is read again
     /// (``FanoutRewind/pauseMilliseconds``).
@@ -37,8 +37,9 @@ extension Audiences {
         // of the partition's previous owner yet, because the store has not replied to its claim. A checkpoint with the
         // new version would then replace the previous owner's in the store.
         guard isPartitionAssigned(of: round) else { return false }
-        // A record must not overtake an earlier record of its range that was passed over. For its own partition, the
-        // round knows the first such record. For another partition, any passed-over record of the app counts.
+        // A record must not overtake an earlier record of its range that was passed over. The round notes the first
+        // such record only in its own partition. In another partition, any earlier passed-over record of the app
+        // counts.
         let firstPassedOverOffset =
             rounds[round].partitionIndex == index
             ? rounds[round].versions.firstPassedOverOffset : firstPassedOverOffsetOfApp
@@ -119,8 +120,8 @@ extension Audiences {
     /// Notes that a record was dropped with its round or channel, because the partition of the round or channel was
     /// revoked. If the record is of this partition, the partition's next owner reads the record again.
     ///
-    /// After partitions were added to the fan-out topic, the round or channel may also have records of other
-    /// partitions. If this lane keeps such a partition, its record counts as passed over, so that this lane reads it
+    /// After partitions were added to the fan-out topic, the round or channel may also have a record of another
+    /// partition. If this lane keeps that partition, the record counts as passed over, so that this lane reads it
     /// again.
     mutating func noteDropped(_ record: FanoutRecord, ofApp appIndex: UInt16) {
         guard
@@ -139,9 +140,10 @@ extension Audiences {
             )
     }
 
-    /// Notes a record as dropped while a push of its version or broadcast is still under way, because another worker
-    /// may now work on the same range or channel. So this lane reads the record again before it takes newer records of
-    /// the record's partition. The version or broadcast itself is dropped when the push has ended.
+    /// Notes a record as dropped while a push of its version or broadcast is still under way. The core does not wait
+    /// for APNs' response, because another worker may now work on the same range or channel. If this lane keeps the
+    /// record's partition, it reads the record again, before it takes newer records of the range or channel from this
+    /// partition. The version or broadcast itself is dropped when the push has ended.
     ///
     /// - Returns: the assignment epoch that the caller must give to the record. No partition has this epoch, so nothing
     ///   is noted or settled for the record later.

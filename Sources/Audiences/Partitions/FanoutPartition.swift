@@ -14,8 +14,8 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     var passedOverRecords: PassedOverRecords
     /// When the partition was last rewound (monotonic milliseconds); `.min`: not yet.
     var lastRewindAtMilliseconds = Int64.min
-    /// When the partition's last record was received (monotonic milliseconds). A round that waits for a certain record
-    /// waits longer while records still come.
+    /// When the partition's last record was received (monotonic milliseconds). A round that waits for versions of the
+    /// partition's previous owner waits longer while records still come, because these may bring the versions.
     var lastRecordAtMilliseconds = Int64.min
 
     init(number: Int32, assignmentEpoch: UInt32, windowOffsetCount: Int) {

@@ -4,7 +4,7 @@
 /// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated when the
 /// first record is passed over.
 struct PassedOverRecords: ~Copyable {
-    /// The passed-over record of one app with the lowest offset.
+    /// The first passed-over record of one app: the one with the lowest offset.
     struct LowestRecord {
         var appIndex: UInt16
         var offset: Int64

@@ -149,9 +149,10 @@ extension Audiences {
         }
     }
 
-    /// Whether a member must get the newest version before its next turn, because it would miss an alert otherwise. The
-    /// newest version brings the alert only to certain positions (``RangeVersionSlot/bringsCarriedAlert(to:)``). The
-    /// member's present position is one of them; its position at its next turn is one lap higher, and is not.
+    /// Whether a member must get the newest version before its next turn, because otherwise it would miss the alert
+    /// that this version carries. The newest version brings the alert only to certain positions
+    /// (``RangeVersionSlot/bringsCarriedAlert(to:)``). The member's present position is one of them. Its position at
+    /// its next turn, one lap higher, is not.
     ///
     /// False if the alert is too old, or if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {

@@ -105,8 +105,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Gives up what a member of an abandoned round occupies: its place in a page, or its turn as a parked member. The
-    /// outcome is not recorded, because another worker may own the range.
+    /// Ends the work on a member of an abandoned round, when its push or start has ended. Frees the member's page and
+    /// the round if nothing else needs them. The outcome is not recorded, because another worker may own the range.
     mutating func releaseAbandonedMember(_ tag: PushTag, of round: RoundIndex, now: Moment) {
         if tag.isParked {
             parkedMembers[tag.parkedMember].isUnderWay = false

@@ -115,7 +115,7 @@ extension Audiences {
     }
 }
 
-/// The slot of a page and the index of a member on this page, in 32 bits, because the tag of an
+/// The index of a page's slot, and the index of a member on this page, together in 32 bits, because the tag of an
 /// ``OutgoingAudienceRecord`` has no room for more.
 struct PageMemberIndex {
     let rawValue: UInt32

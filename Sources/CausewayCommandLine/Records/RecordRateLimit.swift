@@ -12,8 +12,8 @@ package struct RecordRateLimit {
 
     /// Records per second; nil for no limit.
     private let recordsPerSecond: Double?
-    /// The time that is never caught up: of each long time without records, all but ``catchUpSecondsMax``; the sum of
-    /// these times since the sender began.
+    /// The seconds that are never caught up, summed since the sender began. A long time without records adds all of its
+    /// seconds but ``catchUpSecondsMax``: after 10 s without records, 9 s.
     private var unusedSeconds = 0.0
 
     package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }

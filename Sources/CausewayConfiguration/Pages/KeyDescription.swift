@@ -25,8 +25,7 @@ struct KeyDescription: Sendable {
     let isReloadable: Bool
     /// Whether the value names a file.
     let isFilePath: Bool
-    /// A regular expression that every valid text matches; nil if every text is valid, or if the rule has no
-    /// expression.
+    /// A regular expression that every valid text matches, for the JSON Schemas. Nil: there is none for this key.
     let pattern: String?
 
     /// - Parameters:

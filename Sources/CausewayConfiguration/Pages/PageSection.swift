@@ -36,6 +36,6 @@ struct PageSection: Sendable {
     /// The text that the pages show about the section; nil if the descriptions of its keys are enough.
     var meaning: String? { ConfigurationSchema.sectionTexts[name] }
 
-    /// The named section that this section is: `apps` or `policies`. Nil for all other sections.
+    /// Says which named section this section is, `apps` or `policies`. Nil if it is neither.
     var namedSection: NamedSection? { NamedSection(rawValue: name) }
 }

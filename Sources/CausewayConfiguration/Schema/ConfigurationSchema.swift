@@ -8,14 +8,14 @@ enum ConfigurationSchema {
     static let keys: [SchemaKey<WorkerConfiguration>] =
         logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys + workerKeys + tracingKeys
 
-    /// The texts that ``GeneratedConfigurationText`` shows about sections. Each text has the pattern of its section,
-    /// such as `kafka.topics` or `policies.*.budget`. Most sections need no text.
+    /// The texts that ``GeneratedConfigurationText`` shows about sections, by the pattern of the section, such as
+    /// `kafka.topics` or `policies.*.budget`. Most sections need no text.
     static let sectionTexts: [String: String] = [
         httpSectionTexts, kafkaSectionTexts, appSectionTexts, policySectionTexts, tracingSectionTexts,
     ]
     .reduce(into: [:]) { all, some in all.merge(some) { first, _ in first } }
 
-    /// The descriptions of all keys in the order in which the pages show them.
+    /// The descriptions of all keys, in the order in which ``GeneratedConfigurationText`` shows the keys.
     static let descriptions: [KeyDescription] = {
         let defaults = WorkerConfiguration()
         let app = WorkerConfiguration.App(name: NamedSection.apps.exampleName)

@@ -3,7 +3,7 @@ enum ConfigurationValueKind: Sendable, Equatable {
     case text
     case integer(ClosedRange<Int>)
     case choice([String])
-    /// A list of some of these words without repetition; not empty.
+    /// A list of some of the given words without repetition; not empty.
     case choices([String])
     /// A list of texts; may be empty.
     case texts
@@ -23,7 +23,7 @@ enum ConfigurationValue: Sendable {
         if case .text(let text) = self { text } else { nil }
     }
 
-    /// The value as the YAML file writes it. Nil for properties, because their values may be secret.
+    /// The value as the YAML file writes it. Nil for a map that is not empty, because its values may be secret.
     var yamlText: String? {
         switch self {
         case .text(let text): text
@@ -44,8 +44,8 @@ struct SchemaKey<Root: Sendable>: Sendable {
     let rule: ConfigurationRule
     /// What the key means. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
-    // These are closures, because key paths to integers and to texts have different types, and could not be in one
-    // list.
+    // `assign` and the next three properties are closures, not key paths. Key paths to integers and to texts have
+    // different types, so the keys that contain them could not be in one list.
     let assign: @Sendable (inout Root, ConfigurationValue) -> Void
     /// The value in `Root`; nil if unset.
     let value: @Sendable (Root) -> ConfigurationValue?
@@ -76,7 +76,6 @@ struct SchemaKey<Root: Sendable>: Sendable {
     func yamlText(_ root: Root) -> String? { value(root)?.yamlText }
 }
 
-/// The same key with one more attribute.
 extension SchemaKey {
     /// The same key, but a changed value takes effect in a running worker.
     var asReloadable: SchemaKey { with { $0.isReloadable = true } }

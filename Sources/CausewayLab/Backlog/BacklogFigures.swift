@@ -12,13 +12,15 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// The duration of the median read run, from the assignment of the reader's partitions to the last record.
+    /// The median duration of the runs that only read the backlog (read runs). A run lasts from the assignment of the
+    /// reader's partitions to the last record.
     var medianReadRunMilliseconds: Int64
-    /// The durations of all read runs, shortest first.
+    /// The durations of all runs that only read the backlog, shortest first.
     var readRunDurationsMilliseconds: [Int64]
-    /// CPU time of the lab's process, which contains the reader, in the median read run.
+    /// CPU time of the lab's process in the median read run, which only reads the backlog. The reader is a part of this
+    /// process.
     var labCPUInMedianReadRunMilliseconds: Int64
-    /// CPU time of the broker in the median read run.
+    /// CPU time of the broker in the median read run, which only reads the backlog.
     var brokerCPUInMedianReadRunMilliseconds: Int64
     /// The time from the assignment of the worker's partitions until APNs accepted the last push.
     var pushingMilliseconds: Int64

@@ -59,7 +59,7 @@ final class BacklogRun {
         self.commandsPerActivity = commandsPerActivity
     }
 
-    /// Returns `count` of the steps at even distances, always with the last step.
+    /// Returns `count` of the steps, spread evenly over all of them. The last step is always among the returned ones.
     private static func selectEvenly(_ steps: [MatchStep], to count: Int) -> [MatchStep] {
         precondition(count <= steps.count, "a match has more balls than that")
         return (1...count).map { steps[steps.count * $0 / count - 1] }
@@ -102,7 +102,8 @@ final class BacklogRun {
 
         try registerPhones(phones, commandProducer)
         try produceBacklog(commandProducer)
-        // Measure read runs before and after the worker's run, because the other load of the machine changes.
+        // Other programs may load the machine more at one time than at another. So measure read runs, which only read
+        // the backlog, both before and after the worker's run.
         var readCosts = [try measureReadCost(), try measureReadCost()]
         let brokerCPUMillisecondsBefore = deployment.brokerCPUMilliseconds
         try deployment.startWorker()

@@ -11,7 +11,7 @@ final class CommandJournal {
     /// The part of a line that is the same for all followers of a match.
     struct LineTemplate {
         fileprivate var identifierPrefix: String
-        /// The text of the line from `event` on.
+        /// The end of the line, from the key `event` on.
         fileprivate var lineSuffix: [UInt8]
 
         init(_ step: MatchStep, event: String, sequence: Int) {

@@ -15,8 +15,8 @@ extension Demo {
     }
 
     /// Waits until every phone has its activity. Then throws an error if a phone that must be on a channel has not
-    /// subscribed: such a phone would miss broadcasts. The simulator is asked, because a phone that subscribes sends
-    /// nothing to the server.
+    /// subscribed: such a phone would miss broadcasts. Asks the simulator about subscriptions, because a phone that
+    /// subscribes sends nothing to the app's server.
     func awaitSubscriptions(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
         throws(LabError)
     {

@@ -2,7 +2,7 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// Reports a demo to the live page, and carries out its visitors' actions.
+/// Reports a demo to the live page, and carries out the actions of the page's visitors.
 extension Demo {
     static let reportIntervalMilliseconds: Int64 = 250
 

@@ -332,8 +332,8 @@ final class Demo {
     }
 
     /// Returns how many pushes APNs has accepted, without broadcasts: in all, and at priority 10. For commands to
-    /// activities, the results show these numbers. For commands to audiences, the simulator does, because the results
-    /// have no priorities, and leave out members that join later.
+    /// activities, these numbers come from the results. For commands to audiences, they come from the simulator,
+    /// because the results have no priorities, and leave out members that join later.
     private func countPushes(of tally: ResultTally, _ phones: SimulatedPhones) throws(LabError) -> (
         totalCount: Int, priority10Count: Int
     ) {

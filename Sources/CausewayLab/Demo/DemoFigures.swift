@@ -97,7 +97,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var deadLetters: Int
     var freshness: Freshness?
     var worker: ProcessUsage
-    /// The cost of the demo itself and of all parts except the worker.
+    /// The CPU time and memory of each process of the demo except the worker: its own, and those that it has started.
     var others: [NamedProcessUsage]
     var scores: [Score]
     var phonesWithFinalScore: Int
@@ -122,7 +122,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var count: Int
 
         static func all(of tally: ResultTally) -> [OutcomeCount] {
-            // If `Outcome` and `FanoutOutcome` have a name in common, add both counts.
+            // If an `Outcome` and a `FanoutOutcome` have the same name, add their counts.
             var all = Outcome.allCases.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
             for outcome in FanoutOutcome.allCases {
                 let name = "\(outcome.name)"

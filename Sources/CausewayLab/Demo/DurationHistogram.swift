@@ -9,7 +9,8 @@ struct DurationHistogram {
     private(set) var maximumMilliseconds: Int64 = 0
 
     mutating func add(milliseconds: Int64) {
-        // Two processes on one machine have the same clock, so a negative duration comes from rounding.
+        // Usually both times of a duration come from the clock of one machine, rounded to milliseconds. A negative
+        // duration is then only a rounding error. It counts as 0.
         let clampedMilliseconds = max(0, milliseconds)
         bucketCounts[Int(min(clampedMilliseconds, Int64(Self.millisecondsMax)))] += 1
         count += 1

@@ -37,7 +37,7 @@ struct ResultSummary: Equatable {
     /// another result.
     var isOfMember: Bool { namesAudience && namesActivityOrDevice }
 
-    /// Whether the result has an outcome and names its record.
+    /// Whether the result has an outcome, and the partition and offset of the record that the result is about.
     var isComplete: Bool { (outcome != nil || fanoutOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
 }
 

@@ -81,7 +81,7 @@ struct SeasonFeed {
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followerCount }
 
     /// The numbers (from 1) of a match's followers to whom starts are sent. If commands go to audiences, one start
-    /// reaches all these followers. The range then has one element, and its value has no meaning.
+    /// reaches all these followers. The range then has only one element, whose value has no meaning.
     private var pushStartedFollowers: Range<Int> {
         guard appStartedFollowerCount < followerCount else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowerCount + 1..<followerCount + 1

@@ -8,8 +8,8 @@ import Kafka
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
-    /// Every fourth member permits frequent updates. Redis gives these members another priority, so the run has pushes
-    /// of two priorities.
+    /// Every fourth member permits frequent updates. For these members, the policy's `frequentBudget` decides the
+    /// priority of pushes, for the others the `budget`. So the run uses both budgets.
     private static let frequentUpdatesEveryNthPhone = 4
 
     /// The simulator's response about what its phones show.

@@ -8,9 +8,9 @@ final class FanoutDeployment {
     /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions, the broker
     /// keeps all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitionCount = 16
-    /// The memory that a worker gets for each lane, as little as in a small pod (`worker.memoryMebibytes`). A worker
-    /// with one lane gets the memory of two. With the default of 1 GiB or more, a worker would keep the memory that the
-    /// registrations needed, and the measurement would not show the memory of the fan-out.
+    /// The memory that a worker gets for each lane (`worker.memoryMebibytes`), as little as in a small pod. A worker
+    /// with one lane gets as much as one with two lanes. With the default of 1 GiB or more, a worker would keep the
+    /// memory that the registrations needed, and the measurement would not show the memory of the fan-out.
     private static let memoryMebibytesPerLane = 64
     private static let drainMillisecondsMax: Int64 = 60_000
     /// How many streams the simulator permits on a connection before the first provider token. The number is high,

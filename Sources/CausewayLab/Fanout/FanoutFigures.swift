@@ -8,7 +8,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var overtakenAtPercent: Int?
     /// The time from the first registration's record until all registrations were settled.
     var joinSeconds: Double
-    /// CPU time of redis-server for the registration of one member: a change of the activity's value and of a page of
+    /// CPU time of redis-server for the registration of one member, which changes the activity's value and a page of
     /// members.
     var redisMicrosecondsPerJoin: Double
     /// Redis' memory for the audience's hash, its pages of members and its directories (lists of a segment's pages),
@@ -37,14 +37,14 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var resultRecords: Int
     /// The outcomes of the commands, in the order of the commands.
     var outcomes: [String]
-    /// Whether the ranges' counts add up to the commands' counts, and the commands' counts to the number of members.
+    /// Whether the results of each command count all members (`FanoutResults.memberCountsAddUp`).
     var resultsAddUp: Bool
     /// Phones that do not show the newest state.
     var wrong: Int
     /// Phones that got a state older than the one that they showed.
     var reversed: Int
     var alertedTwice: Int
-    /// Phones on which the alert of the goal did not ring: the members minus all alerts that rang.
+    /// Phones on which the alert of the goal did not ring: the number of members minus the number of alerts that rang.
     var unalerted: Int
 
     /// The maximum number of results of a command: 256 for its ranges, and one for the command itself.

@@ -186,8 +186,8 @@ final class FanoutRun {
 
     // MARK: - Load of single commands
 
-    /// Measures the single commands without a fan-out. The phones of these commands register after the audience's
-    /// members, because the joining of the members is measured without them.
+    /// Measures the single commands without a fan-out. The phones of these commands register only when all members have
+    /// joined the audience, so that the measurement of the joining leaves these phones out.
     private func measureSingleCommands() throws(LabError) {
         guard let singleCommandLoad = results.singleCommandLoad else { return }
         try singleCommandLoad.crowd.createPhones()

@@ -103,8 +103,8 @@ final class SimulatorPage: Sendable {
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalWorker?
         while !isStopping.load(ordering: .relaxed) {
-            // Kill the worker of the loop's previous pass, because the button shows its process id. A newer worker must
-            // not be killed.
+            // Kill the worker that the loop's previous pass found, because the page's button shows the process id of
+            // that worker. A newer worker must not be killed.
             for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
                 worker?.kill()
             }

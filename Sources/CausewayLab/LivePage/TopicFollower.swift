@@ -50,9 +50,9 @@ final class TopicFollower {
         )
         while nextOffsets.count < count {
             let partition = Int32(nextOffsets.count)
-            // `end` is used only if no record is as late as `sinceMilliseconds`. Request `end` first: a record that is
-            // written between the two requests is then found by the second request. In the other order, reading would
-            // begin behind this record.
+            // `end` is used only if the second request (`fetchOffset`) finds no record as late as `sinceMilliseconds`.
+            // Request `end` first, so that the second request finds a record that is written between the two. In the
+            // other order, reading would begin behind this record.
             let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
                 .high
             let first = try reader.fetchOffset(

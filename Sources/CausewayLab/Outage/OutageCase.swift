@@ -1,4 +1,4 @@
-/// One outage case: the processes, the commands, the faults and their times, and what the promises permit afterwards.
+/// One outage case: the processes, the commands, the faults with their times, and what the case requires of Causeway.
 struct OutageCase {
     /// The case's name, in lower-case letters, digits and hyphens.
     var name: String
@@ -155,12 +155,12 @@ enum OutageExpectation {
     /// This many commands have this outcome.
     case outcome(String, count: Int)
     case invalidationCount(Int)
-    /// No command has two final results.
+    /// No command has two final results. A result is final unless its outcome is `held`: then another result follows.
     case oneFinalResultPerCommand
-    /// No activity waits longer than this for a push with a newer state.
+    /// No activity waits longer than this from a command to the push that brings the command's state or a newer one.
     case noSilenceLongerThan(milliseconds: Int64)
-    /// No record of the commands topic waits longer than this for its commit. There is one poll a second, and the wait
-    /// counts from the first poll that saw the record.
+    /// No record of the commands topic waits longer than this for its commit. The run reads the topic's end offsets and
+    /// the committed offsets once a second. The wait counts from the first reading that includes the record.
     case committedWithin(milliseconds: Int64)
     /// APNs accepts no push for an app.
     case noPush(app: String)

@@ -9,7 +9,7 @@ final class OutageRedis {
 
     private struct Server {
         var port: UInt16
-        /// The arguments of this server, after those of all servers.
+        /// The command-line arguments that only this server has. They follow the arguments that all servers have.
         var arguments: [String] = []
         var process: ChildProcess?
     }

@@ -13,7 +13,7 @@ struct MatchCommands {
     let finalState: MatchState
 
     /// Returns the beginning of the ids of a match's activities, before the follower's number. `devicePrefix` returns
-    /// that of the devices' ids.
+    /// the beginning of the ids of the followers' devices.
     static func activityPrefix(of match: Match) -> String { "\(match.identifier)-" }
     static func devicePrefix(of match: Match) -> String { "phone-\(match.identifier)-" }
 

@@ -20,8 +20,8 @@ package struct CapacityDemand: Sendable, Equatable {
     package var fleet = FleetParameters()
     /// Copies that Kafka keeps of each record. Range: 1...9.
     package var replicationFactor: Int64 = 3
-    /// For how many hours of commands and results at the peak's rate Kafka has room. Range: 1...8,760. This is not the
-    /// retention of the topics (``TopicPlan``), which also keep the records of quieter hours.
+    /// Kafka gets room for the commands and results of this many hours at the peak's rate. Range: 1...8,760. This is
+    /// not the retention of the topics (``TopicPlan``), which also keep the records of quieter hours.
     package var retentionHours: Int64 = 4
 
     /// The allowed range of `--commands-per-push`, in commands, not in hundredths.

@@ -20,9 +20,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// - If `state` is `active`: no deletion is planned.
     /// - If `state` is `deleting`: the deletion is final, and no start can cancel it any more.
     package var deletionDueMilliseconds: Int64?
-    /// An end of the audience after which an operator still wants the channel: the time at which Redis admitted this
-    /// end, UNIX milliseconds. This end plans no deletion; a later end does. Nil: there is no such end. Stored only in
-    /// Redis, so a loss of Redis' data loses the operator's wish (K8).
+    /// An operator wants the channel in spite of one end of the audience: when Redis admitted this end, UNIX
+    /// milliseconds. The keeper plans no deletion because of this end, only because of a later one. Nil: there is no
+    /// such end. Stored only in Redis, so a loss of Redis' data loses the operator's wish (K8).
     package var disregardedEndMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
     /// Has no meaning while `state` is `deleting`: the topic may then have the active entry, the `deleting` one, or

@@ -51,7 +51,7 @@ extension ChannelKeeper {
     }
 
     /// Publishes entries and writes their channels to the audiences' hashes. Callers do this before all work that needs
-    /// APNs: while APNs is unreachable, such work ends at its first request.
+    /// APNs. While APNs is unreachable, that work throws an error, and the steps after it are left out.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     private func publishAndWriteEachToAudienceHash(_ entries: [ChannelEntry]) async throws(ChannelFailure)
@@ -89,9 +89,9 @@ extension ChannelKeeper {
         return firstFailure
     }
 
-    /// Compares the registry with APNs' list if a comparison is due: once a day, and soon after an attempt to create a
-    /// channel has left its intent. If a service is down or a channel is being created, the next periodic work tries
-    /// again.
+    /// Compares the registry with APNs' list if a comparison is due: once a day, and once more if the intent of an
+    /// attempt to create a channel still exists after a minute. If a service is down or a channel is being created, the
+    /// next periodic work tries again.
     private func reconcileIfDue(
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegistryContent
@@ -125,8 +125,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Acquires the lease for a reconciliation: the daily one, or the one after an attempt to create a channel has left
-    /// its intent. Returns nil if another worker has the lease.
+    /// Acquires the lease for one kind of comparison: the daily one, or the one because of an intent that still exists.
+    /// Returns nil if another worker has the lease.
     private func acquireReconciliationLease(
         for work: ChannelRegistry.PeriodicWork,
         _ managedEnvironment: ManagedEnvironment

@@ -35,11 +35,10 @@ extension ChannelKeeper {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
-                    // If the state is `deleting`, another process has begun to delete the channel. Without
-                    // `deletionDueMilliseconds`, the deletion is final, and nothing is left to plan. With
-                    // `deletionDueMilliseconds`, the other process may still keep the channel, because of a start that
-                    // came before this audience's end. So wait: if the channel is kept, its deletion must be planned
-                    // again.
+                    // In the state `deleting`, another process has begun to delete the channel. If
+                    // `deletionDueMilliseconds` is nil, the deletion is final, and there is nothing to plan. Otherwise
+                    // the other process may still keep the channel, because of a start before this audience's end. So
+                    // wait for the decision: if the channel is kept, its deletion must be planned again.
                     guard entry.state == .active else { return entry.deletionDueMilliseconds == nil }
                     return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
                 }
@@ -65,9 +64,9 @@ extension ChannelKeeper {
             guard let plannedEntry = try planDeletion(of: entry, dueMilliseconds: dueMilliseconds) else {
                 return false
             }
-            // A start may have been admitted between the check above and the plan. The start's request then found no
-            // plan to cancel, so cancel the plan here. If this process dies first, `deleteUnlessAudienceStarted`
-            // cancels the plan.
+            // Redis may have admitted a start between the check above and the plan. If a keeper carried out the lane's
+            // request about this start before the plan, that keeper found no plan to cancel. So cancel the plan here.
+            // If this process dies first, `deleteUnlessAudienceStarted` cancels the plan.
             guard try registry.isAudienceStarted(of: entry) else { return true }
             presentEntry = plannedEntry
         }
@@ -106,12 +105,11 @@ extension ChannelKeeper {
     /// If several workers call this at the same time, the first one decides, and the others find that the entry has
     /// changed.
     ///
-    /// - Parameter wasInAudienceHash: whether the caller itself removed the channel from the hash. False: another
-    ///   worker removed the channel earlier. That worker has usually died since, or has not decided yet. A start may
-    ///   have named the channel before the removal, so a start keeps the channel in this case too. There is one
-    ///   exception. If the other worker has an older release, it may already have decided to delete: an older release
-    ///   leaves the planned time in the entry even after this decision. So before a start keeps the channel, this
-    ///   method also asks whether APNs still has the channel.
+    /// - Parameter wasInAudienceHash: whether the caller itself removed the channel from the hash. False: usually
+    ///   another worker removed the channel earlier, and then died or has not decided yet. A start may have named the
+    ///   channel before the removal. So a start keeps the channel in this case too, but only if APNs still has the
+    ///   channel. The reason is a worker of an older release: such a worker leaves the planned time in the entry even
+    ///   after it has decided to delete.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(
         of entry: ChannelEntry,
@@ -128,8 +126,8 @@ extension ChannelKeeper {
             let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)
             return (isDecided, isDecided ? decidedEntry : try registry.readPresentEntry(forAudienceOf: entry))
         }
-        // The audience has an active channel. The caller may have removed this channel from the hash, so write it there
-        // again.
+        // If the audience has an active channel, write this channel to the hash again, because the caller may have
+        // removed it from there.
         if let presentEntry, presentEntry.state == .active { try publishAndWriteToAudienceHash(presentEntry) }
         return isDecided && decidedEntry.state == .deleting ? decidedEntry : nil
     }
@@ -184,8 +182,8 @@ extension ChannelKeeper {
                 dueMilliseconds: computeDeletionDueMilliseconds(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
-            // A start may have been admitted between the check above and the plan. The start's request then found no
-            // plan to cancel, so cancel the plan here.
+            // Redis may have admitted a start between the check above and the plan. If a keeper carried out the lane's
+            // request about this start before the plan, that keeper found no plan to cancel. So cancel the plan here.
             if try registry.readAudienceEnd(entry.app, entry.audience) == nil {
                 try registry.replaceIfUnchanged(plannedEntry, with: presentEntry)
             }
@@ -203,23 +201,24 @@ extension ChannelKeeper {
         )
     }
 
-    /// Returns when to delete a new channel whose audience has already ended; nil: plan no deletion. The new entry must
-    /// contain the plan from the beginning, because no later step makes the plan: the daily comparison leaves out a
-    /// channel that is newer than its audience's end.
+    /// Returns when to delete a new channel; nil: plan no deletion. If the audience has already ended, the new entry
+    /// must contain the plan from the beginning, because no later step makes the plan: the daily comparison leaves out
+    /// a channel that is newer than its audience's end.
     ///
     /// The first of these cases that applies decides:
     ///
     /// 1. `lostEntry` has a planned deletion, and the audience has not been started again: the new channel takes over
     ///    the planned time.
-    /// 2. The audience has not ended, as far as Redis knows, or its last end is the one that an operator's request
-    ///    knows: nil.
-    /// 3. The lost channel is newer than the audience's end, or disregards this end: nil, because an operator wants a
-    ///    channel.
-    /// 4. Otherwise the channel is deleted some time after the audience's end.
+    /// 2. The audience's newest command is no end, or Redis does not know this command: nil.
+    /// 3. An operator has requested the channel after this end: nil.
+    /// 4. The lost channel was created after this end, or its entry names this end as the one to disregard: nil,
+    ///    because a channel is wanted in spite of this end.
+    /// 5. Otherwise the channel is deleted some time after the end.
     ///
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces; nil: none.
-    ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`).
+    ///   - endBeforeRequestMilliseconds: for an operator's request: when the audience last ended before the request
+    ///     (see `ensureChannel`).
     func readDeletionDueMilliseconds(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
@@ -243,11 +242,12 @@ extension ChannelKeeper {
         return computeDeletionDueMilliseconds(of: newEntry, after: end, at: managedEnvironment)
     }
 
-    /// Cancels the planned deletion of a channel that a command or an operator requests. But if the audience has ended,
-    /// and the request does not know this end, the deletion stays planned: a slow worker has sent the request late.
+    /// Cancels the planned deletion of a channel that a command or an operator requests. But if the audience has ended
+    /// since the request was made, the deletion stays planned: the request is older than the end, and came late.
     ///
-    /// - Parameter endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If
-    ///   this is still the audience's last end, the deletion is cancelled, and this end plans no further deletion.
+    /// - Parameter endBeforeRequestMilliseconds: for an operator's request: when the audience last ended before the
+    ///   request (see `ensureChannel`). If the audience has not ended again since, the deletion is cancelled, and the
+    ///   keeper plans no other deletion because of that end.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, endBeforeRequestMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?

@@ -8,12 +8,12 @@ import Redis
 /// may write an old entry over a newer one. So each worker reads the registry again after its write, and repeats the
 /// write until it has written the present entry.
 ///
-/// Known issue (K6): if a worker dies or Redis fails between a late write and the next read of the registry, the topic
-/// may keep an old entry, and the hash an old channel. The channel in the hash is replaced when APNs refuses the next
-/// update to it.
+/// Known issue (K6): if a worker dies or Redis fails between the write of an old entry and the next read of the
+/// registry, the topic may keep an old entry, and the hash an old channel. The channel in the hash is replaced when
+/// APNs refuses the next update to this channel.
 ///
-/// Known issue (K7): if Redis admits a start between a late write and the next read of the registry, the start may name
-/// a channel that is being deleted. The activities of this start then get no broadcasts.
+/// Known issue (K7): if Redis admits a start between the write of an old entry and the next read of the registry, the
+/// start may name a channel that is being deleted. The activities of this start then get no broadcasts.
 extension ChannelKeeper {
     /// The maximum number of times that one call writes the channels topic or an audience's hash (R4). The call writes
     /// again if another process has changed the registry meanwhile.
@@ -70,7 +70,8 @@ extension ChannelKeeper {
                 // Another process has just changed the entry, so read the entry again.
                 guard let unpublishedEntry else { continue }
                 // The registry now says that this entry is unpublished, or that its channel is being deleted. In both
-                // cases the periodic work writes to the channels topic again, so the note is not needed any more.
+                // cases the periodic work writes to the channels topic again. So remove the note that a tombstone is
+                // missing.
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
                 hasTombstoneNote = false
                 guard writeReportingErrors(unpublishedEntry, forAudienceOf: entry) else { return }

@@ -24,9 +24,9 @@ extension ChannelKeeper {
             storage: lostEntry?.storage
         )
         if let deletionDueMilliseconds = newEntry.deletionDueMilliseconds {
-            // The new entry has a planned deletion. Meanwhile a start may have been admitted, and its request may have
-            // cancelled the deletion only in the former entry. So check again: if the audience has been started, the
-            // following call cancels the deletion in the new entry.
+            // The new entry has a planned deletion. Redis may have admitted a start while the new channel was being
+            // created. The lane's request about this start may have cancelled the deletion only in the lost channel's
+            // entry. So if the audience has been started, the following call cancels the deletion in the new entry.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
@@ -43,9 +43,9 @@ extension ChannelKeeper {
     ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: the registry had none.
     ///     Since then, another worker may have deleted the channel, and Redis may have forgotten the audience's end. In
     ///     this case only `lostEntry` says that the new channel must be deleted too.
-    ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
-    ///     audience has not ended again since, this end plans no deletion. A planned deletion of the lost channel still
-    ///     applies.
+    ///   - endBeforeRequestMilliseconds: for an operator's request: when the audience last ended before the request
+    ///     (see `ensureChannel`). If the audience has not ended again since, no deletion is planned because of that
+    ///     end. A planned deletion of the lost channel still applies.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,

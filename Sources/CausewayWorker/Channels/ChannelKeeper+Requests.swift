@@ -51,7 +51,8 @@ extension ChannelKeeper {
         topic.close()
     }
 
-    /// Carries out one request after another until no request is ready. Then releases the caller's permit.
+    /// Carries out one request after another until no request is ready. Then releases the permit that the caller has
+    /// taken (`acquirePermit`).
     private func carryOutReadyRequests(respond: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
         while let request = requestQueues.takeNextReadyRequest() {
             if !Task.isCancelled { await carryOut(request, respond: respond) }

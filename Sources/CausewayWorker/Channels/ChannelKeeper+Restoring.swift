@@ -128,7 +128,7 @@ extension ChannelKeeper {
         for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
             let publishedChannels = try readPublishedChannels()
             for (appEnvironment, token) in restorationTokens {
-                // If this does not complete the registry, the next pass of the outer loop reads the channels topic
+                // If this call does not complete the registry, the next pass of the outer loop reads the channels topic
                 // again.
                 try restoreRegistry(appEnvironment, from: publishedChannels, token: token)
             }

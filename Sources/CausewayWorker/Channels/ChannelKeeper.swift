@@ -106,15 +106,15 @@ package actor ChannelKeeper {
     /// in two cases:
     ///
     /// - The call names a `lostChannel`.
-    /// - The audience has ended, and the request does not know this end (`endBeforeRequestMilliseconds`).
+    /// - The audience has ended, and no operator has requested the channel since (`endBeforeRequestMilliseconds`).
     ///
     /// - Parameters:
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has this channel, the new channel
     ///     replaces it and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
     ///   - endBeforeRequestMilliseconds: for an operator's request about an ended audience: when the audience last
-    ///     ended. The operator wants the channel in spite of this end. So this end plans no deletion, and a planned
-    ///     deletion is cancelled. Nil for any other request.
+    ///     ended. The operator wants the channel in spite of this end. So the keeper cancels a planned deletion, and
+    ///     plans no other one because of this end. Nil for any other request.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -287,11 +287,11 @@ package actor ChannelKeeper {
     }
 
     /// Records the listed channels without an entry as foreign: other programs created them. If there is an intent,
-    /// records nothing, because the channel of the intent may be one of them.
+    /// records nothing: one of these channels may come from the attempt that the intent belongs to.
     ///
-    /// If an entry's channel id cannot be read, its channel is recorded as foreign too. This does no harm: while the id
-    /// cannot be read, no comparison deletes an unknown channel; when it can be read again, the next comparison removes
-    /// the channel from the foreign ones.
+    /// If an entry's channel id cannot be read, the entry's channel is recorded as foreign too. This does no harm.
+    /// While the id cannot be read, no comparison deletes an unknown channel. When the id can be read again, the next
+    /// comparison removes the channel from the foreign ones.
     private func addForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure)
     {

@@ -10,7 +10,7 @@ import Redis
 /// | `i:<identifier>` | a ``ChannelCreationIntent`` |
 /// | `f:<channel>` | empty: another program made the channel |
 /// | `d:<audience>` | a ``ChannelEntry``; the channels topic lacks the tombstone of this audience |
-/// | `t:` | since when the hash is complete, UNIX ms (while it is restored: `?`, a token); absent: it may be lost |
+/// | `t:` | since when the hash is complete, UNIX ms; `?` and a token: it is being restored; absent: it may be lost |
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
 ///
 /// Calls block. Use this object from one thread at a time.
@@ -188,8 +188,8 @@ final class ChannelRegistry {
     /// The maximum number of entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
-    /// A restored channel stays at least for this time, even if its planned deletion was due earlier. A start may have
-    /// cancelled the plan that the channels topic still has, and Redis may have lost that start. Usually, workers read
+    /// A restored channel stays at least for this time, even if its deletion is due earlier in the channels topic. A
+    /// start may have cancelled this deletion only in Redis, and Redis may have lost the start. Usually, workers read
     /// the start again within minutes.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 3_600_000
 
@@ -339,8 +339,8 @@ final class ChannelRegistry {
 
     // MARK: - Audiences' hashes
 
-    /// When Redis admitted the audience's end, UNIX milliseconds, and until when APNs may deliver the message that it
-    /// stores for the audience's channel.
+    /// When Redis admitted the audience's end, and until when APNs may deliver the message that APNs stores for the
+    /// audience's channel. Both are UNIX milliseconds.
     typealias AudienceEnd = (atMilliseconds: Int64, storedUntilWallMilliseconds: Int64)
 
     /// Returns the audience's end; nil if its newest command is no end, or if Redis does not know a newest command.

@@ -45,7 +45,7 @@ struct PublishedChannels {
 }
 
 /// The topic `causeway.channels`, which tells app servers the channels of audiences. The keeper restores Redis'
-/// registry from the topic. Calls block. Use this object from one thread at a time.
+/// registry from the topic. The methods block the calling thread. Use this object from one thread at a time.
 final class ChannelTopic {
     private static let readTimeout = Duration.seconds(60)
     // A call with one of these timeouts cannot be interrupted, so it may delay a worker's stop by this time.

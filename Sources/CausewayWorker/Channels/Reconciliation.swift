@@ -19,7 +19,8 @@ package struct Reconciliation: Equatable, Sendable {
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
         /// Entries of deleted channels whose tombstone could not be written, so that the channels topic may still have
-        /// a record of their audience. An entry without a channel stands for a note that this release cannot read.
+        /// a record of their audience. Each entry comes from a note in Redis. If this release cannot read the note, the
+        /// entry has the audience's name, but an empty `channel`.
         package var entriesWithoutTombstone: [ChannelEntry] = []
         /// Whether the registry has all entries of `causeway.channels`. If not, an audience without an entry may still
         /// have a channel.
@@ -67,7 +68,7 @@ package struct Reconciliation: Equatable, Sendable {
     package var lostEntries: [ChannelEntry] = []
     /// Entries that must be written to the channels topic, because the topic does not have their present form.
     package var unpublishedEntries: [ChannelEntry] = []
-    /// Entries whose channel must be deleted now, or whose deletion has begun.
+    /// Entries whose channel must be deleted now, or is already being deleted.
     package var entriesToDelete: [ChannelEntry] = []
     /// Intents whose attempt to create a channel has ended. The caller removes them from the registry after it has
     /// deleted the ``channelsToDelete``.

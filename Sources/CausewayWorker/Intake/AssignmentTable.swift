@@ -82,8 +82,8 @@ struct AssignmentTable {
     var assignedPartitions: [TopicPartition] { partitions { _ in true } }
     func partitions(of lane: Int) -> [TopicPartition] { partitions { $0.lane == lane } }
 
-    /// The partitions of a lane from which at least one record has been dealt. For the others, librdkafka may still be
-    /// looking up the first offset.
+    /// The partitions of a lane from which at least one record has been dealt. Only these are paused when the lane is
+    /// full. For the others, librdkafka may still be looking up the first offset, and could lose the pause.
     func findPartitionsWithDealtRecords(of lane: Int) -> [TopicPartition] {
         partitions { $0.lane == lane && $0.nextOffset >= 0 }
     }

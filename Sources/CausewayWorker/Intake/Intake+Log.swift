@@ -3,7 +3,7 @@ import Logging
 import Observability
 import Reactor
 
-/// Handles the log lines, errors and statistics of the consumer's client.
+/// Handles the log lines, errors and statistics that librdkafka reports about the consumer.
 extension Intake: ClientLogHandler {
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
         let text = String(decoding: message, as: UTF8.self)

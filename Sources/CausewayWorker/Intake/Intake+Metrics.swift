@@ -84,9 +84,9 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // If nothing is fetched from the partition, the thread has asked the brokers for its log's end. If this end is
-        // higher than the end that reading has reached, the log has new records, and the reached end does not count any
-        // more.
+        // If nothing is fetched from the partition, the thread has asked the brokers for the end of the log. If the
+        // brokers' offset is higher than `logEndReachedAtOffset`, the log has new records, so reading is no longer at
+        // the log's end.
         let reachedLogEnd = assignment.flatMap { entry in
             entry.logEndReachedAtOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
                 ? PartitionLag.ReachedLogEnd(nextOffset: entry.nextOffset, offset: entry.logEndReachedAtOffset) : nil

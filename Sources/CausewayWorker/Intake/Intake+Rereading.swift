@@ -126,10 +126,10 @@ extension Intake {
     /// The deferred and the fan-out topic have no marks, because their commands are read again in the commands topic. A
     /// command that is read again may also have a deferred record:
     ///
-    /// - If this lane has deferred the command, the lane waits for the deferred record, and sends the command with its
-    ///   alert.
-    /// - If another worker has deferred the command, this lane does not know the deferral, and sends the state at once,
-    ///   without the alert (R25). The deferred record is then a duplicate, so the alert never rings.
+    /// - If the lane that reads the command again has also deferred it, the lane waits for the deferred record, and
+    ///   sends the command with its alert.
+    /// - If another worker has deferred the command, the lane does not know this, and sends the state at once, without
+    ///   the alert (R25). The deferred record is then a duplicate, so the alert never rings.
     private var markedPartitions: [TopicPartition] {
         assignments.assignedPartitions.filter { Self.hasMarks($0.topic) && assignments[$0]?.lane != nil }
     }
@@ -161,7 +161,7 @@ extension Intake {
         )
     }
 
-    /// Returns the offset where reading began; nil: not known yet.
+    /// Returns where this assignment of the partition, or its last rereading, began to read; nil: not known yet.
     private func findStartOffset(of partition: TopicPartition) -> Int64? {
         switch consumer.startPositions[partition] {
         case .offset(let offset)?: offset
@@ -175,7 +175,8 @@ extension Intake {
         entry.computeSettledEndOffset(startOffset: findStartOffset(of: partition) ?? 0)
     }
 
-    /// Asks the brokers for unknown offsets and partition counts. The Kafka thread waits for the brokers.
+    /// Asks the brokers for the starting offsets that are not known yet, and if necessary for the number of partitions
+    /// of the registrations topic. The Kafka thread waits for the brokers.
     private func fetchUnknownOffsets() {
         let partitionsWithUnknownStart = markedPartitions.filter { findStartOffset(of: $0) == nil }
         guard !partitionsWithUnknownStart.isEmpty || rereading.needsPartitionCount else { return }
@@ -206,9 +207,9 @@ extension Intake {
 
     // MARK: - Reading again
 
-    /// Handles the waiting requests. If a requested partition has dealt records to read again, its lane drains the
-    /// partition. If it has none, its rereading is complete at once. After an error, all requests wait for the next
-    /// attempt.
+    /// Begins to handle the waiting requests to read partitions again. If a partition has records that must be read
+    /// again, its lane first drains it. Otherwise its rereading is complete at once. After an error, all requests wait
+    /// for the next attempt.
     private func beginDraining() {
         rereading.drainAttemptDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
@@ -222,8 +223,9 @@ extension Intake {
             loop.refreshClock()
             for (request, startPosition) in zip(requests, startPositions) {
                 guard let entry = assignments[request.topicPartition] else { continue }
-                // Compare with the last dealt record, not only with the offset below which all records are settled. A
-                // record above this offset may be settled too, and Redis may have lost what that record wrote.
+                // Compare `startPosition` with the end of the dealt records, not only with the offset below which all
+                // records are settled. A dealt record above that offset may be settled too, and Redis may have lost
+                // what this record wrote.
                 let dealtEndOffset = max(findSettledEndOffset(of: request.topicPartition, entry), entry.nextOffset)
                 guard let startPosition, dealtEndOffset > max(0, startPosition.rawOffset) else {
                     assignments.markRereadingUnneeded(

@@ -287,8 +287,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             if overflows[lane].isPauseDue(nowMilliseconds: loop.nowMilliseconds) {
                 writeLog(.partitionsPaused, ["lane": "\(lane)"])
                 overflows[lane].isPaused = true
-                // From the lane's other partitions, no record has been dealt yet. `dealToLane` pauses each of them at
-                // its first record.
+                // Pause only the partitions from which a record has been dealt. `dealToLane` pauses each of the others
+                // at its first record.
                 consumer.pause(assignments.findPartitionsWithDealtRecords(of: lane))
             } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2,
                 inboxLimiters[lane].isAtMostHalfFull(untakenEntryCount: inbox.count)

@@ -11,7 +11,8 @@ enum DroppedFieldsHeader {
         if !fieldNames.isEmpty { headers.append(name, fieldNames) }
     }
 
-    /// Returns the names of the fields; empty if the header is missing or malformed. Valid as long as the message.
+    /// Returns the names of the fields; empty if the header is missing or malformed. The returned bytes are valid as
+    /// long as the message.
     static func read(from message: borrowing Message) -> UnsafeRawBufferPointer {
         guard let fieldNames = message.headers?.lastValue(named: name), OversizeFields.isFieldNameList(fieldNames)
         else {

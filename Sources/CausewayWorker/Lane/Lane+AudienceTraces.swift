@@ -42,8 +42,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // Here a range has ended. Its own result and a command's result over all ranges name the span of this range.
-        // The span is exported only with the range's own result.
+        // Here a range has ended. Two results name the span of this range: the range's own result and, if the range was
+        // the last of its command to end, the command's result. Only with the range's own result is the span exported.
         return (trace, outgoingRecord.kind == .rangeResult ? finishedTrace : nil)
     }
 }

@@ -44,8 +44,9 @@ extension Lane {
         }
     }
 
-    /// Tells the core for audiences that a connection to Redis was lost. Redis may have lost its data, and may reply
-    /// again before `StoreWatch` notices the loss.
+    /// Tells the core for audiences that a connection to Redis was lost: perhaps Redis has lost its data. The core then
+    /// assumes that members may be missing, even if Redis replies again, until `StoreWatch` says that audiences may
+    /// continue.
     func noteAudienceStoreLoss() { audiences.storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds }
 
     /// Passes changes of memberships (a member joins or leaves audiences) to the core for audiences. When the audiences

@@ -220,7 +220,8 @@ extension Lane {
         setRecordsWaiting(.stream, to: waitingPushCount)
         setRecordsWaiting(.apns, to: inFlightPushCount)
         setRecordsWaiting(.result, to: delivery.unacknowledgedRecordCount)
-        // Nearly all remaining records wait until they may be sent, or for an older command of their activity.
+        // Nearly all records that are not counted above wait until they may be sent, or for an older command of their
+        // activity.
         setRecordsWaiting(.pace, to: max(0, inProgressRecordCount - otherRecordCount))
     }
 

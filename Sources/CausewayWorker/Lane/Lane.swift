@@ -19,9 +19,9 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// The least time between two iterations of a busy lane. Events that arrive meanwhile are handled in one iteration,
     /// so their writes are sent together.
     ///
-    /// This saves most system calls: without a least time here and in the Kafka thread, the demo's season costs 20 s of
-    /// CPU instead of 8.7 s. The wait delays a push by a few milliseconds, which is little beside APNs' tens of
-    /// milliseconds.
+    /// This saves most system calls: without a least time here and in the Kafka thread, the cricket season of
+    /// `make demo` costs the worker 20 s of CPU instead of 8.7 s. The wait delays a push by a few milliseconds, which
+    /// is little beside APNs' tens of milliseconds.
     static let iterationIntervalMicrosecondsMin: Int64 = 4_000
     /// The least time between two iterations while a pool is full (`LanePool.isFull`) and has pushes in flight. In one
     /// round trip, a connection sends at most as many requests as it has streams. A wait for the next iteration makes
@@ -213,8 +213,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     }
 
     /// Lets the cores make their decisions, after all records of the iteration were received: newer states have
-    /// replaced older ones, so only the newest states begin. The exchanges come last, because they pass on what the
-    /// cores have decided in this iteration.
+    /// replaced older ones, so only the newest states begin. The `exchange…` methods come last, because they pass on
+    /// what the cores have decided in this iteration.
     private func advanceCores() {
         delivery.endBatch(now: now)
         delivery.advance(now: now)

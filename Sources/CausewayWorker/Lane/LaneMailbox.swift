@@ -159,7 +159,7 @@ final class LaneMailbox: Sendable {
     /// When an APNs pool of the lane last began to work again, UNIX milliseconds; 0: no pool did since the Kafka thread
     /// last took this time.
     private let poolRecoveredAtWallMilliseconds = Atomic<Int64>(0)
-    /// Backs ``membersLastCompleteAtMilliseconds``.
+    /// The stored value of ``membersLastCompleteAtMilliseconds``.
     private let membersCompleteAtMilliseconds = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {

@@ -1,6 +1,7 @@
 import Kafka
 
-/// Produces lifetime commands to the commands topic. Calls block. Use this object from one thread at a time.
+/// Produces lifetime commands to the commands topic. The methods block the calling thread. Use this object from one
+/// thread at a time.
 final class LifetimeCommandProducer {
     private let producer: SynchronousProducer
 

@@ -19,10 +19,11 @@ actor LifetimeKeeper {
     /// long as the one before, up to 32 times this length. Each claim writes another command, and a command may wait
     /// for APNs for hours: the growing claims limit the number of these commands.
     static let firstClaimMilliseconds: Int64 = 20_000
-    /// The maximum age of an activity that workers still claim, counted from the known beginning of its life. Workers
-    /// claim the activity up to this age even if Kafka or APNs is down for hours. After this age they forget the
-    /// activity, because iOS has ended the activity and removed it from the Lock Screen. They also forget a new start
-    /// that could not be sent up to this age.
+    /// The maximum age of an activity that workers still claim. The age counts from the activity's start or, if no
+    /// start is known, from the earliest time at which a record showed that the activity was alive. Workers claim the
+    /// activity up to this age even if Kafka or APNs is down for hours. After this age they forget the activity,
+    /// because iOS has ended the activity and removed it from the Lock Screen. They also forget a restart that could
+    /// not be sent within this time.
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The maximum number of activities that one poll claims from one timetable.
     static let claimsMax = 128

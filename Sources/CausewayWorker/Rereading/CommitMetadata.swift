@@ -24,8 +24,8 @@ enum CommitMetadata {
     /// Whether a partition may lack marks at its assignment, for one of three reasons: it is new to the group, the last
     /// commit says so, or the group coordinator has not said what was committed.
     ///
-    /// Known issue (K9): in a cluster, the note of a commit ends with the first marks that were written. If a primary
-    /// could not be reached then, its missing marks later look like a loss.
+    /// Known issue (K9): in a cluster, a commit has no note any more when all primaries that replied have marks. A
+    /// primary that could not be reached at that time has no marks. Later this looks as if it had lost them.
     ///
     /// - Parameters:
     ///   - startPosition: where reading begins; nil if it is unknown, or with `auto.offset.reset: latest`.

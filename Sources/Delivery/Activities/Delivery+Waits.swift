@@ -46,8 +46,8 @@ extension Delivery {
             .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
     }
 
-    /// Whether a wait is longer than `deferredDelayMilliseconds`. An overdue command (`isOverdue`) spends so long a
-    /// wait in the deferred topic.
+    /// Whether a wait is longer than `deferredDelayMilliseconds`. An overdue command (`isOverdue`) spends such a long
+    /// wait in the deferred topic, and not in the lane.
     @inline(__always)
     func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool {
         milliseconds > configuration.reloadable.deferredDelayMilliseconds

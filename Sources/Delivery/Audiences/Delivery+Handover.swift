@@ -15,9 +15,9 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // `fillSlot` copies the ids of an activity and of a device, which a command to an audience does not have. So it
-        // gets two other texts in their places: the id of the audience or channel as the activity's id, and a start's
-        // `ActivityIdentifierTemplate` as the device's id. The template moves to `audienceCommand` below.
+        // `fillSlot` copies the ids of an activity and of a device, which a command to an audience does not have. So
+        // give `fillSlot` two other texts in their places: the id of the audience or channel as the activity's id, and
+        // a start's `ActivityIdentifierTemplate` as the device's id. The template moves to `audienceCommand` below.
         var commandForFilling = command
         let addressesChannel = !command.channel.isAbsent
         (commandForFilling.activity, commandForFilling.device) = (

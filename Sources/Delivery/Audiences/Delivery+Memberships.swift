@@ -81,17 +81,17 @@ extension Delivery {
         )
     }
 
-    /// Begins the change of audiences that the reply to a registration requires. Redis is asked for the command that is
-    /// held for the token only after the audiences are notified. So they are notified even if the held command fails,
-    /// or if another worker reads the registration again after a crash.
+    /// Begins the change of audiences that the reply to a registration requires. If Redis holds a command for the
+    /// token, the lane begins this command only after the audiences are notified. So the audiences are notified even if
+    /// the held command fails, or if another worker reads the registration again after a crash.
     ///
     /// - Returns: whether the registration must wait: for the end of the change or, after the reply `full`, for the
     ///   next attempt of the call.
     mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
-            // The lane repeats the call later. The member has left too many audiences that are not notified yet, or
-            // Redis' reply had no room for the held command.
+            // Redis could not carry out the call: the member has left too many audiences that are not notified yet, or
+            // the reply had no room for the held command. So the lane repeats the call later.
             records[record].ending.expectAcknowledgement()
             awaitingStoreRecordCount += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)

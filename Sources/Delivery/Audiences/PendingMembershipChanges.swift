@@ -10,7 +10,7 @@ struct PendingMembershipChanges: ~Copyable {
         case awaitAcknowledgements
         /// The record is a tombstone. It settles when its other calls and changes are acknowledged too.
         case settleUnregistration
-        /// The record is a registration and settles. It is stale, or no command is held for its token.
+        /// The record is a registration. It settles, because it is stale or Redis holds no command for its token.
         case settle
         /// The record is a registration, and Redis may hold a command for its token. The lane makes the call
         /// `registerToken` again to get that command.

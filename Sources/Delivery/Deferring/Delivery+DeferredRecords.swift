@@ -73,8 +73,8 @@ extension RecordSlot {
         guard isStart else { return }
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
         // The start was held, and a registration released it. The deferred record has the token of that registration.
-        // This token is already registered, so the start's next calls must not register it. Usually it is registered
-        // again when the start is finished (`planTokenRegistration`).
+        // This token is already registered, so the start's next calls must not register it. When the start is finished,
+        // the record usually registers the token again, to get the next held start (`planTokenRegistration`).
         if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

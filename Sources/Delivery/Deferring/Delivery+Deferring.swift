@@ -88,8 +88,8 @@ extension Delivery {
 
     /// Defers overdue commands at the front of the waiting list. Called after the activity's current command was
     /// deferred. Two kinds of commands are deferred: starts, and commands behind a deferred start, because they wait
-    /// for that start (`DeferredStartWait`). Otherwise these commands would stay in the lane for as long as the current
-    /// command is deferred again and again.
+    /// for that start (`DeferredStartWait`). Otherwise these commands would stay in the lane while the current command
+    /// comes back from the deferred topic and is deferred again, perhaps many times.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         hasDeferredStart: Bool,
@@ -168,11 +168,11 @@ extension Delivery {
 
     // MARK: - Activities that must not send yet
 
-    /// Defers commands of an activity that must wait longer than `deferredDelayMilliseconds`. Begins at the front of
-    /// the waiting list, and stops at the first command that is not overdue. If the activity's own delay
-    /// (`earliestBeginAtMilliseconds`) is not that long:
-    /// - Also stops at the first command whose own pause is not that long.
-    /// - Exception: after a start was deferred, pauses do not count, because the commands behind a start wait for it.
+    /// Defers overdue commands that must wait longer than `deferredDelayMilliseconds`. Begins at the front of the
+    /// waiting list, and stops at the first command that stays. An overdue command is deferred in three cases:
+    /// - The activity's delay (`earliestBeginAtMilliseconds`) is longer than `deferredDelayMilliseconds`.
+    /// - The command's own pause is longer than this.
+    /// - This call has deferred a start that was before it in the list. Commands behind a start wait for that start.
     mutating func deferOverdueCommands(of activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds
@@ -232,9 +232,9 @@ extension Delivery {
                 if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
             // Usually a waiting activity begins when another one returns its credit. But when the production pool
-            // becomes blocked, the waiting activities of unknown environment change to credits of their own kind
-            // (`PoolTable.poolKey`). Perhaps no activity has such a credit to return. So begin waiting activities here
-            // too.
+            // becomes blocked, the waiting activities of unknown environment need another kind of credit
+            // (`PoolTable.poolKey`). Perhaps all credits of this kind are free, so that no activity returns one. So
+            // begin waiting activities here too.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }

@@ -15,7 +15,7 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 /// with the same time, the audience keeps the last one.
 ///
 /// The record's view (``RecordView``) has the member's id (``RecordView/memberIdentifier(_:)``), its token, and what
-/// its registration says. The bytes of the view and of the two lists are valid until
+/// its registration says. The bytes of the view, of `joinedAudiences` and of `formerAudiences` are valid until
 /// ``Delivery/audiencesNotified(_:now:)``.
 public struct MembershipChange {
     public let member: ChangingMember

@@ -56,8 +56,8 @@ public struct RecordView {
     public var registeredAtWallMilliseconds: Int64 { slot.token.registeredAtWallMilliseconds }
     /// From when on the token is dead, UNIX milliseconds. Only for an invalidation.
     public var invalidAtWallMilliseconds: Int64 { slot.push.tokenRetirementRule.invalidAtWallMilliseconds }
-    // The times of the record, UNIX milliseconds. The first two are -1 if they are not known. The others are nil until
-    // the step has happened.
+    // The times of the record, UNIX milliseconds. The first two are -1 if they are not known. Each of the others is nil
+    // until its step has happened, for example the admission.
     public var recordTimestampMilliseconds: Int64 { slot.times.recordTimestampMilliseconds }
     public var receivedAtWallMilliseconds: Int64 { slot.times.receivedAtWallMilliseconds }
     public var admittedAtWallMilliseconds: Int64? { slot.times.admittedAtWallMilliseconds }

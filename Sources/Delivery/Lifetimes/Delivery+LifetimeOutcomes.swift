@@ -9,8 +9,9 @@ extension Delivery {
         let event = slot.pointee.event
         return switch outcome {
         case .accepted: true
-        // An end without an admission is a duplicate of another record in the lane. Redis has not said whether this end
-        // belongs to the newest life. The other record reports the end to the timetable.
+        // If Redis has not replied to an admission of this end, the end is a duplicate of another record in the lane.
+        // Redis has not said whether the end belongs to the newest life. The other record reports the end to the
+        // timetable.
         case .duplicate: event != .end || slot.pointee.times.admittedAtWallMilliseconds != nil
         case .unchanged: event == .update
         case .unknown: event == .start

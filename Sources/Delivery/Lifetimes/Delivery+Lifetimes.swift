@@ -71,8 +71,8 @@ extension Delivery {
         guard slot.pointee.event != .end else { return .endedOrUnlimited }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
-        // A reread start reports `alive`, which replaces no life that a start began. `began` would replace the life
-        // that the phone shows, although APNs may never have accepted this start.
+        // A reread start reports `alive`: if the timetable has a life that a start began, this life stays. `began`
+        // could replace the life that the phone shows, although APNs may never have accepted the reread start.
         guard case .alive(let aliveAtMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
@@ -256,8 +256,8 @@ extension Delivery {
     {
         guard records[tail].lifetime.isEnd else {
             // A start or an end that the producer sent replaces this end of a lifetime. `handleLifetimeCheck` has
-            // looked for such a command already. Another one may have come since, while Kafka was asked to take the
-            // deferral of this end, and refused it.
+            // looked for such a command already. But one may have come since then: the lane tried to defer this end,
+            // and Kafka refused the deferred record.
             if hasProducerStartOrEnd(of: activity) {
                 finish(record, .superseded)
             } else {

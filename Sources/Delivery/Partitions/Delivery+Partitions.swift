@@ -101,7 +101,7 @@ extension Delivery {
             activities[activity].waitingList.remove(record, in: &records)
             drop(record, now: now)
         case .riding:
-            // The carrier keeps this rider's alert, so first write the alert into the carrier's body.
+            // Write the rider's alert into the carrier's body before the rider is dropped: the carrier keeps the alert.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBodyWithRiderAlert(of: carrier)
             records.removeKnownRider(of: carrier)

@@ -22,8 +22,9 @@ package struct PartitionLedger: ~Copyable {
     package private(set) var committableOffset: Int64
     /// One above the highest received offset; 0 before the first record.
     package private(set) var nextOffset: Int64
-    /// Grows with each record that is settled, or that is skipped because a previous owner settled it. A gap without
-    /// records does not change the number, because no owner reads the gap.
+    /// A number that grows with each record that is settled, or that is skipped because a previous owner settled it.
+    /// While the number is unchanged, the lane need not report the settled offsets again. A gap without records does
+    /// not change the number, because no owner reads the gap.
     package private(set) var revision: UInt64 = 0
     private var hasReceivedRecord = false
     /// One above the highest offset that a previous owner settled, as the commit's metadata says; `.min`: it names
@@ -33,8 +34,8 @@ package struct PartitionLedger: ~Copyable {
     /// nil until there is such an offset. What the record at such an offset brought is now only in this worker's
     /// memory: for example, the token of a command that a newer command has replaced.
     ///
-    /// In a backlog with tokens, nearly all settled offsets are of this kind. Bits take the same memory for any number
-    /// of them.
+    /// In a backlog whose commands bring tokens, nearly all settled offsets are of this kind. A list of them would be
+    /// long, but bits take the same memory for any number of offsets.
     private var leftOutOfMetadataBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsetCount: Int) {
@@ -123,7 +124,8 @@ package struct PartitionLedger: ~Copyable {
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, restoredEndOffset)
-        // The form with bits names only offsets below this one, the form with runs only the first `rangesMax` ranges.
+        // The form with bits can name only offsets below `bitsEnd`. The form with runs can name only the first
+        // `rangesMax` ranges.
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
@@ -135,8 +137,8 @@ package struct PartitionLedger: ~Copyable {
         return ranges
     }
 
-    /// Returns the first offset from `first` on that the metadata may name or, if `isNamed` is false, that it must not
-    /// name. Returns `end` if there is none below `end`.
+    /// Returns the first offset, from `first` on, that the metadata may name. If `isNamed` is false, returns the first
+    /// one that the metadata must not name. Returns `end` if there is none below `end`.
     private func findFirstOffset(namedInMetadata isNamed: Bool, from first: Int64, below end: Int64) -> Int64 {
         var offset = first
         while offset < end {

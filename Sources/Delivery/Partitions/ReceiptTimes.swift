@@ -26,8 +26,9 @@ package struct ReceiptTimes: ~Copyable {
 
     /// Adds a sample for a received record, if the last sample is old enough.
     /// - Parameters:
-    ///   - committableOffset: if there is no room, samples below this offset may be removed.
-    ///   - areEarlierRecordsSettled: whether all earlier records are settled, so that all earlier samples are removed.
+    ///   - committableOffset: all records below this offset are settled. If there is no room, their samples may be
+    ///     removed.
+    ///   - areEarlierRecordsSettled: if true, all earlier records are settled, and all earlier samples are removed.
     package mutating func noteReceipt(
         _ offset: Int64,
         atMilliseconds receivedAtMonotonicMilliseconds: Int64,
@@ -59,8 +60,8 @@ package struct ReceiptTimes: ~Copyable {
         return low > 0 ? samples[low - 1].receivedAtMonotonicMilliseconds : nil
     }
 
-    /// Makes room: removes the samples that are not needed any more. If these are fewer than half, removes every second
-    /// sample instead.
+    /// Makes room: removes the samples that only settled records need, if these are at least half of all. Otherwise
+    /// removes every second sample.
     private mutating func removeSamples(committableOffset: Int64) {
         var first = 0
         while first + 1 < sampleCount, samples[first + 1].offset <= committableOffset { first += 1 }

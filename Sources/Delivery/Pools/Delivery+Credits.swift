@@ -1,8 +1,9 @@
-/// Takes and returns credits, and begins the activities that wait for them. Returning a credit may begin such
-/// activities (`beginActivitiesAwaitingCredit`), but there is no endless recursion: they have no credit to return.
+/// Takes and returns credits, and begins the activities that wait for them. A returned credit may begin such activities
+/// (`beginActivitiesAwaitingCredit`). There is no endless recursion, because an activity that waits for a credit has
+/// none to return.
 extension Delivery {
     /// Takes a credit of the activity's pool, or makes the activity wait for one. Returns whether a credit was taken.
-    /// Frees no activity.
+    /// Frees no activity, so the caller may still use `activity`.
     mutating func takeCreditOrWait(for activity: ActivityIndex, now: Moment) -> Bool {
         let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
         guard pools.takeCredit(of: poolKey) else {
@@ -14,9 +15,9 @@ extension Delivery {
         return true
     }
 
-    /// Moves the activity's credit to `pool`, the pool of its current command: the credit may be of another pool,
-    /// because the activity's environment was not known. Begins activities that wait for a credit of that other pool.
-    /// The caller may still use `activity`.
+    /// Moves the activity's credit to `pool`, the pool of its current command. The credit may be of another pool: when
+    /// it was taken, the activity's environment may have been unknown, or another one. Begins activities that wait for
+    /// a credit of that other pool. The caller may still use `activity`.
     /// - Returns: false if `pool` has no free credit.
     @inline(__always)
     mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {

@@ -20,9 +20,10 @@ extension Delivery {
         activities[activity].resetServiceFaultCount()
         queueOutgoingRecord(.invalidation, record)
         if records[record].isStart || records[record].lifetime.isEnd {
-            // If an earlier attempt probably ended the activity, the end of the lifetime is settled as `accepted`. The
-            // next owner, if it reads the end again after a crash, then learns from Redis that the phone has shown it,
-            // and the life leaves the timetable. With `notShown`, the life would stay there.
+            // If an earlier attempt probably ended the activity, the end of the lifetime is settled as `accepted`.
+            // After a crash, the next owner may read this end again. Redis then replies that the phone has shown it,
+            // and the life leaves the timetable. With `notShown`, the life would stay there, and the end would be made
+            // again.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -32,9 +33,9 @@ extension Delivery {
     }
 
     /// Holds the command until the activity's next token registers. Called only when the call `retireToken` has ended
-    /// and Kafka has acknowledged the invalidation: both read the dead token from the record's slot. From now on the
-    /// slot may get another token: if a token has registered meanwhile, Redis replies `retry` to the call `hold`, and
-    /// the command is admitted again.
+    /// and Kafka has acknowledged the invalidation: both the call and the invalidation read the dead token from the
+    /// record's slot. From now on the slot may get another token: if a token has registered meanwhile, Redis replies
+    /// `retry` to the call `hold`, and the command is admitted again.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none

@@ -3,14 +3,17 @@ import Numbers
 
 /// Retries pushes. A push that failed for a reason that only delays it (R18) is tried again until APNs accepts or
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit. The waits between them grow to
-/// minutes, but stay short if APNs works and only did not process the push (`retrySoon`).
+/// minutes. But after a `retrySoon` the wait is usually short, unless the activity has had many faults in a row: APNs
+/// probably works, and only did not process the push.
 extension Delivery {
-    /// A push with the result `retrySoon` is retried after a short back-off, if the activity has had at most this many
-    /// faults in a row. APNs did not process the push, or asks only for another connection or provider token.
+    /// If the activity has had at most this many faults in a row, a push with the result `retrySoon` is retried after a
+    /// short back-off. This result means that APNs did not process the push, or asks for another connection or provider
+    /// token.
     private static var quickRetryFaultCountMax: UInt8 { 2 }
 
     /// The wait after a `retrySoon` grows until the activity has had this many faults in a row: to at most 1.6 s by
-    /// default. If the pool permits the retry, APNs probably works, and only this push had no luck with its streams.
+    /// default. It stays short afterwards: if the pool permits the retry, APNs probably works, and only this push had
+    /// no luck with its streams.
     private static var growingPauseFaultCountMax: UInt8 { 3 }
 
     /// After more faults in a row than this, a push with the result `retrySoon` waits as after a `retryLater`, and may
@@ -21,10 +24,11 @@ extension Delivery {
     /// - If a waiting command replaces the push, the push is superseded.
     /// - If the push is left to the partition's next owner, it is dropped.
     ///
-    /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer. A
-    ///   retry after a short back-off (`quickRetryFaultCountMax`) does not need this: `takeNextPush` asks for the
+    /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer.
+    ///   The value does not count for a short back-off (`quickRetryFaultCountMax`): `takeNextPush` asks for the
     ///   permission after the back-off. By then, APNs has probably accepted other pushes that were sent together with
-    ///   this one: it refuses a push sooner than it accepts one.
+    ///   this one, because APNs refuses a push sooner than it accepts one. Such acceptances permit retries
+    ///   (`RetryPermission`).
     mutating func retry(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -102,7 +106,7 @@ extension Delivery {
     /// - After a longer wait (`awaitingService`), a push is admitted again: another worker may have admitted a newer
     ///   state or an end.
     /// - A start is always admitted again. Its partition may have moved, and the next owner may have reported the start
-    ///   as `unknown`. Otherwise Redis repeats its reply.
+    ///   as `unknown`. If the next owner has not, Redis gives the same reply as before.
     mutating func retryCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)

@@ -5,11 +5,11 @@
 /// - If nothing was sent for ``idleMillisecondsMin``, one retry may test whether APNs works again.
 /// - If at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` responses were *accepted*, every retry may
 ///   be sent: APNs accepts at least half of the pushes, so all retries together at most double the load.
-/// - Every retry may also be sent if at least half of the responses of the present and the former period were
-///   *accepted*. There must be at least ``acceptedResponsesMin`` such acceptances, the last of them at most
-///   ``acceptanceAgeMillisecondsMax`` ago. After a burst of pushes, the first responses are refusals, because APNs
-///   refuses a stream sooner than it accepts a push. So the last few responses are not enough. The limit of the last
-///   acceptance's age ends these retries soon after a sudden outage begins.
+/// - Every retry may also be sent if at least half of the responses of the present and the previous period (of
+///   ``periodMilliseconds`` each) were *accepted*. There must be at least ``acceptedResponsesMin`` such acceptances,
+///   the last of them at most ``acceptanceAgeMillisecondsMax`` ago. After a burst of pushes, the first responses are
+///   refusals, because APNs refuses a stream sooner than it accepts a push. So the last few responses are not enough.
+///   The limit of the last acceptance's age ends these retries soon after a sudden outage begins.
 public struct RetryPermission: Sendable {
     public static let idleMillisecondsMin: Int64 = 1_000
     public static let recentResponsesMax = 20
@@ -17,7 +17,8 @@ public struct RetryPermission: Sendable {
     public static let periodMilliseconds: Int64 = 5_000
     public static let acceptanceAgeMillisecondsMax: Int64 = 2_000
 
-    /// The numbers of responses in a period. Not all responses count (``noteResponse(_:now:)``).
+    /// The numbers of responses in one period of ``periodMilliseconds``. Not all responses count
+    /// (``noteResponse(_:now:)``).
     private struct ResponseCounts {
         var accepted: UInt32 = 0
         var delayed: UInt32 = 0

@@ -111,8 +111,8 @@ struct ReadAhead {
     }
 
     /// Removes the lag of a revoked partition. While other partitions are behind, reading ahead continues, because
-    /// their backlogs may have newer states than those that wait. Redis would supersede the waiting states, but it
-    /// perhaps does not know the newer ones after a loss of data.
+    /// their backlogs may have newer states than those that wait. Usually Redis would supersede the waiting states. But
+    /// after a loss of data, Redis may not know the newer states.
     mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
         setLag(&lag, recordCount: 0, knownRecordCount: 0)
         noteWhetherLagIsSmall(now: now)
@@ -170,8 +170,8 @@ struct ReadAhead {
         smallLagSinceMilliseconds = .max
     }
 
-    /// Ends the phase `reading` or `emptying`, and returns that activities may begin. In the phase `emptying` no
-    /// activity waits, so this has no effect then.
+    /// Ends the phase `reading` or `emptying`, and returns that the waiting activities may begin. If the phase was
+    /// `emptying`, this decision has no effect, because no activity waits then.
     private mutating func endReading() -> Decision {
         phase = .off
         isBacklogKnown = false

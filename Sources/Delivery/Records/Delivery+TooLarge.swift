@@ -37,8 +37,8 @@ extension Delivery {
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
                 countDroppedFields(of: index)
-                // The caches must forget the complete dictionary. The next command may have the same one, and must not
-                // share this smaller body.
+                // The caches have the `aps` dictionary with all its fields. They must forget it: the next command may
+                // have the same dictionary, and must not share this smaller body.
                 apsCache.forget()
                 contracts.templates.forgetMatchedState()
                 droppedFieldNames.withUnsafeBytes { droppedFields in

@@ -41,7 +41,7 @@ public struct RecordSlot: BitwiseCopyable {
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
     let place: RecordPlace
-    /// The version of a command. The slot keeps it if the record becomes a registration after its command has ended
+    /// The version of a command. The slot keeps it if the record becomes a registration after its command is finished
     /// (`registerToken`).
     var version = Version.zero
     /// The expiration that the command names, UNIX seconds; -1, as in `Command`: it names none (`hasOwnExpiration`). A
@@ -99,7 +99,7 @@ public struct RecordSlot: BitwiseCopyable {
     }
 
     /// The version of the older command whose alert is in the body; nil: the body has no alert, or the command's own.
-    /// An alert that came from another record of the same command, which Redis held, is the command's own too.
+    /// If Redis held another record of the same command, an alert from that record is the command's own too.
     @inline(__always)
     var carriedAlertVersion: Version? {
         bodyLayout.alert.isAbsent || alert.sourceVersion == version ? nil : alert.sourceVersion

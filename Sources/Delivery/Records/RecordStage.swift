@@ -7,8 +7,9 @@
 ///
 /// The comment of each case lists the next stages after *Next*, except for two events:
 /// - A command that cannot be sent soon goes from `waiting` or `current` to `deferring`.
-/// - If a partition is revoked, its records without an outcome become `dropped`, except those whose step is under way.
-///   A waiting start whose draw must be refunded first becomes `refunding`.
+/// - If a partition is revoked, its records without an outcome become `dropped`. But a step that is under way, such as
+///   a call or a push, first ends, and may give the record its outcome. A waiting start whose draw must be refunded
+///   first becomes `refunding`.
 enum RecordStage: UInt8 {
     /// The record is being decoded. It has this stage only while one method of the core runs. Next:
     /// - `waiting`, `riding` or `finished` for a command, depending on what already waits.

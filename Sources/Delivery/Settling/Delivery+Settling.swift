@@ -33,8 +33,8 @@ extension Delivery {
         freeTokenAndBodyIfUnneeded(of: record)
     }
 
-    /// Queues the result of a finished record and, if it is invalid, its dead letter. A reread record that needs no
-    /// second result gets only the end of its trace.
+    /// Queues the result of a finished record and, if it is invalid, its dead letter. For a reread record that needs no
+    /// second result, queues only the export of its trace.
     @inline(__always)
     private mutating func queueResult(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.address(of: record)
@@ -136,8 +136,8 @@ extension Delivery {
         case .failed:
             outgoingRecords.retry(outgoingRecord, now: now)
         case .tooLarge:
-            // A dead letter may be too large although its record was not, because it is larger. It is written again
-            // without the value. Any other record that is too large is given up.
+            // A dead letter contains more than its record, so it may be too large although the record was not. It is
+            // then written again without the record's value. Any other outgoing record that is too large is given up.
             let slot = records.mutableAddress(of: outgoingRecord.record)
             guard outgoingRecord.kind == .deadLetter, slot.pointee.deadLetter.valueForm != .leftOutAsTooLarge else {
                 return acknowledge(outgoingRecord.record)
@@ -147,9 +147,9 @@ extension Delivery {
         }
     }
 
-    /// Notes that one call, outgoing record or change of audiences is acknowledged. After the last acknowledgement,
-    /// some records continue here: those that wait only for acknowledgements, and those whose dead token is retired.
-    /// The slot may then be freed. (R9)
+    /// Notes that one call, outgoing record or change of audiences is acknowledged. After the last acknowledgement, a
+    /// record that waits only for acknowledgements continues here, and its slot may be freed. A command whose dead
+    /// token was retired is now held for the next token. (R9)
     mutating func acknowledge(_ record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.ending.acknowledge()

@@ -9,8 +9,8 @@ struct OutcomeEffects: OptionSet {
     /// A reread record with this outcome needs no second result: it was neither sent nor held this time, so its first
     /// result stays valid. But if it counts superseded commands, it always gets a result. (R25)
     static var noResultIfReread: OutcomeEffects { OutcomeEffects(rawValue: 2) }
-    /// Redis keeps the command until a token registers. After any other outcome, a held start leaves the key of its
-    /// device.
+    /// Redis keeps the command until a token registers. After an outcome without this effect, a held start leaves the
+    /// key of its device.
     static var commandStaysInRedis: OutcomeEffects { OutcomeEffects(rawValue: 4) }
     /// A newer command replaced this one before APNs accepted it. So the command's alert may still be unsent.
     static var alertMayBeUnsent: OutcomeEffects { OutcomeEffects(rawValue: 8) }
@@ -32,14 +32,14 @@ extension Outcome {
         case .unchanged: [.noResultIfReread, .tokenOfStartIsRegisteredAgain]
         case .duplicate: [.noResultIfReread, .tokenIsRegisteredAgain]
         case .superseded: [.noResultIfReread, .tokenIsRegisteredAgain, .alertMayBeUnsent]
-        // No token is registered again, because none is usable: it is missing, or APNs has said that the update token
-        // is dead.
+        // No token is registered again, because the command has no usable one: the token is missing, or APNs has said
+        // that the update token is dead.
         case .held: .commandStaysInRedis
         case .ended: [.noResultIfReread, .tokenIsRegisteredAgain, .activityHadEnded]
         case .expired: [.noResultIfReread, .tokenIsRegisteredAgain]
-        // No token is registered again, because none is usable: the record is wrong.
+        // No token is registered again, because the record that brought it is wrong.
         case .invalid: [.noResultIfReread, .deadLetter]
-        // No token is registered again, because none is usable: it is dead.
+        // No token is registered again, because the command's token is dead.
         case .unregistered: []
         case .failed: .tokenOfStartIsRegisteredAgain
         case .unknown: .tokenOfStartIsRegisteredAgain

@@ -14,7 +14,8 @@ extension SupersededResultMode {
     }
 }
 
-/// The number of superseded commands that a command counts: those that it replaced, and those that these had counted.
+/// The number of superseded commands that a command counts. For example, version 2 replaces version 1, and counts it.
+/// If version 3 then replaces version 2, version 3 counts both.
 struct SupersededCount: BitwiseCopyable {
     private(set) var commandCount: UInt32 = 0
 
@@ -29,7 +30,7 @@ struct SupersededCount: BitwiseCopyable {
 extension RecordSlot {
     /// Whether the command that replaces this one may count it, so that this command gets no result of its own. False
     /// for:
-    /// - a command whose admission already has a reply of Redis
+    /// - a command to whose admission Redis has already replied
     /// - a start
     /// - a command that a registration released
     /// - a command whose result has a reason

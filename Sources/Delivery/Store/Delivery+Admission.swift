@@ -90,8 +90,8 @@ extension Delivery {
             removeAcceptedAlert(of: record)
             queueStoreCall(.admit, record)
         case .alertAwaitsCarrier:
-            // Perhaps Redis holds the newer command, and only the registration of a token releases it. So register the
-            // token that the current command brought.
+            // Redis has a newer command. Perhaps Redis holds it, and only the registration of a token releases it. So
+            // register the token that the current command brought.
             if records[record].token.mustBeRegistered {
                 activities.enter(.registeringToken, activity)
                 return queueStoreCall(.registerToken, record)
@@ -162,7 +162,7 @@ extension Delivery {
         slot.pointee.push.sentTimestamp = reply.timestamp
         slot.pointee.deferral.wasQueuedAtLastReview = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
-        // A start that backed off keeps its `apns-id`, because Redis allowed only one start for all its attempts (R16).
+        // A start that is tried again without a deferral keeps its `apns-id`: Redis allowed only one start (R16).
         if !isStart || slot.pointee.push.attemptCount == 0 { slot.pointee.push.apnsIdentifier = randomness.nextUUID() }
         activities.enter(.ready, activity)
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)

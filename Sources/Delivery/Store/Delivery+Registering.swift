@@ -59,14 +59,15 @@ extension Delivery {
         guard reply.verdict == .registered, let heldCommand = reply.heldCommand else {
             return settleWithoutResult(record)
         }
-        // The next owner of a revoked partition registers the token again and gets the held command. It may be this
-        // lane, which would otherwise have the command twice.
+        // If the registration's partition is revoked, drop the registration: the next owner registers the token again,
+        // and gets the held command. This lane may itself be the next owner, and would otherwise have the command
+        // twice.
         if isPartitionRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]
             records.enter(.received, record)
-            // The held command has no outcome yet, even if the registration was settled before. So it is not reread.
+            // Even if the registration is reread, the held command is not: it has no outcome yet.
             records[record].isReread = false
             // The policy was configured when the command was first read. If it is not configured any more, the app's
             // default policy applies.
@@ -102,12 +103,12 @@ extension Delivery {
         }
     }
 
-    /// Continues the current command after Redis has registered its token, or has refused the call. The command has an
+    /// Continues the current command when its call `registerToken` has a reply, or was refused. The command has an
     /// alert, and Redis has a newer command of the activity that is not settled.
     ///
     /// If Redis holds the newer command, the current one is finished as `superseded`, and its record registers the
-    /// token again. The reply then brings the newer command, and `copyAlert` copies the alert into its body. Otherwise
-    /// the current command waits until this lane reads the newer one (`awaitCarrierOrFinish`).
+    /// token again. The reply to that second call brings the newer command, and `copyAlert` copies the alert into its
+    /// body. Otherwise the current command waits until this lane reads the newer one (`awaitCarrierOrFinish`).
     mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {
@@ -135,8 +136,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Makes the slot of a record that continues as a registration after its command is finished. It has the token that
-    /// the command brought or, for a held command, the token that released the command.
+    /// Makes the slot of a record that continues as a registration after its command is finished. The slot gets the
+    /// token that the command brought or, for a held command, the token that released the command.
     fileprivate init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,

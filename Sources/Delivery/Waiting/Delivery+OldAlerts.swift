@@ -19,7 +19,7 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // The body may have another alert, which is older than the rider's. Then that alert is too old as well.
+            // If the body has another alert than the rider's, that alert is older, and so it is too old as well.
             if bodyAlert != nil, bodyAlert != alert { records[record].setAlertExpired() }
         } else {
             records[record].setAlertExpired()

@@ -72,8 +72,8 @@ extension Delivery {
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
         records.removeKnownRider(of: replaced)
-        // If the carrier has a rider with an older alert, that rider ends now. The carrier itself counts it, because no
-        // other command replaces the carrier here.
+        // If the carrier has a rider with an older alert, that rider is finished now. The carrier itself counts the
+        // rider, because no other command replaces the carrier here.
         finishRider(of: carrier, countedBy: carrier)
         records.setRider(of: carrier, to: alertSource)
         // A hint for prefetching: the next merge of this activity probably reads this record.
@@ -95,7 +95,7 @@ extension Delivery {
         // The end of a lifetime does not pass on its alert, which belongs to the life that ends. `carrier` may be of a
         // later life.
         guard !records[alertSource].lifetime.isEnd else { return false }
-        // The alert must be of an older command than `carrier`, although `carrier` may replace a newer one
+        // The alert must be of an older command than `carrier`. A command that `carrier` replaces is not always older
         // (`isReplaced`).
         guard records.isNewer(carrier, than: alertSource) else { return false }
         // The alert of an expired command must not ring.
@@ -109,8 +109,8 @@ extension Delivery {
 
     /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it.
     ///
-    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`). The lane loses it
-    /// when the current command is dropped, and then still needs `alert`.
+    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`). If the current
+    /// command is dropped, the lane loses that alert, and still needs `alert`.
     private func isOlderThanAlertUnderWay(_ alert: Version, of alertSource: RecordIndex) -> Bool {
         let current = activities[records[alertSource].activity].currentCommand
         // This function also runs while the current command is being replaced. Its slot may then be free already.
@@ -148,8 +148,9 @@ extension Delivery {
     /// the waiting list. Otherwise the phone would ring twice for one alert, or for an older alert after a newer one.
     ///
     /// - A waiting state that is older than the current command is finished, because Redis would supersede it.
-    /// - A newer waiting state is still sent, but without the alert that it carries. Its rider is finished now or, if
-    ///   the body already has the alert, at the state's next admission (`removeAcceptedAlert`).
+    /// - A newer waiting state is still sent, but without the alert that it carries. If the alert is not in the state's
+    ///   body yet, its rider is finished now. Otherwise the alert is removed at the state's next admission
+    ///   (`removeAcceptedAlert`).
     mutating func removeWaitingAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
@@ -163,9 +164,9 @@ extension Delivery {
             }
             countReplacedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
-            // The older state gets a result of its own, and is not counted by the current command. If the current
-            // command's partition is revoked, its next owner may already have committed the command's offset, and a
-            // crash of this worker would then lose the count.
+            // The older state gets a result of its own, because a count in the current command could be lost. If the
+            // current command's partition is revoked, the next owner may already have committed the command's offset.
+            // Nobody would report the count if this worker then crashed.
             finish(head, .superseded)
         }
     }

@@ -127,7 +127,8 @@ extension Delivery {
             mergeSameVersion(record, with: next, of: activity)
             return .inUse
         }
-        // Not `isReplaced`: here a waiting start also replaces an older update that the lane reads after the start.
+        // Not `isReplaced`, which lets no start replace an update. But if the lane reads an update after a newer start,
+        // and the start still waits, the start replaces the update.
         let isReplacedByNext =
             switch records[record].event {
             case .update: true
@@ -168,8 +169,8 @@ extension Delivery {
         return nextCandidate
     }
 
-    /// Whether the waiting command belongs before `record` in the list: its version is lower. Of two commands with the
-    /// same version, the end belongs behind the other one.
+    /// Whether `waiting` belongs before `record` in the list: the version of `waiting` is lower, or both have the same
+    /// version and only `record` is an end.
     func comesBefore(_ waiting: RecordIndex, _ record: RecordIndex) -> Bool {
         records.isNewer(record, than: waiting)
             || records[record].event == .end && records[waiting].event != .end
@@ -235,9 +236,9 @@ extension Delivery {
 
     /// Finishes a record because the lane keeps another record with the same version.
     ///
-    /// If the record is a registration that released the command, the commit's metadata does not name it as settled, so
-    /// that the next owner reads it again after a crash. The kept record alone may not be enough: if it is a
-    /// registration too, Redis may call it stale and not return the held command.
+    /// If the finished record is a registration that released the command, the next owner must read it again after a
+    /// crash. So the commit's metadata does not name it as settled. The kept record alone may not be enough: if that is
+    /// a registration too, Redis may call it stale and not return the held command.
     private mutating func finish(_ record: RecordIndex, asDuplicateOf kept: RecordIndex) {
         countReplacedCommand(of: record)
         records.passToken(from: record, to: kept)
@@ -263,8 +264,8 @@ extension Delivery {
 
     func isCurrentCommandReplaced(of activity: ActivityIndex) -> Bool { commandReplacingCurrent(of: activity) != nil }
 
-    /// Wakes an activity that got one more command. If the activity may begin a command, it does so at the end of the
-    /// batch. If the current command waits for a retry, the new command may replace it now.
+    /// Wakes an activity that got one more command. If the activity may begin a command now, the command begins at the
+    /// end of the batch. If the current command waits for a retry, the new command may replace it now.
     private mutating func wake(_ activity: ActivityIndex, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:

@@ -33,8 +33,8 @@ extension Records {
     /// Does what `removeRider` does, for a caller that already knows the rider.
     @inline(__always) mutating func removeKnownRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
-    /// Returns the record whose body has the alert that `record` will be sent with: its rider, or `record` itself if it
-    /// has no rider.
+    /// Returns the record whose body has the alert that `record` will be sent with: the rider of `record` or, if there
+    /// is none, `record` itself.
     @inline(__always)
     func alertSource(of record: RecordIndex) -> RecordIndex {
         let rider = address(of: record).pointee.rider

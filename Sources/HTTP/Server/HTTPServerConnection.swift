@@ -51,8 +51,8 @@ final class HTTPServerConnection: StreamHandler {
     /// How many of `writtenBytes` the client's system had acknowledged at the last `enforceDeadline`. If the number has
     /// grown at the next call, the client still reads.
     ///
-    /// The number of bytes that have left the stream's buffer would not show this: a full socket takes more bytes only
-    /// when the client has read a third of the kernel's buffer, perhaps a megabyte.
+    /// The stream's buffer would show this too late. Bytes leave the buffer only when the socket takes them, and a full
+    /// socket takes more bytes only when the client has read a third of the kernel's buffer, perhaps a megabyte.
     private var acknowledgedBytesAtLastCheck = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {

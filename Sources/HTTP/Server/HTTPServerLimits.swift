@@ -20,8 +20,8 @@ package struct HTTPServerLimits: Sendable {
     package var exchangesMax = 64
     /// The maximum number of streams (`HTTPResponseStream`) that are open at one time.
     package var streamsMax = 0
-    /// The maximum number of bytes that wait in one stream. An append that would exceed this limit is skipped, so that
-    /// a client that reads slowly costs no more memory.
+    /// The maximum number of bytes that wait in one stream. An append that would exceed this limit is skipped, because
+    /// a client that reads slowly must not cost more and more memory.
     package var streamBytesMax = 256 * 1_024
     /// The longest time from a request's first byte to the end of its head, and from a connection's start to its first
     /// byte. So a client cannot keep a connection by sending a head byte by byte.
@@ -31,8 +31,8 @@ package struct HTTPServerLimits: Sendable {
     /// The longest time from the end of a request to the handler's response. After this time, the client gets status
     /// 503.
     package var responseTimeoutMilliseconds: Int64 = 120_000
-    /// The longest time from a response to the first byte of the connection's next request. Also the longest pause of a
-    /// client that takes the bytes of a response.
+    /// The longest time from a response to the first byte of the connection's next request. Also the longest time in
+    /// which a client takes no byte of a response that is being sent.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
     /// The maximum number of pipelined requests to which the server responds in a row, because one client must not keep

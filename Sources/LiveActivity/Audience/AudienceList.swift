@@ -31,8 +31,8 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
 /// The audiences that a member has left. Perhaps the pages of these audiences have no entry about the departure yet.
 /// Redis names the audiences in its replies until a worker confirms that it has written the entries (R27).
 public struct AudienceDepartures {
-    /// The length of ``leftAtMilliseconds`` in bytes. The bytes of a value begin with this time (little-endian), and
-    /// the digests of the audiences follow.
+    /// The length of ``leftAtMilliseconds`` in bytes. This time (little-endian) is at the beginning of `bytes`, and the
+    /// digests of the audiences follow.
     public static let timeBytes = 6
 
     private let bytes: UnsafeRawBufferPointer

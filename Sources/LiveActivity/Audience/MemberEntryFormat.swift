@@ -41,8 +41,8 @@ public enum MemberEntryFormat {
         static let identifierPackingMask: UInt8 = 0x30
         static let identifierPackingShift: UInt8 = 4
         static let unusedBits: UInt8 = 0xC0
-        /// The flags that are the same in all entries of one member. These entries also have the same position and the
-        /// same id.
+        /// The flags that are the same in all entries of one member. Two entries are of the same member if these flags,
+        /// the positions and the ids are equal.
         static let identityBits: UInt8 = deviceBit | identifierPackingMask
     }
 

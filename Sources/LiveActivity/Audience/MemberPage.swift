@@ -26,8 +26,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: after the
-        /// page has got its last entry, at least as long as a device's hash.
+        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: counted
+        /// from the arrival of its last entry, at least as long as the hash of a device.
         public static let holdsDevicesBit: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has shortened or split it.
         public static let fullBit: UInt8 = 2
@@ -166,7 +166,7 @@ public struct MemberPage {
     }
 
     /// Adds an entry to the kept entries that have the same position. If a kept entry is of the same member, only the
-    /// entry with the later time stays; if the times are equal, the added entry.
+    /// entry with the later time stays. If the times are equal, the added entry stays.
     private func addOrReplace(
         _ reference: MemberReference,
         in references: UnsafeMutableBufferPointer<MemberReference>,

@@ -94,7 +94,7 @@ struct ContractChecker {
     {
         guard text.peek(position) == opening else { throw mismatch(.wrongType, nodeIndex, position) }
         let inside = text.skipWhitespace(position &+ 1)
-        // In ASCII, the codes of "}" and "]" are two above those of "{" and "[".
+        // In ASCII, "}" and "]" are two above "{" and "[". So `opening + 2` closes an empty container.
         return text.peek(inside) == opening &+ 2 ? nil : inside
     }
 
@@ -184,7 +184,8 @@ struct ContractChecker {
         let shape = contract.nodes + nodeIndex
         let first = text.peek(position)
         if let end = endOfShortValue(shape, position) {
-            // JSON does not allow 0 as the first of several digits. `endOfShortValue` does not check this rule.
+            // JSON does not allow 0 as the first of several digits. Check this rule here, because `endOfShortValue`
+            // does not.
             return first == UInt8(ascii: "0") && end > position &+ 1 ? nil : end
         }
         let validEnd: Int?

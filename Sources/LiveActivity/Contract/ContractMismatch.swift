@@ -135,7 +135,8 @@ extension UnmanagedContract {
         return path
     }
 
-    /// Finds the member or element that contains `offset`, and the position of its value.
+    /// Finds the member or element that contains `offset`, in the object or array at `start`. Returns its name in a
+    /// path, such as `.goals` or `[2]`, and the position of its value.
     private func findChild(from start: Int, towards offset: Int, in text: JSONText) -> (name: String, position: Int)? {
         let isObject = text.peek(start) == UInt8(ascii: "{")
         guard isObject || text.peek(start) == UInt8(ascii: "[") else { return nil }

@@ -1,4 +1,4 @@
-/// Whether a string has the form that a type of Foundation reads.
+/// Checks whether Foundation would decode a string as a `UUID` or as `Data`.
 enum FoundationText {
     /// Whether `UUID(uuidString:)` reads the text: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     static func isUUID(_ bytes: UnescapedBytes) -> Bool {

@@ -38,7 +38,8 @@ struct StateTemplate: BitwiseCopyable {
         values.deallocate()
     }
 
-    /// Adds the place of a value. Discards the places of other values inside this value.
+    /// Adds the place of a value. Discards the places that were added while this value was read, because these places
+    /// are inside the value.
     /// - Parameter precedingCount: the number of places before this value was read.
     @inline(__always)
     mutating func addValuePlace(_ nodeIndex: Int, _ start: Int, _ end: Int, after precedingCount: Int) {

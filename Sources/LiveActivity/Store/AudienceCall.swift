@@ -86,7 +86,7 @@ public struct AudienceAdmission<Bytes> {
     /// Whether the command asks for priority 10. Redis may grant priority 10 to some members only: the members whose
     /// users allow frequent updates have one budget, and all other members have another.
     public var requestsHighPriority: Bool
-    /// Whether the command may draw on the reserved part of the budgets.
+    /// Whether the command may draw on the reserved part of the budgets, because it has an alert or is an end.
     public var mayUseReserve: Bool
     /// The number of ranges into which the caller would divide the audience.
     ///
@@ -204,8 +204,8 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// A number for each outcome: usually how many of the members that a version has reached have this outcome. A property
-/// whose name begins with `broadcast` counts broadcasts instead.
+/// The number of members with each outcome, among the members that a version has reached. A property whose name begins
+/// with `broadcast` counts broadcasts instead of members.
 public struct MemberOutcomeCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 

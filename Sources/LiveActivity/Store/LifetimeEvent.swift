@@ -2,23 +2,24 @@
 /// the timetable knows the event (R34). Times are UNIX milliseconds.
 @frozen
 public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
-    /// A start began the activity. The new life replaces the life in the timetable, unless a start at the same time or
-    /// later began that life.
+    /// A start began the activity. The new life replaces the life in the timetable. Exception: if a start at the same
+    /// time or later began the life in the timetable, that life stays.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// A record showed that the activity was alive at this time. The life counts from the earliest such time. But the
     /// life stays as it is if the timetable knows its start, or if the activity waits for a restart.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// An update came after the activity's end. If the timetable still has the activity, the timetable keeps the update
-    /// for a restart, unless it already keeps a newer update. Nothing else changes.
+    /// An update came after the activity's end. If the timetable still has the activity, the timetable keeps this
+    /// update for a restart, but never replaces a newer update. Nothing else changes.
     case updatedAfterEnd
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the activity.
     case endedOrUnlimited
-    /// Causeway need not end this life any more, because Causeway's command that ends the life is finished: for
-    /// example, the command was accepted, failed or expired. Or Causeway could not start the activity again.
+    /// Causeway need not work on this life any more, for one of two reasons:
+    /// - Causeway's command that ends the life is finished: for example, the command was accepted, failed or expired.
+    /// - Causeway could not start the activity again.
     ///
     /// The timetable ignores the event if the timetable has no life that began at `beganAtMilliseconds`. The activity
-    /// leaves the timetable if `restartAtMilliseconds` is 0, or if the timetable keeps no start. In all other cases, a
-    /// new start is due at once, and the new life begins at `restartAtMilliseconds`.
+    /// leaves the timetable if `restartAtMilliseconds` is 0, or if the timetable keeps no start. In all other cases,
+    /// the new life begins at `restartAtMilliseconds`, and a new start is due at that time.
     case ended(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
     /// Redis did not admit the command by which Causeway ends this life, because Redis had admitted another end of the
     /// activity, such as a producer's.

@@ -128,7 +128,7 @@ public struct StoreCall<Bytes> {
         /// an audience while at least one of these registrations names the audience. Reply:
         /// - `registered`: the token was stored. The reply has the next start that waits for a token, unless the reply
         ///   has ``StoreReply/departures``.
-        /// - `registered` also if the token was not stored, because Redis has a newer one, and a start waits. The
+        /// - `registered` also if a start waits, but this token was not stored, because Redis has a newer one. The
         ///   caller sends the start to the newer token.
         /// - `stale`: all other cases in which the token was not stored.
         /// - `full`: the device has too many departures that are not confirmed yet.

@@ -104,7 +104,7 @@ public struct StoreReply<Bytes> {
     /// (``MembershipChangeKind/updated``). False if the registration names no audience.
     public var wasMemberOfAllAudiences = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. The
-    /// phone then still has the activity, so Causeway makes the end of a lifetime again.
+    /// phone then still has the activity. So if this is the end of a lifetime, Causeway makes another end.
     public var isUnshownDuplicate = false
     /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that the activity or
     /// device has left, and that perhaps have no entry about the departure yet (``AudienceDepartures``). Write the

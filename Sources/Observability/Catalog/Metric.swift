@@ -1,8 +1,8 @@
 /// Every metric of a worker; ``MetricCatalog`` defines each of them.
 public enum Metric: UInt8, CaseIterable, Sendable {
-    // Records and their outcomes. An outcome, dead letter or invalidation is counted when Kafka has acknowledged its
-    // record, so the counts equal the records on the topics. A superseded command without a result of its own is
-    // counted when a newer command replaces it.
+    // Metrics about records and their outcomes. An outcome, dead letter or invalidation is counted when Kafka has
+    // acknowledged its record, so the counts equal the records on the topics. A superseded command without a result of
+    // its own is counted when a newer command replaces it.
     case recordsReceived
     case outcomes
     case deadLetters
@@ -12,8 +12,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case commandsUndecodable
     case bodiesWithDroppedFields
 
-    // Pushes. Redis draws from a budget once for each version. So draws, and demotions to priority 5, are counted at
-    // the first attempt of a push and not at its retries.
+    // Metrics about pushes. Redis draws from a budget once for each version. So draws, and demotions to priority 5, are
+    // counted at the first attempt of a push and not at its retries.
     case pushes
     case pushRetries
     case retryBudget
@@ -23,7 +23,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case budgetDemotions
     case startBudgetWaits
 
-    // Audiences.
+    // Metrics about audiences: their commands, members and pages.
     case audienceCommands
     case audienceRanges
     case audienceMembers
@@ -41,13 +41,13 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case audienceAppendsRepeated
     case audiencePagesArranged
 
-    // Waiting records and pushes.
+    // Metrics about the records and pushes that wait or are in progress now.
     case recordsInProgress
     case recordsWaiting
     case pushesInFlight
     case pushesWaiting
 
-    // APNs.
+    // Metrics about APNs: the connections to it, the circuit breakers, and the keys that sign provider tokens.
     case apnsConnections
     case apnsStreamsMax
     case apnsGoAways
@@ -56,7 +56,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case providerTokenAge
     case keyFileRejected
 
-    // Redis.
+    // Metrics about Redis: its connections, errors and losses of data.
     case redisReady
     case redisServersUnavailable
     case redisRoundTrip
@@ -64,7 +64,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case redisErrors
     case redisDataLosses
 
-    // Kafka.
+    // Metrics about Kafka and the partitions that this worker reads.
     case kafkaReady
     case kafkaErrors
     case partitionsAssigned
@@ -76,7 +76,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case oldestUnsettledAge
     case committableOffset
 
-    // The worker itself.
+    // Metrics about the worker's threads, its stop and its log.
     case laneBusyRatio
     case laneBusySeconds
     case kafkaThreadBusyRatio
@@ -85,7 +85,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case workerDraining
     case logLinesSuppressed
 
-    // Broadcast channels.
+    // Metrics about broadcast channels.
     case channels
     case channelsListed
     case channelsCreated
@@ -93,17 +93,17 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case channelOrphans
     case channelRefusals
 
-    // Lifetimes.
+    // Metrics about the lifetimes of activities.
     case lifetimesWaiting
     case lifetimesEnded
     case lifetimesRestarted
 
-    // Traces.
+    // Metrics about the export of traces.
     case tracesExported
     case tracesDropped
     case tracePostsFailed
 
-    // The process.
+    // Metrics about the process: its CPU time, memory, file descriptors, start and build.
     case processCPU
     case processMemory
     case processVirtualMemory
@@ -145,8 +145,8 @@ public struct MetricDefinition: Sendable {
 
     /// Where the values of a metric come from. For lanes, the case also says how their values are combined.
     ///
-    /// In two places, ``MetricRegistry`` changes the combined values: it sets those of channels, traces and lifetimes
-    /// itself, and it adds the suppressed log lines of other threads.
+    /// Exceptions: ``MetricRegistry`` itself sets the values of the metrics about channels, traces and lifetimes. It
+    /// also adds the log lines that other threads than the lanes and the Kafka thread suppressed.
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.

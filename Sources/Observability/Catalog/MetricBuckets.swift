@@ -17,9 +17,9 @@ enum MetricBuckets {
         5_000, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 1_000_000, 2_500_000,
         5_000_000, 10_000_000,
     ]
-    /// Buckets for the time from the record of a command to an audience until APNs' last response: for the members of
-    /// one range, or for all members. The shortest times are those of a single page of members. The longest are those
-    /// of ten million members, or of a wait for an APNs host that is down.
+    /// Buckets for the duration of a command to an audience: from the command's record until APNs' last response for
+    /// the members of one range, or for all members. The shortest times are those of a single page of members. The
+    /// longest are those of ten million members, or of a wait for an APNs host that is down.
     static let audienceTimes: [Int64] = [
         100_000, 250_000, 500_000, 1_000_000, 2_000_000, 3_000_000, 5_000_000, 7_500_000, 10_000_000, 15_000_000,
         20_000_000,

@@ -41,8 +41,8 @@ package struct LabelValues: Sendable {
         }
     }
 
-    /// The apps' names in the configuration, in the order of the cores' app numbers. Records without a configured app
-    /// count under one more name, "none".
+    /// The apps' names in the configuration. Their indices are the numbers by which the cores name the apps. Records
+    /// without a configured app count under one more name, "none".
     package var apps: [String]
     package var pools: [Pool]
     package var environments = ["production", "sandbox"]

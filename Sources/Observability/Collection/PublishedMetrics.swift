@@ -41,7 +41,7 @@ public final class PublishedMetrics: Sendable {
     /// The time of the thread's last iteration (pass of its event loop), by the monotonic clock; -1 before its first
     /// iteration.
     private let lastIterationAtMilliseconds = Atomic<Int64>(-1)
-    /// Until this time, by the monotonic clock, `/livez` does not call the thread stuck, even if it runs no iteration.
+    /// Until this time (monotonic clock), `/livez` accepts that the thread runs no iteration.
     private let blockingUntilMilliseconds = Atomic<Int64>(.min)
     private let lastPublication: Mutex<Publication>
 

@@ -132,7 +132,7 @@ public struct ThreadMetrics: ~Copyable {
         return range.cellIndex(firstDimensionIndex, secondDimensionIndex)
     }
 
-    /// Returns where the cells of a metric are. Traps if the metric needs another number of indices.
+    /// Returns where the cells of a metric are. Traps if it has no cells, or does not take `indexCount` indices.
     @inline(__always)
     private func cellRange(_ metric: Metric, indexCount: Int16) -> MetricLayout.CellRange {
         let range = cellRanges[Int(metric.rawValue)]

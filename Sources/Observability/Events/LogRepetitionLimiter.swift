@@ -14,8 +14,8 @@ struct LogRepetitionLimiter {
     /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject with the oldest
     /// last line.
     static let subjectsMax = 64
-    /// The maximum number of failures in `suppressedCountsOfForgottenSubjects`. If there are already so many, the count
-    /// of a forgotten subject is lost, unless the subject's failure is among them.
+    /// The maximum number of failures in `suppressedCountsOfForgottenSubjects`. If there are already so many, a failure
+    /// that is not among them gets no entry, and the counts of its forgotten subjects are lost.
     static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
@@ -49,9 +49,9 @@ struct LogRepetitionLimiter {
 
     /// Decides whether a line is written.
     ///
-    /// - Returns: nil if the line is left out. Otherwise the number of lines that were left out since the last written
-    ///   one: lines with the same subject or, if the subject is not remembered, lines with forgotten subjects of the
-    ///   same failure.
+    /// - Returns: nil if the line is left out. Otherwise how many lines with the line's subject were left out since the
+    ///   last written one. If the subject is not remembered, this is how many lines with forgotten subjects of the same
+    ///   failure were left out.
     mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {

@@ -23,8 +23,8 @@ package final class RecentEvents: Sendable {
     private let repetitionLimiter = Mutex(LogRepetitionLimiter())
     private let events = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
 
-    /// Decides for all threads whether a line is written. Returns nil if not; otherwise how many lines were left out
-    /// before it (``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``).
+    /// Decides for all threads whether a line is written. Returns nil if the line is left out; otherwise how many lines
+    /// were left out before the line (``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``).
     func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         repetitionLimiter.withLock { $0.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds) }
     }

@@ -38,7 +38,8 @@ enum Redaction {
             } else if let end = tokenEnd(in: bytes, from: index) {
                 ranges.append(index..<end)
             } else {
-                // A JWT may begin at the last of some hex digits, with their `e`.
+                // If hex digits begin here, they are too few for a device token, so skip them. Exception: the last one
+                // may be the `e` with which a JWT begins.
                 let hexEnd = end(of: bytes, from: index, while: isHexDigit)
                 index = max(index + 1, hexEnd > index && hasPrefix("eyJ", bytes, at: hexEnd - 1) ? hexEnd - 1 : hexEnd)
                 continue

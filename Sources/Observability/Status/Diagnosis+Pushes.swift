@@ -170,9 +170,8 @@ extension Diagnosis {
     }
 
     /// Returns a finding if APNs refuses the pool's provider token and the circuit breaker still lets pushes through;
-    /// an open breaker has a finding of its own. The numbers of responses do not always show this: the first 403s may
-    /// be a small share of the responses in the time window, or older than the window. But /readyz may fail after the
-    /// first 403.
+    /// an open breaker has a finding of its own. /readyz may fail after the first 403. So the count of 403s in the time
+    /// window does not matter: the first ones may be a small share of the window's responses, or older than the window.
     private func refusedProviderTokenFinding(of name: String, _ pool: Int) -> Finding? {
         guard condition.providerTokenRefusedFlagsByPoolIndex[pool] == true,
             window.currentTotals[.breakerOpen, pool] == 0

@@ -217,9 +217,9 @@ struct Diagnosis {
         ]
     }
 
-    /// The error codes that are reported, because usually only an operator can remove their cause. Other findings
-    /// report `replicasMissing`, and the codes that end the connection: `noAuthentication`, `wrongPassword`,
-    /// `noPermission`.
+    /// The error codes of Redis that `redisErrorFindings` reports, because usually only an operator can remove their
+    /// cause. Other findings report `replicasMissing`, and the codes that end the connection: `noAuthentication`,
+    /// `wrongPassword`, `noPermission`.
     static let persistentRedisErrors: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]

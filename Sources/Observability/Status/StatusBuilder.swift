@@ -2,8 +2,8 @@ import Numbers
 
 /// Builds the status report from the metrics and the worker's state.
 struct StatusBuilder {
-    /// The maximum number of partitions that are shown: first those with the largest lag, and of equal lags those with
-    /// the oldest unsettled record.
+    /// The maximum number of partitions in the status report: those with the largest lag. Of partitions with equal
+    /// lags, those with the oldest unsettled record come first.
     static let shownPartitionsMax = 12
     static let shownEventsMax = 20
     static let shownErrorCountsMax = 5
@@ -251,7 +251,8 @@ struct StatusBuilder {
         )
     }
 
-    /// Returns the largest counts with their names, for example `stream 1,144, deadline 2`.
+    /// Returns the largest counts of a metric with their names, at most ``shownErrorCountsMax``, for example
+    /// `stream 1,144, deadline 2`.
     private func largestCountsText(_ metric: Metric, _ names: [String]) -> String {
         names.indices.map { (name: names[$0], count: totals[metric, $0]) }
             .filter { $0.count > 0 }

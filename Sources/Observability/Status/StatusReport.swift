@@ -108,15 +108,16 @@ struct Finding: Sendable, Equatable {
     }
 
     var severity: Severity
-    /// The name of the alert with the fitting entry in the runbook; empty if there is none.
+    /// The name of the alert whose entry in the runbook says more about this finding; empty if no alert has such an
+    /// entry.
     var alert: String
     var observation: String
     var meaning: String
     var action: String
     /// The kinds of log lines that say more about the finding. `/statusz` shows the last line of each.
     var logKinds: [LogKind] = []
-    /// For each logged kind of `logKinds`: its identifier, the age of its last line (written or suppressed), and the
-    /// metadata of its last written line. The kind with the latest line comes first.
+    /// One text for each kind of `logKinds` that was logged: the kind's identifier, the age of its last line (written
+    /// or suppressed), and the metadata of its last written line. The kind with the latest line comes first.
     var logLines: [String] = []
 }
 

@@ -11,7 +11,7 @@ struct TotalsHistory: Sendable {
 
     mutating func append(_ totals: MetricTotals) {
         if samples.count == Self.samplesMax { samples.removeFirst() }
-        // Later, only the combined totals are compared, so discard each lane's own cells.
+        // A window compares only the totals of all lanes together, so discard each lane's own cells.
         var sample = totals
         sample.laneCells = []
         samples.append(sample)

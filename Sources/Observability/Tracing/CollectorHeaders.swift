@@ -1,8 +1,8 @@
 import CausewayConfiguration
 import HTTP
 
-/// Reads the headers that a collector requires, above all its authorization. The file has one `Name: value` per line;
-/// empty lines and lines that begin with `#` are ignored.
+/// Reads the headers that a collector requires, above all its authorization, from a file. The file has one
+/// `Name: value` per line; empty lines and lines that begin with `#` are ignored.
 ///
 /// Errors name the line, but do not show its content, which may be secret.
 package enum CollectorHeaders {

@@ -52,7 +52,7 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     case unresolved
     /// No connection could be made.
     case unconnected
-    /// The collector's certificate is not trusted, out of date, or for another name.
+    /// The collector's certificate is not trusted, is out of date, or is for another name.
     case certificate
     /// The connection ended, or TLS failed for another reason, before the response.
     case lost

@@ -18,8 +18,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     public var context: TraceContext
     /// The parent of the record's span: the span that the record's producer named.
     ///
-    /// If the producer named no span, the span of the record's first result is the root of the trace and has no parent.
-    /// It is the parent of the spans of the record's further results.
+    /// If the producer named no span, the span of the record's first result has no parent: it is the root of the trace.
+    /// The spans of the record's further results have this root as their parent.
     var parentSpanIdentifier: UInt64?
     /// The topic of the record. Not used for a range, because its record is always on the fan-out topic.
     var topic: RecordTopic
@@ -44,8 +44,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     ///   - trace: the trace that came with the record, or that begins here.
     ///   - seed: the lane's seed for span ids. With the same seed, a repeated result gets the same span ids.
     public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedAtMilliseconds: Int64) {
-        // Only the record's first result has the root span. A registration may have further results: those of the held
-        // commands that its token releases.
+        // If the trace begins at this worker, the span of the record's first result is the root of the trace. A
+        // registration may have further results: those of the held commands that its token releases.
         let isRoot = trace.beginsAtThisWorker && view.earlierResultCount == 0
         context = Self.context(
             of: trace,

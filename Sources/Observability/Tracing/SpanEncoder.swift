@@ -145,8 +145,8 @@ package struct SpanEncoder: Sendable {
             name: name,
             kind: kind,
             startTimeUnixNano: nanosecondText(times.beganAtMilliseconds),
-            // A deferred command keeps its first receipt, so the times may come from the clocks of two workers. The end
-            // must not be before the beginning.
+            // A deferred command keeps the time at which it was first received, so the times may come from the clocks
+            // of two workers. The end must not be before the beginning.
             endTimeUnixNano: nanosecondText(max(times.beganAtMilliseconds, times.endMilliseconds)),
             attributes: attributes,
             status: trace.recordOutcome.isError && kind != .internal ? .error : nil

@@ -14,7 +14,8 @@ enum TraceDropReason: UInt8, CaseIterable, Sendable {
     var name: String { "\(self)" }
 }
 
-/// Counts exported and dropped traces, and failed requests. The lanes' rings and the exporter count; the metrics read.
+/// Counts exported and dropped traces, and failed requests. The lanes' rings and the exporter add to the counts, and
+/// the metrics show them.
 package final class TraceCounters: Sendable {
     private struct LockedCounts {
         var exportedCount: UInt64 = 0

@@ -34,8 +34,8 @@ package actor TraceExporter {
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// The time for the remaining traces after the lanes have ended: within this time a request must begin, and each
-    /// request may itself take as long. The time is short, because the worker's end waits for these requests.
+    /// How long the exporter may begin requests for the remaining traces after the lanes have ended. Each of these
+    /// requests has the same time as its limit. The time is short, because the worker's end waits for the requests.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -107,7 +107,8 @@ package actor TraceExporter {
     /// Sends batches until the rings are empty or the collector cannot take a batch now. Ends earlier at the deadline,
     /// at the task's cancellation, or after ``requestsPerPollMax`` requests.
     ///
-    /// - Returns: whether the collector took a batch, or refused one for good.
+    /// - Returns: whether the collector took at least one batch, or refused one for good. If so, another call may send
+    ///   more.
     @discardableResult
     private func exportWaitingBatches(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasFinishedBatch = false
@@ -197,7 +198,8 @@ package actor TraceExporter {
         }
     }
 
-    /// Logs new drops, at most once in a poll. Logs nothing while a batch waits to be sent again.
+    /// Logs how many traces were dropped since the last such log line, at most once in a poll. Logs nothing while a
+    /// batch waits to be sent again.
     private func logDrops() {
         let total = counters.droppedCount
         guard total > loggedDropCount, !isFailing || waitingBatch == nil else { return }

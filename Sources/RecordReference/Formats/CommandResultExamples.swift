@@ -1,4 +1,5 @@
-/// Examples of results other than a plain `accepted`.
+/// More examples of results for the page of records, each with a text that says what the result shows. The first
+/// example, an ordinary `accepted`, is in ``RecordFormat/result``.
 enum CommandResultExamples {
     static let all = [
         (

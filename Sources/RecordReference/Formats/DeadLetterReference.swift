@@ -21,7 +21,7 @@ package enum DeadLetterReference {
         #"{"app": "com.example.match", "activity": "final-phone-21", "aps": {"event": "update", "timestamp": 1790000006000, "#
         + #""content-state": {"home": 1, "away": 0}}}"#
     static let exampleSource = "causeway.commands/3/19"
-    /// The fault that the worker's decoder finds in the record.
+    /// The fault that the worker's decoder finds in ``exampleRecord``.
     static let exampleFault = Array(exampleRecord.utf8)
         .withUnsafeBytes { bytes -> (error: String, detail: String) in
             do throws(Fault) {

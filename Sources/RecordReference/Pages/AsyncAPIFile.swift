@@ -50,8 +50,8 @@ package enum AsyncAPIFile {
         ]
     }
 
-    /// Returns the name of an operation of a producer or app server, which sends commands and registrations and
-    /// receives the other records.
+    /// Returns the name of an operation, for example `sendCommand` or `receiveResult`. The document describes a
+    /// producer or app server, which sends commands and registrations, and receives all other records.
     private static func makeOperationName(_ format: RecordFormat) -> String {
         (format.isWrittenByProducers ? "send" : "receive") + format.title
     }

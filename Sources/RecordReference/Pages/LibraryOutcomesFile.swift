@@ -16,8 +16,8 @@ package enum LibraryOutcomesFile {
 
     private static let lineCharactersMax = 110
 
-    /// Returns the declaration of one constant for each name. Several kinds of results may have outcomes with the same
-    /// name. The constant's comment then has a paragraph for each kind.
+    /// Returns the declarations of the constants, one for each name of an outcome. Several kinds of results may have
+    /// outcomes with the same name. The constant's comment then has a paragraph for each kind.
     private static func makeConstants() -> [String] {
         let outcomes =
             Outcome.allCases.map { OutcomeReference($0) }
@@ -37,7 +37,8 @@ package enum LibraryOutcomesFile {
 }
 
 extension OutcomeReference {
-    /// Returns the outcome with a meaning that begins with the kind of results that it is about.
+    /// Returns the outcome with `kind` before its meaning, for example `Of a member or a broadcast: …`. So the reader
+    /// of a constant sees which results its meaning is for.
     fileprivate func prefixed(_ kind: String) -> OutcomeReference {
         var outcome = self
         outcome.meaning = "\(kind): \(meaning)"

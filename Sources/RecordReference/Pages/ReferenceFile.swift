@@ -1,6 +1,6 @@
 import Documents
 
-/// A file of the repository that is generated from the formats.
+/// A file of the repository that this module generates, for example the schema of a ``RecordFormat``.
 package struct ReferenceFile: Sendable {
     /// The path from the root of the repository.
     package var path: String

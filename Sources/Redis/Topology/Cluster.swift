@@ -15,7 +15,7 @@ final class Cluster {
     /// The maximum number of servers with a connection: all primaries, and some servers that are joining or leaving.
     static let nodesMax = HashSlotMap.primariesMax + 24
 
-    /// A server of the cluster to which there is a connection.
+    /// A server of the cluster that this client has a connection to.
     private struct Node {
         let location: RedisURL.Location
         /// Whether the server has hash slots, by the last look-up or by a later MOVED.

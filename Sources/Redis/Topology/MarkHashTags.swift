@@ -17,7 +17,7 @@ struct MarkHashTags {
     static let forSingleServer = MarkHashTags([("causeway/mark", 0)])
 
     /// The hash tags for a cluster, one for each block of neighbouring hash slots. The first access finds them by
-    /// trying several hundred texts, because only a checksum of a text shows the text's hash slot.
+    /// trying several hundred texts, because a text's hash slot is a checksum of the text and cannot be chosen.
     static let forCluster: MarkHashTags = {
         var hashTagsByBlockNumber: [Int: (text: String, hashSlot: Int)] = [:]
         var number = 0

@@ -114,9 +114,9 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether all copies were written that `mode` asks for. With `replaceExistingCopies` and
-    ///   `replaceFirstCopy`, false also if such a copy is missing. These modes do not create it, because a new key
-    ///   would hide that the server lost its data after ``readMarks(_:)``.
+    /// - Returns: for each mark, whether all copies were written that `mode` asks for. If such a copy is missing, the
+    ///   modes `replaceExistingCopies` and `replaceFirstCopy` do not create it, and return false for its mark. A new
+    ///   copy would hide that the server has lost its data since ``readMarks(_:)``.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {

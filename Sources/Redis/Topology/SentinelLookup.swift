@@ -1,6 +1,6 @@
 import Reactor
 
-/// Finds the primary that the Sentinels know under its name. If the Redis user may call ROLE, the look-up also checks
+/// Asks Sentinels for the primary with the configured name. If the Redis user may call ROLE, the look-up also checks
 /// that the server is really a primary. Only one look-up may run at a time.
 ///
 /// The Sentinels are asked one after the other, beginning with the one that last gave a correct reply. The look-up asks

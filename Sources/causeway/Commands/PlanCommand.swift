@@ -1,7 +1,7 @@
 import ArgumentParser
 import CausewayWorker
 
-/// `causeway plan`: prints the size of the fleet for a given load.
+/// `causeway plan`: prints how many pods, partitions, connections and Redis nodes a given load needs.
 struct PlanCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plan",

@@ -6,9 +6,9 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway replay send`: writes the newest commands of a ``ReplayRange`` to the commands topic again. It leaves out
-/// the commands that Redis knows, except those that expired or failed according to Redis, because no phone showed them.
-/// Without `--execute`, it only reports what it would write.
+/// `causeway replay send`: writes the newest commands of a ``ReplayRange`` to the commands topic again, except those
+/// that Redis knows. But it also writes a known command to an activity if the command expired or failed, because no
+/// phone showed it. Without `--execute`, it only reports what it would write.
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",

@@ -62,7 +62,8 @@ struct WorkerCommand: AsyncParsableCommand {
         let services: [ServiceGroupConfiguration.ServiceConfiguration]
         do {
             worker = try Worker(configuration: configuration, source: source, logger: logger, version: Release.version)
-            // Services stop in reverse order, so the HTTP endpoint responds until the worker has drained.
+            // Services stop in reverse order: first the worker, then the HTTP endpoint. So the endpoint still responds
+            // while the worker stops.
             services =
                 try Self.observabilityServices(of: worker, configuration.http, logger: logger) + [
                     .init(service: worker)

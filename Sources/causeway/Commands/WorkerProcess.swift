@@ -10,8 +10,8 @@ struct WorkerProcess: Equatable {
 
     let identifier: Int32
 
-    /// The worker processes, by ascending process id. A process counts if it runs this program file and the user may
-    /// read its files.
+    /// The worker processes, by ascending process id: those that run the command `worker` of the same program file as
+    /// this process, and whose files in `/proc` this user may read.
     static var all: [WorkerProcess] {
         guard let ownExecutable = linkDestination("/proc/self/exe") else { return [] }
         return entries(of: "/proc").compactMap { Int32($0) }.sorted().map(WorkerProcess.init)
@@ -26,7 +26,7 @@ struct WorkerProcess: Equatable {
     }
 
     /// The address of the worker's only listening socket, as this machine can reach it. Nil if the worker does not
-    /// listen, or if its files cannot be read.
+    /// listen, or if its files in `/proc` cannot be read.
     var listeningAddress: (host: String, port: UInt16)? {
         let directory = "/proc/\(identifier)/fd"
         let socketInodes = Set(

@@ -127,7 +127,8 @@ extension ActivityReport {
             : "\(beginText); its 8 hours are over, only an end can be sent"
     }
 
-    /// How long Redis admits updates after an activity's beginning: the time until ``updatesUntilMilliseconds``.
+    /// How long Redis admits updates after an activity's beginning. So the activity began this long before
+    /// ``updatesUntilMilliseconds``.
     private static let updatableMilliseconds = StoreLimits.updatePeriodSeconds * 1_000
 }
 

@@ -20,8 +20,9 @@ struct ActivityReport {
     }
 
     struct SentVersion: Equatable {
-        /// The last `aps.timestamp` that Redis assigned, UNIX seconds. It can be above the command's own (R11). After
-        /// Redis has lost its data, it can also be the time at which a worker read the activity's token again.
+        /// The last `aps.timestamp` that Redis assigned, UNIX seconds. It can be above the command's own timestamp
+        /// (R11). If Redis has lost its data, it can also be the time at which a worker read the activity's token
+        /// again.
         var timestamp: Int64
         var atMilliseconds: Int64
     }
@@ -54,7 +55,8 @@ struct ActivityReport {
     var policyName: String
     var token: Token?
     /// The time of the last registration or unregistration; nil if there was none. Redis adds 1 ms when it retires the
-    /// token, and when an accepted end removes the activity from its audiences.
+    /// token, and when an accepted end removes the activity from its audiences. So if the same registration is read
+    /// again, it is too old to bring back the token or the audiences.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     /// How many audiences the activity is in. Redis has only digests of their names. What the activity got through an

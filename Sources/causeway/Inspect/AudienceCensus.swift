@@ -20,7 +20,7 @@ struct AudienceCensus {
     private(set) var frequentUpdateMemberCount = 0
     /// The number of devices that support broadcast channels: their starts may name one.
     private(set) var channelCapableDeviceCount = 0
-    /// The number of pages of the audience, as the segments' directories in Redis name them.
+    /// The number of pages that the segments' directories in Redis list for the audience.
     private(set) var pageCount = 0
     private(set) var readPageCount = 0
     /// The number of pages and directories that cannot be read completely, for example because another program wrote

@@ -47,10 +47,10 @@ final class TopicPrinter: ConsumerHandler {
         )
     }
 
-    /// Prints until the end is reached, or forever with `follows`.
+    /// Prints until the end of the topic is reached, or forever with `follows`.
     ///
-    /// - Throws: an error if the topic does not exist, cannot be read any more, or has an end that is not reached in
-    ///   time.
+    /// - Throws: an error if the topic does not exist or cannot be read any more. Without `follows`, also if the
+    ///   brokers send nothing for ``silenceMillisecondsMax`` before the end is reached.
     func printRecords() throws(KafkaError) {
         guard let consumer else { return }
         defer {

@@ -3,8 +3,8 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// The calls that restore an audience's newest command. They record its fan-out as finished, although no push is sent.
-/// Members that join later get the command's state.
+/// The calls that restore an audience's newest command. They record the command's fan-out as finished, although no push
+/// is sent. Members that join later get the command's state.
 struct AudienceRebuildCalls {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>

@@ -13,7 +13,8 @@ struct MembershipRebuildCalls {
 
     var leaveCount: Int { entryCalls.count - joinCount }
 
-    /// Derives the changes from a store call and its reply. Returns nil if the reply changes no audience.
+    /// Finds out from a store call and its reply which audiences the member joins and has left. Returns nil if there
+    /// are none.
     init?(_ call: StoreCall<[UInt8]>, _ reply: StoreReply<[UInt8]>) {
         let subject = call.subject
         let joiningMember = reply.verdict == .registered ? JoiningMember(call.operation) : nil

@@ -74,7 +74,8 @@ struct ReplayReader {
                         "\(topic) no longer has the offsets \(range.lowerBound) to \(last) of partition \(partition)"
                     )
                 }
-                // An open range that begins exactly at the log's end is valid and empty.
+                // A range without an end (`partition:from-`) may begin exactly at the end of the log. It is then empty,
+                // which is no fault.
                 let isOpen = range.upperBound == ReplayRange.openEndOffset
                 if isOpen ? range.lowerBound > logOffsets.upperBound : range.upperBound >= logOffsets.upperBound {
                     rangeFaults.append("partition \(partition) of \(topic) ends before offset \(logOffsets.upperBound)")

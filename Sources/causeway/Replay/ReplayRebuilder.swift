@@ -29,9 +29,9 @@ struct ReplayRebuilder {
     /// any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
-    /// When the newest token of each remembered activity was registered; nil if it has no token. The keys are the
-    /// activities' keys in Redis. The dictionary has only activities of the replayed range, and is empty with
-    /// `--execute`, because then Redis knows the tokens.
+    /// When the newest token of an activity was registered, by the activity's key in Redis; nil if the activity has no
+    /// token. The dictionary has only activities of the replayed range (``rememberRegistrations(of:)``). It is empty
+    /// with `--execute`, because Redis then knows the tokens.
     private var tokenRegisteredAtMillisecondsByActivity: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -300,7 +300,8 @@ struct ReplayRebuilder {
         if !states.isEmpty { try admit(states.map(\.calls), store) }
     }
 
-    /// Counts what Redis would decide about the admissions.
+    /// Counts the commands to activities by what Redis would decide about them. Called instead of ``admit(_:_:)`` if
+    /// there is no store.
     private mutating func countExpectedDecisions(
         _ states: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])]
     ) throws {

@@ -19,8 +19,8 @@ struct ReplayScope {
         onlyActivity = activity
     }
 
-    /// Whether any policy starts activities again after their lifetime. What becomes of an old end depends on this
-    /// (R13). The core's `PolicyTable` has the same property.
+    /// Whether any policy starts activities again after their lifetime. If so, a replay also sends or restores an end
+    /// that is older than the activity's newest start (R13). The core's `PolicyTable` has the same property.
     var restartsActivities: Bool { apps.contains { $0.policies.contains(where: \.restartsActivities) } }
 
     func includes(_ activity: [UInt8]) -> Bool { onlyActivity.map { $0.utf8.elementsEqual(activity) } ?? true }
@@ -43,7 +43,7 @@ struct ReplayScope {
     }
 }
 
-/// What a record is to a replay.
+/// The kinds of records that a replay distinguishes.
 enum ClassifiedRecord: Equatable {
     /// A command. `redisKey` is the key of its activity or audience in Redis.
     case command(ReplayCandidate, redisKey: [UInt8], appIndex: Int)
@@ -78,7 +78,7 @@ extension ReplayScope {
         }
     }
 
-    /// Returns what a record is to the replay, by the rules of a worker.
+    /// Returns the kind of a record, by the rules by which a worker reads records.
     func classify(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Compares a history with Causeway's promises. The same history always gives the same findings.
 ///
-/// - **lost**: a phone does not show its activity's newest state, which has not expired. Or an alert never rang,
-///   although it is not too old and no newer alert replaced it.
+/// - **lost**: a phone does not show its activity's newest state, although this state has not expired. Or an alert
+///   never rang, although it is not too old and no newer alert replaced it.
 /// - **old**: APNs accepted a push after its age limit (``AgeLimits``), or after a newer push of its activity. Or an
 ///   alert rang after a newer one. Or no valid command requests the push.
 /// - **twice**: a start or an alert reached a phone twice. Only repeated alerts can be permitted
@@ -269,8 +269,8 @@ private struct ActivityObservations {
     let commands: [OutageHistory.Command]
     /// The valid commands up to the first end. Commands after an end have no effect.
     let commandsUntilFirstEnd: ArraySlice<OutageHistory.Command>
-    /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and restarts by the lifetime are left
-    /// out.
+    /// Pushes that APNs accepted or that reached the phone, ordered by time. The list leaves out the ends and restarts
+    /// that Causeway made because the lifetime was over.
     let acceptedPushes: [OutageHistory.Push]
     /// The ends that Causeway made because the lifetime was over. They are the only pushes without a state, because
     /// every command of a case has a state.

@@ -1,12 +1,13 @@
 /// The findings about a history. Each list of texts describes broken promises, except `permittedAlertRepeats`.
 struct OutageFindings: Equatable {
-    /// Phones that do not show the newest valid state. Also alerts that should have rung and never rang, and missing
-    /// ends and restarts by lifetimes.
+    /// Phones that do not show the newest valid state. Also alerts that should have rung and never rang, and ends and
+    /// restarts that never came although a lifetime was over.
     var losses: [String] = []
     /// Pushes that APNs accepted after their age limit, or after a newer push or alert. Also pushes that no valid
     /// command requests.
     var oldPushes: [String] = []
-    /// Alerts and starts that reached a phone twice. Also ends and restarts by lifetimes that happened too often.
+    /// Alerts and starts that reached a phone twice. Also ends and restarts that came too often after a lifetime was
+    /// over.
     var repeats: [String] = []
     /// Alerts that rang twice, as an ``AlertRepeatCause`` permits.
     var permittedAlertRepeats: [String] = []

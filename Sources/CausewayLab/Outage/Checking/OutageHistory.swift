@@ -88,7 +88,7 @@ struct AgeLimits: Equatable {
 /// ends once.
 enum AfterLifetime {
     case end
-    /// The activity must be started again, but only if a start command began it. If its app began it, it only ends.
+    /// The activity must be started again if a start command began it. An activity that its app began only ends.
     case restart
 }
 

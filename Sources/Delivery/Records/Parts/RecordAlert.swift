@@ -8,8 +8,8 @@ struct RecordAlert: BitwiseCopyable {
     var sourceVersion: Version?
     /// What the lane did about the alert of an older command that Redis holds.
     var heldStatus = HeldAlertStatus.notReported
-    /// Whether an alert was removed because it was too old: the command's own, or one that it carried or should have
-    /// carried.
+    /// Whether an alert was removed because it was too old: the command's own alert, or an older command's alert that
+    /// the command carried or should have carried.
     var isExpired = false
 }
 

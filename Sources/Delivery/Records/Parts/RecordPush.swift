@@ -38,8 +38,8 @@ enum TokenRetirementRule: BitwiseCopyable {
     /// Redis removes the token if it was registered before this time, UNIX milliseconds. From this time on, APNs calls
     /// the token dead.
     case unlessRegisteredSince(wallMilliseconds: Int64)
-    /// Redis removes the token, no matter when it was registered, because APNs gave no time. The invalidation says that
-    /// the token is dead since this time, UNIX milliseconds: when the lane handled the response.
+    /// Redis removes the token, no matter when it was registered, because APNs gave no time. The value is the time at
+    /// which the lane handled the response, UNIX milliseconds. The invalidation says that the token is dead since then.
     case unconditional(handledAtWallMilliseconds: Int64)
 
     @inline(__always) var isNone: Bool { if case .none = self { true } else { false } }

@@ -8,8 +8,8 @@ import LiveActivity
 struct RecordToken: BitwiseCopyable {
     /// The token's digits; none until the token is known.
     var block = Arena.Block.none
-    /// Whether Redis must register the token when it admits the command: this command, or one that it replaced, brought
-    /// the token.
+    /// Whether the admission must also register the token in Redis: this command, or one that it replaced, brought the
+    /// token.
     var mustBeRegistered = false
     var environment: APNsEnvironment = .production
     var byteCount: UInt32 = 0
