@@ -136,7 +136,7 @@ final class MemberBenchmark: AudienceStoreHandler {
         var issuedCount = 0
         while directories.count < MemberLocation.segmentCount {
             while issuedCount < MemberLocation.segmentCount,
-                try issue(.directory(segment: UInt8(issuedCount)), &issuedCount)
+                try issue(.readDirectory(segment: UInt8(issuedCount)), &issuedCount)
             {}
             try runIteration()
         }
@@ -150,7 +150,7 @@ final class MemberBenchmark: AudienceStoreHandler {
         while readPageCount < pages.count {
             while issuedCount < pages.count, issuedCount - readPageCount < Self.pagesInProgressMax {
                 let (segment, bound) = pages[issuedCount]
-                guard try issue(.page(segment: segment, lowerBound: bound), &issuedCount) else { break }
+                guard try issue(.readPage(segment: segment, lowerBound: bound), &issuedCount) else { break }
             }
             try runIteration()
         }
@@ -167,7 +167,7 @@ final class MemberBenchmark: AudienceStoreHandler {
             joinedCount += 1
             return
         }
-        if reply.verdict == .pages {
+        if reply.verdict == .directory {
             directories.append(
                 stride(from: 0, to: bytes.count, by: 4).map { bytes.loadUnaligned(fromByteOffset: $0, as: UInt32.self) }
             )

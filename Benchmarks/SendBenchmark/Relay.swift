@@ -71,7 +71,7 @@ private final class RelayAcceptor: ListenerHandler, DescriptorHandler {
         }
     }
 
-    func descriptorReady(_ events: Interest) { loop.stop() }
+    func descriptorReady(_ events: DescriptorEvents) { loop.stop() }
 }
 
 private final class RelayPair: StreamHandler, DescriptorHandler {
@@ -125,7 +125,7 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
         )
     }
 
-    func descriptorReady(_ events: Interest) {
+    func descriptorReady(_ events: DescriptorEvents) {
         var expirations: UInt64 = 0
         _ = read(timerDescriptor, &expirations, 8)
         isTimerSet = false

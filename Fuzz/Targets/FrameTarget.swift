@@ -24,7 +24,7 @@ private func readFrames(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> Fra
         do throws(ConnectionFault) {
             while let frame = try reader.nextFrame(&input) {
                 framesAndFault.frames += [frame.type, frame.flags]
-                withUnsafeBytes(of: frame.stream) { framesAndFault.frames += $0 }
+                withUnsafeBytes(of: frame.streamIdentifier) { framesAndFault.frames += $0 }
                 withUnsafeBytes(of: frame.flowControlledBytes) { framesAndFault.frames += $0 }
                 framesAndFault.frames += frame.payload
             }

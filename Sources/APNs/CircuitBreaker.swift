@@ -68,7 +68,7 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
 /// What one ended push says about APNs. The circuit breaker counts the pushes of each kind.
 enum CircuitBreakerSample {
     /// APNs works: it accepted the push, refused this push for good, or reported a dead token or a missing channel.
-    case succeeded
+    case available
     /// APNs responded with 5xx (except 503 Shutdown), or did not respond to a completely sent push in time. A lost
     /// connection is `inconclusive` instead, because the next connection may work.
     case unavailable
@@ -85,16 +85,16 @@ enum CircuitBreakerSample {
     /// ended, but neither as a success nor as a failure. A probe with this sample has failed.
     case inconclusive
 
-    init(kind: PushResponse.Kind, disposition: ResponseDisposition, reason: Reason, hasTimedOut: Bool) {
+    init(completion: PushResponse.Completion, disposition: ResponseDisposition, reason: Reason, hasTimedOut: Bool) {
         switch disposition {
-        case .accepted, .tokenDead, .channelGone: self = .succeeded
+        case .accepted, .tokenDead, .channelGone: self = .available
         case .throttled: self = .throttled
         case .tokenSuspect, .topicSuspect: self = .deviceTokenSuspect
         case .ambiguous: self = hasTimedOut ? .unavailable : .inconclusive
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .providerTokenRefused
         case .retryLater: self = .unavailable
         case .providerRefused: self = .providerTokenRefused
-        case .rejected: self = kind == .responded ? .succeeded : .inconclusive
+        case .rejected: self = completion == .responded ? .available : .inconclusive
         // Neither `retrySoon` nor `refreshProviderToken` shows a fault of APNs: the push can be sent again on another
         // connection.
         case .retrySoon, .refreshProviderToken: self = .inconclusive
@@ -119,7 +119,7 @@ struct CircuitBreaker {
         case probing(cause: BreakerCause)
     }
 
-    /// How ``note(_:nowMilliseconds:)`` changed the state.
+    /// How ``noteEndedPush(_:nowMilliseconds:)`` changed the state.
     enum Transition: Equatable {
         case none
         case opened(BreakerCause)
@@ -177,14 +177,14 @@ struct CircuitBreaker {
     /// Notes an ended push. If the breaker is closed, counts the push. If the breaker is open, ignores the push. If the
     /// breaker is probing, the push is the probe and decides whether the breaker closes. `sample` says what the push
     /// showed about APNs. Returns how the state changed.
-    mutating func note(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
+    mutating func noteEndedPush(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:
             // This push was sent before the breaker opened, so the push does not count.
             return .none
         case .probing(let cause):
             // This push is the probe: `permitsProbe` required that no other push was in flight.
-            if sample == .succeeded || sample == .throttled && cause != .providerToken {
+            if sample == .available || sample == .throttled && cause != .providerToken {
                 self = CircuitBreaker(configuration)
                 return .closed
             }
@@ -211,7 +211,7 @@ struct CircuitBreaker {
         failureWindowPushCount += 1
         suspectWindowPushCount += 1
         switch sample {
-        case .succeeded: providerTokenRefusalCount = 0
+        case .available: providerTokenRefusalCount = 0
         // A 5xx or a timeout says nothing about the provider token, so `providerTokenRefusalCount` does not change.
         case .unavailable: failureCount += 1
         case .deviceTokenSuspect:

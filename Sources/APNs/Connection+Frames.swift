@@ -11,17 +11,17 @@ extension Connection {
         do throws(ConnectionFault) {
             var input = bytes
             while let frame = try frameReader.nextFrame(&input) {
-                try handle(frame)
+                try dispatch(frame)
                 guard phase != .closed else { return }
             }
         } catch {
             return fail(error)
         }
-        if hasWindowGrown { sendWaitingBodies() }
+        if hasSendWindowGrown { sendWaitingBodies() }
         closeIfDrained()
     }
 
-    private func handle(_ frame: Frame) throws(ConnectionFault) {
+    private func dispatch(_ frame: Frame) throws(ConnectionFault) {
         try consumeFrameAllowance()
         switch frame.type {
         case FrameType.headers: try headersReceived(frame)
@@ -54,19 +54,19 @@ extension Connection {
     ///
     /// The server may send frames on a stream that we have reset, until our RST_STREAM arrives. The caller must still
     /// apply what such a frame changes for the whole connection: HPACK's table and the receive window.
-    private func slotIndex(of stream: Int32) throws(ConnectionFault) -> Int32 {
+    private func slotIndex(of streamIdentifier: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
-        guard stream & 1 == 1, stream < nextStreamIdentifier else {
+        guard streamIdentifier & 1 == 1, streamIdentifier < nextStreamIdentifier else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
-        return streamTable.slotIndex(of: stream)
+        return streamTable.slotIndex(of: streamIdentifier)
     }
 
     // MARK: - Frames of responses
 
     private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
-        let slotIndex = try slotIndex(of: frame.stream)
+        let slotIndex = try slotIndex(of: frame.streamIdentifier)
         // Decode the block even if the stream is closed, because every block updates HPACK's table (RFC 9113,
         // section 4.3).
         let head = try headerDecoder.decode(frame.payload)
@@ -114,7 +114,7 @@ extension Connection {
     }
 
     private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
-        let slotIndex = try slotIndex(of: frame.stream)
+        let slotIndex = try slotIndex(of: frame.streamIdentifier)
         try consumeReceiveWindow(frame.flowControlledBytes)
         guard slotIndex >= 0 else { return }
         let slot = pushSlots.pointer(slotIndex)
@@ -134,8 +134,8 @@ extension Connection {
 
     /// Subtracts received bytes from the connection's receive window. If less than half of the window is left,
     /// restores its full size with a WINDOW_UPDATE.
-    private func consumeReceiveWindow(_ bytes: Int) throws(ConnectionFault) {
-        receiveWindowBytes -= bytes
+    private func consumeReceiveWindow(_ byteCount: Int) throws(ConnectionFault) {
+        receiveWindowBytes -= byteCount
         guard receiveWindowBytes >= 0 else {
             throw ConnectionFault(.flowControlError, "more bytes than the connection's window allows (RFC 9113, 6.9.1)")
         }
@@ -145,7 +145,7 @@ extension Connection {
     }
 
     private func resetReceived(_ frame: Frame) throws(ConnectionFault) {
-        let slotIndex = try slotIndex(of: frame.stream)
+        let slotIndex = try slotIndex(of: frame.streamIdentifier)
         guard slotIndex >= 0 else { return }
         completePush(
             slotIndex,
@@ -164,7 +164,7 @@ extension Connection {
         }
         if peerSettings.initialWindowBytes != settingsBefore.initialWindowBytes {
             try checkStreamWindows()
-            hasWindowGrown = true
+            hasSendWindowGrown = true
         }
         try requirePeerReadsOutput()
         writeFrame(FrameType.settings, flags: FrameFlags.acknowledgement)
@@ -192,7 +192,7 @@ extension Connection {
     /// acknowledgements could fill the memory. Pushes cannot fill the memory: the connection sends no push while more
     /// than ``Stream/highWaterBytes`` of output waits.
     private func requirePeerReadsOutput() throws(ConnectionFault) {
-        let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.acknowledgementBytesMax
+        let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.waitingAcknowledgementBytesMax
         guard let stream = transportStream, stream.pendingOutputBytes <= outputBytesMax else {
             throw ConnectionFault(.enhanceYourCalm, "the peer does not read our acknowledgements (RFC 9113, 10.5)")
         }
@@ -200,7 +200,7 @@ extension Connection {
 
     private func windowUpdateReceived(_ frame: Frame) throws(ConnectionFault) {
         let increment = Int64(frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
-        guard frame.stream != 0 else {
+        guard frame.streamIdentifier != 0 else {
             guard increment > 0 else {
                 throw ConnectionFault(.protocolError, "WINDOW_UPDATE by 0 (RFC 9113, 6.9)")
             }
@@ -208,10 +208,10 @@ extension Connection {
             guard sendWindowBytes <= Int64(Int32.max) else {
                 throw ConnectionFault(.flowControlError, "a window beyond 2^31-1 (RFC 9113, 6.9.1)")
             }
-            hasWindowGrown = true
+            hasSendWindowGrown = true
             return
         }
-        let slotIndex = try slotIndex(of: frame.stream)
+        let slotIndex = try slotIndex(of: frame.streamIdentifier)
         guard slotIndex >= 0 else { return }
         guard increment > 0 else { return resetStream(slotIndex, .protocolError) }
         let slot = pushSlots.pointer(slotIndex)
@@ -219,15 +219,15 @@ extension Connection {
         guard Int64(peerSettings.initialWindowBytes) + slot.pointee.windowDeltaBytes <= Int64(Int32.max) else {
             return resetStream(slotIndex, .flowControlError)
         }
-        hasWindowGrown = true
+        hasSendWindowGrown = true
     }
 
     private func goAwayReceived(_ frame: Frame) {
-        let lastStream = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
+        let lastStreamIdentifier = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
         let code = frame.payload.networkUInt32(at: 4)
         let data = UnsafeRawBufferPointer(rebasing: frame.payload[8...])
         let reason = ResponseBody(data).reason
-        let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
+        let text = data.logText(bytesMax: ConnectionLimits.goAwayTextBytesMax)
         pool.report(.goAway(connection: number, code: code, reason: reason, text: text))
         retire(.goAway)
         // The server never processes a stream above the last stream of its GOAWAY (RFC 9113, section 6.8). So end the
@@ -235,7 +235,7 @@ extension Connection {
         for slotIndex in 0..<Int32(pushSlots.capacity) {
             guard phase != .closed else { return }
             let slot = pushSlots.pointer(slotIndex)
-            if slot.pointee.phase != .free, slot.pointee.streamIdentifier > lastStream {
+            if slot.pointee.phase != .free, slot.pointee.streamIdentifier > lastStreamIdentifier {
                 completePush(slotIndex, wasStreamRefused: true)
             }
         }

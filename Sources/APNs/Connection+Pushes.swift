@@ -35,7 +35,7 @@ extension Connection {
             payloadBytes: blockBytes,
             type: FrameType.headers,
             flags: FrameFlags.endHeaders | (isEmpty ? FrameFlags.endStream : 0),
-            stream: nextStreamIdentifier
+            streamIdentifier: nextStreamIdentifier
         )
         .write(to: start)
         var writtenBytes = FrameHeader.byteCount + blockBytes
@@ -44,7 +44,7 @@ extension Connection {
                 payloadBytes: body.count,
                 type: FrameType.data,
                 flags: FrameFlags.endStream,
-                stream: nextStreamIdentifier
+                streamIdentifier: nextStreamIdentifier
             )
             .write(to: start + writtenBytes)
             writtenBytes += FrameHeader.byteCount
@@ -163,7 +163,7 @@ extension Connection {
     /// Sends as much of the waiting bodies as their windows allow. Begins with the body that has waited longest, and
     /// stops when more than ``Stream/highWaterBytes`` of output waits.
     func sendWaitingBodies() {
-        hasWindowGrown = false
+        hasSendWindowGrown = false
         var slotIndex = pushSlots.firstWaitingIndex
         while slotIndex >= 0, sendWindowBytes > 0, let stream = transportStream,
             stream.pendingOutputBytes <= Stream.highWaterBytes
@@ -188,7 +188,7 @@ extension Connection {
             writeFrame(
                 FrameType.data,
                 flags: count == rest.count ? FrameFlags.endStream : FrameFlags.none,
-                stream: slot.pointee.streamIdentifier,
+                streamIdentifier: slot.pointee.streamIdentifier,
                 payload: UnsafeRawBufferPointer(rebasing: rest[..<count])
             )
             sendWindowBytes -= Int64(count)
@@ -239,15 +239,15 @@ extension Connection {
             )
         }
         let reason = body.reason
-        var kind = responseKind(slot, wasStreamRefused: wasStreamRefused)
+        var completion = pushCompletion(slot, wasStreamRefused: wasStreamRefused)
         let isTrialKeyRefused = trialToken != nil && slot.status == 403
         // APNs refused the new key before it processed the push, so the push can be sent again with the old key.
-        if isTrialKeyRefused { kind = .notProcessed }
-        let disposition = ResponseDisposition(kind: kind, status: slot.status, reason: reason)
+        if isTrialKeyRefused { completion = .notProcessed }
+        let disposition = ResponseDisposition(completion: completion, status: slot.status, reason: reason)
         let response = PushResponse(
             tag: slot.tag,
-            kind: kind,
-            status: kind == .responded ? slot.status : 0,
+            completion: completion,
+            status: completion == .responded ? slot.status : 0,
             reason: reason,
             reasonText: body.reasonText,
             tokenInvalidAtMilliseconds: body.timestampMilliseconds,
@@ -268,7 +268,7 @@ extension Connection {
             endKeyTrial(.accepted)
             markAuthenticated()
         } else if phase == .unauthenticated {
-            hasInconclusiveTest = true
+            isTokenTestInconclusive = true
         }
         let submittedAtMilliseconds = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
         pool.pushCompleted(
@@ -280,7 +280,7 @@ extension Connection {
         )
     }
 
-    private func responseKind(_ slot: PushSlot, wasStreamRefused: Bool) -> PushResponse.Kind {
+    private func pushCompletion(_ slot: PushSlot, wasStreamRefused: Bool) -> PushResponse.Completion {
         if slot.status >= 200 { return .responded }
         // APNs does not process a refused stream (RFC 9113, section 8.7), nor a request whose last byte was not sent.
         return wasStreamRefused || slot.phase == .queued ? .notProcessed : .ambiguous

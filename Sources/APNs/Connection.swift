@@ -55,7 +55,7 @@ final class Connection {
     /// If true, the pool prefers `open` connections: otherwise a pool with few pushes would send all of them to a
     /// server that may be overloaded. After a second at most, the pool sets the property to false, and the next push
     /// tests the token again.
-    var hasInconclusiveTest = false
+    var isTokenTestInconclusive = false
 
     // The state of the HTTP/2 protocol on this connection.
     var frameReader = FrameReader()
@@ -68,9 +68,9 @@ final class Connection {
     var nextStreamIdentifier: Int32 = 1
     /// Body bytes that we may still send on the whole connection; at first 65,535 (RFC 9113, section 6.9.2).
     var sendWindowBytes: Int64 = 65_535
-    /// Whether a flow-control window may have grown since the last `sendWaitingBodies`, so that waiting bodies may
-    /// continue.
-    var hasWindowGrown = false
+    /// Whether a send window, of the connection or of a stream, may have grown since the last `sendWaitingBodies`, so
+    /// that waiting bodies may continue.
+    var hasSendWindowGrown = false
     /// Bytes that the server may still send on the whole connection without another WINDOW_UPDATE.
     var receiveWindowBytes = ConnectionLimits.receiveWindowBytes
     /// How many more frames we accept from the server now. ``ConnectionLimits/framesPerSecondMax`` describes how this
@@ -304,9 +304,9 @@ enum ConnectionLimits {
     static let allowedFramesMax = 100_000
     /// How much output may wait beyond ``Stream/highWaterBytes``: a few thousand acknowledgements. If more output
     /// waits, the connection ends, because its peer does not read our acknowledgements.
-    static let acknowledgementBytesMax = 64 * 1024
+    static let waitingAcknowledgementBytesMax = 64 * 1024
     /// Limits the text of a GOAWAY in the log, because the server chooses the text's length.
-    static let logTextBytesMax = 256
+    static let goAwayTextBytesMax = 256
 }
 
 // MARK: - Events of the TLS stream
@@ -340,7 +340,7 @@ extension Connection {
         guard phase == .connecting else {
             return close(.connectionLost, detail: error?.description ?? "closed by the server")
         }
-        if let error, error.code == .certificate { return close(.certificateRefused, detail: error.reason) }
+        if let error, error.code == .certificateRefused { return close(.certificateRefused, detail: error.reason) }
         close(.connectFailed, detail: error?.description ?? "closed by the server")
     }
 }

@@ -34,7 +34,7 @@ struct ConnectionOpeningSchedule {
         openingIntervalMilliseconds = configuration.openingIntervalMilliseconds
         backoff = Backoff(
             baseMilliseconds: configuration.backoffBaseMilliseconds,
-            jitterMillisecondsMax: configuration.backoffMillisecondsMax
+            jitterMillisecondsMax: configuration.backoffJitterMillisecondsMax
         )
     }
 
@@ -73,7 +73,7 @@ struct ConnectionOpeningSchedule {
     /// Notes that the budget permits no connection. This does not count as a failure.
     ///
     /// - Returns: true if the wait begins now; false if the pool was already waiting.
-    mutating func beginWaitForConnectionBudget() -> Bool {
+    mutating func beginConnectionBudgetWait() -> Bool {
         defer { awaitsConnectionBudget = true }
         return !awaitsConnectionBudget
     }

@@ -26,14 +26,14 @@ extension Pool {
     /// waits for responses, so its replacement opens at once. But all connections together, the retired ones included,
     /// are at most twice `connectionsMax` (R4).
     private var wantsAnotherConnection: Bool {
-        let extraConnectionCount = trialToken != nil || needsExtraConnection ? 1 : 0
+        let extraConnectionCount = trialToken != nil || needsConnectionForKeyReplacement ? 1 : 0
         return connections.count(where: \.isLive) < sizing.wantedConnectionCount + extraConnectionCount
             && connections.count < 2 * configuration.connectionsMax
     }
 
     /// Whether the pool needs one connection more than `sizing.wantedConnectionCount` for a while: it tries a key on a
     /// connection, or replaces a connection with the old key.
-    private var needsExtraConnection: Bool {
+    private var needsConnectionForKeyReplacement: Bool {
         hasConnectionWithOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
@@ -48,7 +48,7 @@ extension Pool {
     /// 2. If more than the wanted number of connections are `open`, retire the `open` connection with the fewest pushes
     ///    in flight.
     func retireSurplusConnection() {
-        let wantedCount = sizing.wantedConnectionCount + (needsExtraConnection ? 1 : 0)
+        let wantedCount = sizing.wantedConnectionCount + (needsConnectionForKeyReplacement ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
         guard acceptingConnections.count > wantedCount else { return }
         if let unusedConnection = acceptingConnections.first(where: {
@@ -132,7 +132,7 @@ extension Pool {
     /// Schedules another attempt, because the ``ConnectionBudget`` has no room: the process has reached its limit of
     /// connections in total, or the limit for each address of the host.
     private func waitForConnectionBudget() {
-        if openingSchedule.beginWaitForConnectionBudget() { report(.connectionLimitReached(host: configuration.host)) }
+        if openingSchedule.beginConnectionBudgetWait() { report(.connectionLimitReached(host: configuration.host)) }
         scheduleOpeningIfNeeded()
     }
 

@@ -83,13 +83,13 @@ extension Pool {
     }
 
     /// Lets the next pushes test the provider tokens again on all `unauthenticated` connections that had an
-    /// inconclusive test (``Connection/hasInconclusiveTest``).
+    /// inconclusive test (``Connection/isTokenTestInconclusive``).
     ///
     /// A push goes to the preferred connection first, and only then to a connection with an untested token. So this
     /// method also clears the preferred connection.
     private func repeatInconclusiveTokenTests() {
-        for connection in connections where connection.hasInconclusiveTest {
-            connection.hasInconclusiveTest = false
+        for connection in connections where connection.isTokenTestInconclusive {
+            connection.isTokenTestInconclusive = false
             preferredConnection = nil
         }
     }

@@ -213,7 +213,8 @@ public final class Pool {
         for connection in connections where connection.number != avoidedNumber {
             // Let the next push test this connection's provider token. Until a response shows that APNs accepts the
             // token, the connection may have only one push in flight.
-            if connection.phase == .unauthenticated, !connection.hasInconclusiveTest, connection.freeStreamCount > 0 {
+            if connection.phase == .unauthenticated, !connection.isTokenTestInconclusive, connection.freeStreamCount > 0
+            {
                 return connection
             }
             if connection.freeStreamCount > bestFreeStreamCount {
@@ -253,15 +254,15 @@ public final class Pool {
         roundTripMilliseconds: Int64
     ) {
         let sample = CircuitBreakerSample(
-            kind: response.kind,
+            completion: response.completion,
             disposition: response.disposition,
             reason: response.reason,
             hasTimedOut: hasTimedOut
         )
-        let transition = breaker.note(sample, nowMilliseconds: loop.nowMilliseconds)
+        let transition = breaker.noteEndedPush(sample, nowMilliseconds: loop.nowMilliseconds)
         sizingInterval.countPush(
             isFailure: sample == .unavailable || sample == .providerTokenRefused,
-            hasFinalStatus: response.kind == .responded,
+            hasFinalStatus: response.completion == .responded,
             roundTripMilliseconds: roundTripMilliseconds
         )
         statistics.receivedResponseCount += 1
@@ -339,7 +340,7 @@ public final class Pool {
         for tag in tags {
             let response = PushResponse(
                 tag: tag,
-                kind: .malformed,
+                completion: .malformed,
                 status: 0,
                 reason: .absent,
                 reasonText: UnsafeRawBufferPointer(start: nil, count: 0),
@@ -347,7 +348,7 @@ public final class Pool {
                 sentAtMilliseconds: nil,
                 responseAtMilliseconds: loop.wallMilliseconds,
                 connectionNumber: nil,
-                disposition: ResponseDisposition(kind: .malformed, status: 0, reason: .absent)
+                disposition: ResponseDisposition(completion: .malformed, status: 0, reason: .absent)
             )
             statistics.receivedResponseCount += 1
             handler.pushResponseReceived(response)

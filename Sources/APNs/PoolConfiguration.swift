@@ -49,7 +49,7 @@ public struct PoolConfiguration {
     public var backoffBaseMilliseconds: Int64 = 200
     /// The maximum of the random part of the delay after a failed look-up or connection (``Backoff``). The random part
     /// can be this long after several failures in a row. Range `backoffBaseMilliseconds` to 600,000.
-    public var backoffMillisecondsMax: Int64 = 30_000
+    public var backoffJitterMillisecondsMax: Int64 = 30_000
     /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
     /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.
     public var requestsPerConnectionMax: Int64 = 1_000_000_000
@@ -88,7 +88,7 @@ public struct PoolConfiguration {
         try require("pingTimeoutMilliseconds", pingTimeoutMilliseconds, in: 10...120_000)
         try require("openingIntervalMilliseconds", openingIntervalMilliseconds, in: 0...60_000)
         try require("backoffBaseMilliseconds", backoffBaseMilliseconds, in: 1...60_000)
-        try require("backoffMillisecondsMax", backoffMillisecondsMax, in: backoffBaseMilliseconds...600_000)
+        try require("backoffJitterMillisecondsMax", backoffJitterMillisecondsMax, in: backoffBaseMilliseconds...600_000)
         try require("requestsPerConnectionMax", requestsPerConnectionMax, in: 1...1_000_000_000)
         try breaker.validate()
     }

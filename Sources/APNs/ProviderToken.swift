@@ -48,39 +48,41 @@ public final class ProviderToken: @unchecked Sendable {
 /// token is 55 minutes old.
 public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
-    /// the old token for ``keptSecondsMin``.
+    /// the old token for ``tokenChangeIntervalSecondsMin``.
     public static let renewalAgeSeconds: Int64 = 35 * 60
-    /// No connection uses a token that has reached this age. The age is ``renewalAgeSeconds`` plus ``keptSecondsMin``:
-    /// even if a connection takes a token just before the renewal, it can keep the token for ``keptSecondsMin``.
+    /// No connection uses a token that has reached this age. The age is ``renewalAgeSeconds`` plus
+    /// ``tokenChangeIntervalSecondsMin``: even if a connection takes a token just before the renewal, it can keep the
+    /// token for ``tokenChangeIntervalSecondsMin``.
     ///
     /// If a renewal is late (signing fails, or the shared Redis is unreachable), all processes use the last token until
     /// this age: a new token from each process would break Apple's limit for the team. If a connection has then kept
-    /// the last token for less than ``keptSecondsMin``, it must not change the token, so the pool replaces the
-    /// connection.
+    /// the last token for less than ``tokenChangeIntervalSecondsMin``, it must not change the token, so the pool
+    /// replaces the connection.
     public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
-    public static let keptSecondsMin: Int64 = 20 * 60
+    public static let tokenChangeIntervalSecondsMin: Int64 = 20 * 60
 
     /// If a connection has asked for a newer token and got none, the connection waits for this time before it asks
     /// again. Otherwise each push would ask, and take the lock of the ``ProviderTokenSource``.
     static let newerTokenRetrySeconds: Int64 = 1
 
-    /// Returns when a connection must look for a newer token: as soon as it has kept its token for ``keptSecondsMin``
-    /// and the token has reached ``renewalAgeSeconds``, but at the latest when the token reaches ``ageSecondsMax``. For
-    /// example, a connection that began to use a token at the age of 5, 30 or 40 minutes looks at the age of 35, 50 or
-    /// 55 minutes.
+    /// Returns when a connection must look for a newer token: as soon as it has kept its token for
+    /// ``tokenChangeIntervalSecondsMin`` and the token has reached ``renewalAgeSeconds``, but at the latest when the
+    /// token reaches ``ageSecondsMax``. For example, a connection that began to use a token at the age of 5, 30 or 40
+    /// minutes looks at the age of 35, 50 or 55 minutes.
     static func newerTokenCheckAtSeconds(usedSinceSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
         min(
-            max(usedSinceSeconds + keptSecondsMin, issuedAtSeconds + renewalAgeSeconds),
+            max(usedSinceSeconds + tokenChangeIntervalSecondsMin, issuedAtSeconds + renewalAgeSeconds),
             issuedAtSeconds + ageSecondsMax
         )
     }
 
-    /// Whether a connection may take another token: it has kept its token for at least ``keptSecondsMin``.
+    /// Whether a connection may take another token: it has kept its token for at least
+    /// ``tokenChangeIntervalSecondsMin``.
     ///
     /// - Parameter usedSinceSeconds: when the connection began to use the token, UNIX seconds.
     static func mayChangeToken(usedSinceSeconds: Int64, nowSeconds: Int64) -> Bool {
-        nowSeconds - usedSinceSeconds >= keptSecondsMin
+        nowSeconds - usedSinceSeconds >= tokenChangeIntervalSecondsMin
     }
 }
 

@@ -14,7 +14,7 @@ public final class ProviderTokenSource: Sendable {
         /// The id of the key in use.
         public var keyIdentifier: String
         /// The id of the candidate key; nil if there is none.
-        public var candidateIdentifier: String?
+        public var candidateKeyIdentifier: String?
         /// Why the last candidate key failed: APNs' reason; `absent` if APNs gave no reason, or if the key could not
         /// sign a token. Nil if no candidate has failed yet. Nil again after APNs has accepted a candidate.
         public var refusalReason: Reason?
@@ -110,7 +110,7 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             guard state.newestToken === token else { return }
             let ageSeconds = token.ageSeconds(at: unixSeconds)
-            if ageSeconds < 0 || ageSeconds >= ProviderTokenTimes.keptSecondsMin {
+            if ageSeconds < 0 || ageSeconds >= ProviderTokenTimes.tokenChangeIntervalSecondsMin {
                 state.newestToken = nil
                 state.refusedIssuedAtSeconds = token.issuedAtSeconds
             }
@@ -175,7 +175,7 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             KeyStatus(
                 keyIdentifier: state.signer.keyIdentifier,
-                candidateIdentifier: state.candidateSigner?.keyIdentifier,
+                candidateKeyIdentifier: state.candidateSigner?.keyIdentifier,
                 refusalReason: state.refusalReason
             )
         }

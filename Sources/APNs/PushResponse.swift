@@ -1,7 +1,7 @@
 /// The outcome of one push. Valid only during ``PushHandler/pushResponseReceived(_:)``.
 public struct PushResponse: ~Copyable {
     /// Whether APNs responded to the push. If not: whether APNs may have processed the push.
-    public enum Kind: UInt8, Sendable, CaseIterable {
+    public enum Completion: UInt8, Sendable, CaseIterable {
         /// APNs responded with a final status.
         case responded
         /// APNs did not process the push, so sending it again cannot deliver it twice. The reason is one of these:
@@ -19,7 +19,7 @@ public struct PushResponse: ~Copyable {
 
     /// The push's ``PushRequest/tag``.
     public var tag: UInt64
-    public var kind: Kind
+    public var completion: Completion
     /// The HTTP status; 0 unless `responded`.
     public var status: UInt16
     public var reason: Reason

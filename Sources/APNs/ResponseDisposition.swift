@@ -44,8 +44,8 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     ///
     /// If the status has the class (4xx, 5xx) that Apple documents for the reason, the reason decides.
     /// Otherwise the status decides.
-    public init(kind: PushResponse.Kind, status: UInt16, reason: Reason) {
-        switch kind {
+    public init(completion: PushResponse.Completion, status: UInt16, reason: Reason) {
+        switch completion {
         case .malformed: self = .rejected
         case .notProcessed: self = .retrySoon
         case .ambiguous: self = .ambiguous

@@ -30,7 +30,7 @@ public struct SigningKeyFile {
 
     /// Checks whether the file has changed since the last check.
     public mutating func poll() -> Change {
-        guard let identity = SigningKeyFile.identity(path) else {
+        guard let identity = SigningKeyFile.readIdentity(path) else {
             defer { isMissing = true }
             return isMissing ? .unchanged : .broken(SigningKeyError(path, .unreadable(errno)))
         }
@@ -48,7 +48,7 @@ public struct SigningKeyFile {
         }
     }
 
-    private static func identity(_ path: String) -> FileIdentity? {
+    private static func readIdentity(_ path: String) -> FileIdentity? {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
         return FileIdentity(status)

@@ -227,7 +227,7 @@ public final class Simulator: Sendable {
             }
             let milliseconds =
                 remainingTime.components.seconds * 1_000 + remainingTime.components.attoseconds / 1_000_000_000_000_000
-            guard await notifier.wait(cursor: cursor, milliseconds: Int(milliseconds) + 1) else {
+            guard await notifier.awaitRegistrations(since: cursor, timeoutMilliseconds: Int(milliseconds) + 1) else {
                 throw SimulatorError(.limitReached, "too many readers wait for registrations")
             }
         }

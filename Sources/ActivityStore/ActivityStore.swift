@@ -56,8 +56,8 @@ public final class ActivityStore {
 
     /// Writes a call to Redis now, or collects it and writes it at the end of the iteration at the latest.
     ///
-    /// Consecutive calls can share a Redis command (``CallBatch``, ``RegistrationBatch``). Redis performs each call
-    /// separately: one can fail while the others succeed. If the whole command fails, for example because the
+    /// Consecutive calls can share a Redis command (``CommandCallBatch``, ``RegistrationBatch``). Redis performs each
+    /// call separately: one can fail while the others succeed. If the whole command fails, for example because the
     /// connection is lost, all its calls fail. In a cluster each call has its own command, because all keys of a
     /// command must be in one hash slot.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueResult {
@@ -96,15 +96,15 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the core. `noReply` means that the same call can succeed at once. So it also stands for
-    /// the errors `MOVED`, `ASK` and `NOSCRIPT`, although these are replies.
+    /// What the error means to the core. `retriableAtOnce` means that the same call can succeed at once, also after the
+    /// errors `MOVED`, `ASK` and `NOSCRIPT`.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // `unexplained` means that other calls may succeed. For example, if too few replicas acknowledge a write, only
-        // the calls that wait for replicas fail.
-        if mayConcernOnlySomeCalls || code == .replicasMissing { return .unexplained }
+        // `retriableAfterPause` means that other calls may succeed. For example, if too few replicas acknowledge a
+        // write, only the calls that wait for replicas fail.
+        if mayBeCausedByCall || code == .replicasMissing { return .retriableAfterPause }
         switch code {
-        case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .noReply
+        case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .retriableAtOnce
         default: return .serverRefusesMostCalls
         }
     }

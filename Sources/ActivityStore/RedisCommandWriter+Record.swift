@@ -4,7 +4,7 @@ import Redis
 /// Writes arguments of the scripts.
 extension RedisCommandWriter {
     /// The maximum length of an operation's name, in bytes. To the script `admit`, a longer first argument is a batch.
-    static let operationNameBytesMax = CallBatch.callBytesMin - 1
+    static let operationNameBytesMax = CommandCallBatch.callBytesMin - 1
 
     /// Writes the name of an operation as an argument.
     mutating func writeArgument(operation name: StaticString) {
@@ -98,7 +98,7 @@ extension RedisCommandWriter {
 
     // MARK: - Parts of an argument
 
-    /// Writes bytes 1 to 26 of a call of a ``CallBatch``.
+    /// Writes bytes 1 to 26 of a call of a ``CommandCallBatch``.
     ///
     /// - Parameters:
     ///   - paceBits: byte 14, the number of the pace's argument and ``CallPaceBits``.
@@ -111,12 +111,12 @@ extension RedisCommandWriter {
         writeNumber(StoredDigest.value(of: digest), byteCount: StoredDigest.byteCount)
     }
 
-    /// Writes the last part of a call of a ``CallBatch``: the version of the command whose alert this call's command
-    /// carries. In a settlement: the version of the command whose alert APNs has accepted.
+    /// Writes the last part of a call of a ``CommandCallBatch``: the version of the command whose alert this call's
+    /// command carries. In a settlement: the version of the command whose alert APNs has accepted.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
-    /// Writes the token's part of a call of a ``CallBatch``: byte 27 and those that follow. `milliseconds` is the time
-    /// in bytes 29–34.
+    /// Writes the token's part of a call of a ``CommandCallBatch``: byte 27 and those that follow. `milliseconds` is
+    /// the time in bytes 29–34.
     mutating func writeToken(_ token: UnsafeRawBufferPointer, _ environment: APNsEnvironment, milliseconds: UInt64) {
         Self.withEncodedToken(token, environment) { form, token in
             writeNumber(UInt64(token.count), byteCount: 2)
@@ -154,11 +154,11 @@ extension RedisCommandWriter {
     }
 
     /// Writes a confirmation of an activity's departures as a call of a ``RegistrationBatch``.
-    /// - Parameter milliseconds: the time that precedes the departures in Redis' reply.
-    mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
+    /// - Parameter leftAtMilliseconds: the time that precedes the departures in Redis' reply.
+    mutating func writeDepartureConfirmation(_ bits: UInt8, leftAtMilliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, byteCount: 4)
-        writeNumber(StoredTime.clampedMilliseconds(milliseconds), byteCount: StoredActivity.millisecondsBytes)
+        writeNumber(StoredTime.clampedMilliseconds(leftAtMilliseconds), byteCount: StoredActivity.millisecondsBytes)
     }
 
     private mutating func writeStoredVersion(_ version: Version) {

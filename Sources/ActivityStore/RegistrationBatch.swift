@@ -81,12 +81,12 @@ struct RegistrationBatch: ~Copyable {
 
     /// Adds a confirmation: each audience that the activity left has an entry about this in its pages.
     ///
-    /// - Parameter milliseconds: the time that precedes the departures in Redis' reply.
-    mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
+    /// - Parameter leftAtMilliseconds: the time that precedes the departures in Redis' reply.
+    mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt leftAtMilliseconds: Int64) {
         let isRepeatedKey = keys.append(key)
         let bits = RegistrationBits.isDepartureConfirmationBit | (isRepeatedKey ? RegistrationBits.keyRepeatsBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.writeDepartureConfirmation(bits, milliseconds: milliseconds)
+        writer.writeDepartureConfirmation(bits, leftAtMilliseconds: leftAtMilliseconds)
         argumentByteCount = writer.count
     }
 

@@ -78,7 +78,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AT_TOKEN", Int64(StoredActivity.tokenByteOffset + 1)),
         // The length of the part that every value has: all bytes before the token.
         ("FIXED_BYTES", Int64(StoredActivity.tokenByteOffset)),
-        ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFlag)),
+        ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFollowsBit)),
         ("UNCONFIRMED_DEPARTURES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
         ("VERSION_BYTES", Int64(StoredVersion.byteCount)),
         ("VERSION_TEXT_BYTES", Int64(StoredVersion.textByteCount)),
@@ -87,7 +87,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("UNACCEPTED_START_BYTES", Int64(StoredActivity.unacceptedStartBytes)),
         // Bytes 5 and 6 are one number: the token's length plus two flags. The length is this number modulo the lower
         // flag.
-        ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.flagsInTokenByteCount.trailingZeroBitCount)),
+        ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.followBitsInTokenByteCount.trailingZeroBitCount)),
         // Where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
@@ -120,7 +120,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AT_LONGEST_SPACING", Int64(StoredPace.longestSpacingByteOffset + 1)),
         // A call in a batch: its least length, and the highest bit of its byte 14. The other bits are in
         // `bitsWithModulus`.
-        ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
+        ("CALL_BYTES", Int64(CommandCallBatch.callBytesMin)),
         ("IS_TOO_OLD", Int64(CallPaceBits.isTooOldBit)),
         // Byte 14 is the number of the pace's argument plus three flags. The number is this byte modulo the lowest
         // flag.
@@ -154,7 +154,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     /// `HAS_START`.
     private static let bitsWithModulus: [(name: String, value: Int64)] = [
         // An activity's value (`StoredActivity`).
-        ("HAS_AUDIENCES", Int64(StoredActivity.audiencesFlag)),
+        ("HAS_AUDIENCES", Int64(StoredActivity.audiencesFollowBit)),
         ("ALLOWS_FREQUENT", Int64(StoredActivity.Flag.frequentUpdatesBit)),
         ("HAS_THROTTLE", Int64(StoredActivity.Flag.throttleBit)),
         ("HAS_CLAIM", Int64(StoredActivity.Flag.claimBit)),
@@ -162,7 +162,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("OWN_TIMESTAMP", Int64(StoredActivity.PhaseBit.ownTimestampBit)),
         // Byte 14 of a call in a batch.
         ("ENDS_NEWER_LIFE", Int64(CallPaceBits.endsNewerLifeBit)),
-        ("IS_REREAD", Int64(CallPaceBits.isRereadBit)),
+        ("IS_REREAD", Int64(CallPaceBits.isTokenRereadBit)),
         // Byte 15 of a call in a batch.
         ("REQUESTS_HIGH_PRIORITY", Int64(CallRequestBits.requestsHighPriorityBit)),
         ("MAY_USE_RESERVE", Int64(CallRequestBits.mayUseReserveBit)),

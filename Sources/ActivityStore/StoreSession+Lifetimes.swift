@@ -76,7 +76,7 @@ extension StoreSession {
         case .alive(let atMilliseconds, let lifetimeMilliseconds):
             writeEvent("alive", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         case .updatedAfterEnd: writeEvent("updatedAfterEnd", atMilliseconds: 0, lifetimeMilliseconds: 0)
-        case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
+        case .lifeFinished(let beganAtMilliseconds, let restartAtMilliseconds):
             writeEndOfLife(
                 "ended",
                 beganAtMilliseconds: beganAtMilliseconds,

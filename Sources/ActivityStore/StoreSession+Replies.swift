@@ -252,8 +252,9 @@ extension StoreSession {
         let tokenByteCountAndFlags = Int(
             LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset])
         )
-        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.flagsInTokenByteCount
-        let acceptedAlertBytes = tokenByteCountAndFlags < StoredActivity.acceptedAlertFlag ? 0 : StoredVersion.byteCount
+        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.followBitsInTokenByteCount
+        let acceptedAlertBytes =
+            tokenByteCountAndFlags < StoredActivity.acceptedAlertFollowsBit ? 0 : StoredVersion.byteCount
         let stored = UnsafeRawBufferPointer(rebasing: value[StoredActivity.tokenByteOffset...].prefix(tokenByteCount))
         guard registeredAtMilliseconds <= StoredTime.millisecondsMax,
             value.count == StoredActivity.tokenByteOffset + tokenByteCount + acceptedAlertBytes,

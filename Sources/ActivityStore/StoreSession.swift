@@ -24,7 +24,7 @@ final class StoreSession: RedisSession {
     var outstandingCalls: CallQueue<StoreSessionCall>
     /// Updates, ends and settlements that are not written yet. The session writes these calls before any other call, so
     /// that Redis replies in the order of ``outstandingCalls``.
-    var commandCallBatch: CallBatch
+    var commandCallBatch: CommandCallBatch
     /// Registrations and confirmations that are not written yet. While this batch has a call, ``commandCallBatch`` is
     /// empty, so that calls are written in the order in which they were issued.
     var registrationBatch: RegistrationBatch
@@ -38,7 +38,7 @@ final class StoreSession: RedisSession {
     ///   - handler: held weakly.
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax)
-        commandCallBatch = CallBatch(capacity: configuration.callsPerCommandMax)
+        commandCallBatch = CommandCallBatch(capacity: configuration.callsPerCommandMax)
         registrationBatch = RegistrationBatch(capacity: configuration.callsPerCommandMax)
         self.handler = handler
     }

@@ -8,8 +8,8 @@ import Numbers
 /// queues the calls, pushes and records to send, and the shell empties these queues when it can:
 /// - commands: ``receiveCommand(_:)``, ``endBatch(now:)``, ``takeReturnedCommand()``
 /// - members whose audiences change: ``receiveMembershipChange(_:now:)``, ``takeMemberWithEndedChange()``
-/// - the fan-out topic: ``assign(number:)``, ``receive(_:instruction:droppedFields:now:)``, ``rewindRequest(_:now:)``,
-///   ``beginRevoking(_:now:)``, ``release(partition:now:)``
+/// - the fan-out topic: ``assign(number:)``, ``receiveFanoutRecord(_:instruction:droppedFields:now:)``,
+///   ``rewindRequest(_:now:)``, ``beginRevoking(_:now:)``, ``release(partition:now:)``
 /// - the audience store: ``withNextStoreCall(now:_:)``, ``storeReplied(tag:_:now:)``
 /// - the activity store: ``withNextActivityStoreCall(now:_:)``, ``activityStoreReplied(tag:now:)``
 /// - APNs: ``takeNextPush(_:permitsRetry:pushesInFlightMax:now:)``, ``pushResponseReceived(tag:_:now:)``

@@ -5,7 +5,7 @@ import Kafka
 ///
 /// Each client has its own monitor. The client refers to its monitor weakly, so the caller must keep the monitor as
 /// long as the client. Only the thread that polls the client uses the monitor.
-package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
+package final class BrokerMonitor: ClientEventHandler, @unchecked Sendable {
     /// How long a broker may take to respond before the monitor prints that no broker has responded.
     package static let warningDelayMilliseconds: Int64 = 2_500
 

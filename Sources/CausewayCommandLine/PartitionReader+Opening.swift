@@ -17,7 +17,7 @@ extension PartitionReader {
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> PartitionReader {
         let brokerMonitor = BrokerMonitor(of: command ?? topic, properties: properties)
-        let reader = try PartitionReader(properties: properties, topic: topic, logHandler: brokerMonitor)
+        let reader = try PartitionReader(properties: properties, topic: topic, eventHandler: brokerMonitor)
         let hasReachedBroker = reader.awaitBroker(timeoutMilliseconds: timeoutMilliseconds) {
             if command != nil { brokerMonitor.printIfUnreached(false) }
         }

@@ -3,7 +3,7 @@ import Redis
 
 /// Finds values that are valid alone, but contradict each other.
 enum ConfigurationConsistency {
-    static func faults(
+    static func findFaults(
         of configuration: WorkerConfiguration,
         place: (String) -> ConfigurationPlace?
     ) -> [PlacedFault] {
@@ -36,7 +36,7 @@ enum ConfigurationConsistency {
                 "set certificateFile and keyFile together, or neither"
             )
         }
-        if let (key, message) = redisModeFault(redis) { add(key, message) }
+        if let (key, message) = findRedisModeFault(redis) { add(key, message) }
 
         let tracing = configuration.tracing
         if tracing.endpoint.flatMap(CollectorAddress.init)?.isSecure != true {
@@ -47,14 +47,14 @@ enum ConfigurationConsistency {
         }
 
         for policy in configuration.policies {
-            faults += policyFaults(of: policy, place: place)
+            faults += findPolicyFaults(of: policy, place: place)
         }
 
-        faults += appFaults(of: configuration, place: place)
+        faults += findAppFaults(of: configuration, place: place)
         return faults
     }
 
-    private static func appFaults(
+    private static func findAppFaults(
         of configuration: WorkerConfiguration,
         place: (String) -> ConfigurationPlace?
     ) -> [PlacedFault] {
@@ -101,7 +101,7 @@ enum ConfigurationConsistency {
     }
 
     /// Checks that the URLs of Redis and of the Sentinels, and the Sentinels' password file, fit `redis.mode`.
-    private static func redisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
+    private static func findRedisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
         guard let url = try? RedisURL(redis.url) else { return nil }
         let isUnixSocket = if case .unix = url.location { true } else { false }
         switch redis.mode {
@@ -127,7 +127,7 @@ enum ConfigurationConsistency {
 
     /// Checks the values of a policy together, and the number of its `oversize` fields. If two numbers contradict each
     /// other, one of them may be a default. The fault then names the number that the operator set.
-    private static func policyFaults(
+    private static func findPolicyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?
     ) -> [PlacedFault] {

@@ -116,7 +116,7 @@ private struct ConfigurationReader {
         )
         // Compare values with each other only if there is no fault: a key with a fault still has its default value.
         if faults.isEmpty {
-            faults = ConfigurationConsistency.faults(of: configuration, place: place)
+            faults = ConfigurationConsistency.findFaults(of: configuration, place: place)
         }
         // Skip a key that already has a fault. Otherwise the operator would see the same mistake twice.
         let faultyKeys = Set(faults.map(\.key))
@@ -166,7 +166,7 @@ private struct ConfigurationReader {
                 guard !values.isEmpty, Set(values).count == values.count, Set(values).isSubset(of: choices) else {
                     return addFault(place, name, "must be one or more of \(choices.joined(separator: ", ")), each once")
                 }
-                key.assign(&root, .chosen(values))
+                key.assign(&root, .choices(values))
             case .texts:
                 let values = try reader.requiredStringArray(forKey: path).filter { !$0.isEmpty }
                 guard Set(values).count == values.count else { return addFault(place, name, "has a value twice") }
@@ -215,7 +215,7 @@ private struct ConfigurationReader {
             if let fault = ConfigurationRule.propertyName.fault(name) {
                 addFault(place, key, fault)
             } else if let value = try? reader.requiredString(forKey: ConfigKey(key), isSecret: true) {
-                if schemaKey.isFilePath, let fault = fault(ofPropertyFile: value, rule: schemaKey.rule) {
+                if schemaKey.isFilePath, let fault = findFault(inPropertyFile: value, rule: schemaKey.rule) {
                     addFault(place, key, fault)
                 } else {
                     properties.append(KafkaProperty(name: name, value: value))
@@ -225,7 +225,7 @@ private struct ConfigurationReader {
         return properties
     }
 
-    private func fault(ofPropertyFile path: String, rule: ConfigurationRule) -> String? {
+    private func findFault(inPropertyFile path: String, rule: ConfigurationRule) -> String? {
         if let fault = rule.fault(path) { return fault }
         guard requiresFiles else { return nil }
         do throws(SecretFileError) {

@@ -8,7 +8,7 @@ package struct ConfigurationWarning: Sendable, Equatable, CustomStringConvertibl
 
     package var description: String { "\(key): \(message)" }
 
-    package static func all(of configuration: WorkerConfiguration) -> [ConfigurationWarning] {
+    package static func findAll(in configuration: WorkerConfiguration) -> [ConfigurationWarning] {
         sessionWarnings(configuration.kafka)
     }
 }

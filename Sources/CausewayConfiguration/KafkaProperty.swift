@@ -37,7 +37,7 @@ package struct PropertyValueFile: Sendable, Equatable {
     /// worker's next start.
     ///
     /// - Throws: an error that names the property and the file.
-    package func value() throws(KafkaError) -> String {
+    package func readValue() throws(KafkaError) -> String {
         do throws(SecretFileError) {
             return try SecretFile.readText(path, bytesMax: Self.bytesMax)
         } catch {
@@ -78,7 +78,7 @@ extension WorkerConfiguration.Kafka {
 
     private func readCommonProperties() throws(KafkaError) -> [(name: String, value: String)] {
         var all = Self.namesAndValues(of: properties)
-        for file in propertyFiles { all.append((file.name, try file.value())) }
+        for file in propertyFiles { all.append((file.name, try file.readValue())) }
         return all
     }
 

@@ -4,14 +4,14 @@ import Redis
 extension RedisConfiguration {
     /// Makes the settings of the Redis client from the keys of `redis`, and reads the files that the keys name.
     package init(_ configuration: WorkerConfiguration.Redis) throws {
-        let url = try Self.url(configuration.url, passwordFile: configuration.passwordFile)
+        let url = try Self.makeURL(configuration.url, passwordFile: configuration.passwordFile)
         var topology = RedisTopology.single
         var usesTLS = url.usesTLS
         switch configuration.mode {
         case .single:
             break
         case .sentinel:
-            let sentinels = try Self.url(
+            let sentinels = try Self.makeURL(
                 configuration.sentinelURL ?? "",
                 defaultPort: RedisURL.defaultSentinelPort,
                 passwordFile: configuration.sentinelPasswordFile
@@ -40,7 +40,7 @@ extension RedisConfiguration {
         return "\(url)"
     }
 
-    private static func url(
+    private static func makeURL(
         _ text: String,
         defaultPort: UInt16 = RedisURL.defaultPort,
         passwordFile: String?

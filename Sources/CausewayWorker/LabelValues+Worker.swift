@@ -11,7 +11,12 @@ extension LabelValues {
     ///
     /// - Parameter signingKeys: the signing keys; `keyIdentifiers` has their ids in the same order. If a key file is
     ///   replaced later, its label keeps the id that the key had when the labels were made.
-    init(_ configuration: WorkerConfiguration, signingKeys: [AppKey], keyIdentifiers: [String], version: String) {
+    init(
+        _ configuration: WorkerConfiguration,
+        signingKeys: [ConfiguredSigningKey],
+        keyIdentifiers: [String],
+        version: String
+    ) {
         self.init(
             apps: configuration.apps.map(\.name),
             pools: configuration.apps.flatMap { app in

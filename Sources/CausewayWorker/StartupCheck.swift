@@ -35,7 +35,7 @@ package enum StartupCheck {
     private static func checkSigningKeys(_ configuration: WorkerConfiguration, _ findings: inout Findings) {
         for app in configuration.apps {
             for environment in app.environments {
-                let signingKey = app.key(for: environment)
+                let signingKey = app.signingKey(for: environment)
                 let hasSandboxKeyFile = environment == .sandbox && app.sandboxKeyFile != nil
                 findings.checkKey(
                     "apps.\(app.name).\(hasSandboxKeyFile ? "sandboxKeyFile" : "keyFile")",

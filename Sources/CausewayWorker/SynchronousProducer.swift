@@ -16,7 +16,7 @@ final class SynchronousProducer {
 
     private let topicName: String
     private let properties: [KafkaProperties.Property]
-    private var openClient: (producer: Producer, topic: ProducerTopic)?
+    private var client: (producer: Producer, topic: ProducerTopic)?
     /// Knows why the open client has no connection. This property keeps the monitor alive, because the client refers to
     /// it weakly.
     private var brokerMonitor: BrokerMonitor?
@@ -29,8 +29,8 @@ final class SynchronousProducer {
     deinit { close() }
 
     func close() {
-        _ = openClient?.producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
-        openClient = nil
+        _ = client?.producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
+        client = nil
     }
 
     /// Produces the records, and waits until Kafka has acknowledged all of them.
@@ -83,12 +83,12 @@ final class SynchronousProducer {
     }
 
     private func openIfNeeded() throws(KafkaError) -> (producer: Producer, topic: ProducerTopic) {
-        if let openClient { return openClient }
+        if let client { return client }
         let brokerMonitor = BrokerMonitor(of: topicName, properties: properties)
-        let producer = try Producer(properties: properties, logHandler: brokerMonitor)
+        let producer = try Producer(properties: properties, eventHandler: brokerMonitor)
         do throws(KafkaError) {
             let topic = try producer.makeTopic(topicName)
-            openClient = (producer, topic)
+            client = (producer, topic)
             self.brokerMonitor = brokerMonitor
             return (producer, topic)
         } catch {

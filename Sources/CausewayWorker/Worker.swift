@@ -116,7 +116,7 @@ package final class Worker: Service {
         } else {
             await setup.traceExporter?.exportRemainingTraces()
         }
-        if let error = signals.error { throw error }
+        if let failure = signals.failure { throw failure }
         log(.workerStopped)
     }
 

@@ -10,11 +10,11 @@ extension WorkerSetup {
     /// Makes one token source for each key. All apps and environments with the same key share its source.
     static func makeTokenSources(
         _ configuration: WorkerConfiguration
-    ) throws -> [AppKey: ProviderTokenSource] {
-        var tokenSources: [AppKey: ProviderTokenSource] = [:]
+    ) throws -> [ConfiguredSigningKey: ProviderTokenSource] {
+        var tokenSources: [ConfiguredSigningKey: ProviderTokenSource] = [:]
         for app in configuration.apps {
             for environment in app.environments {
-                let key = app.key(for: environment)
+                let key = app.signingKey(for: environment)
                 if tokenSources[key] == nil { tokenSources[key] = try makeTokenSource(key) }
             }
         }
@@ -24,8 +24,8 @@ extension WorkerSetup {
     /// Makes the labels of the metrics, which name the signing keys by their ids.
     static func makeLabels(
         _ configuration: WorkerConfiguration,
-        tokenSources: [AppKey: ProviderTokenSource],
-        keys: [AppKey],
+        tokenSources: [ConfiguredSigningKey: ProviderTokenSource],
+        keys: [ConfiguredSigningKey],
         version: String
     ) -> LabelValues {
         LabelValues(
@@ -36,7 +36,7 @@ extension WorkerSetup {
         )
     }
 
-    static func makeTokenSource(_ key: AppKey) throws -> ProviderTokenSource {
+    static func makeTokenSource(_ key: ConfiguredSigningKey) throws -> ProviderTokenSource {
         try ProviderTokenSource(
             key: try SigningKey(path: key.file),
             keyIdentifier: try key.readIdentifier(),
@@ -64,8 +64,8 @@ extension WorkerSetup {
     /// and the budget of connections.
     static func makePools(
         _ configuration: WorkerConfiguration,
-        tokenSources: [AppKey: ProviderTokenSource],
-        keys: [AppKey],
+        tokenSources: [ConfiguredSigningKey: ProviderTokenSource],
+        keys: [ConfiguredSigningKey],
         laneCount: Int
     ) throws -> [LaneSetup.Pool] {
         let tls = try Self.makeTLSContext(of: configuration.apns)
@@ -74,7 +74,7 @@ extension WorkerSetup {
         return try configuration.apps.enumerated()
             .flatMap { appIndex, app in
                 try app.environments.map { environment in
-                    let key = app.key(for: environment)
+                    let key = app.signingKey(for: environment)
                     guard let source = tokenSources[key], let signingKeyIndex = keys.firstIndex(of: key) else {
                         preconditionFailure("every configured key has a signer")
                     }
@@ -104,8 +104,8 @@ extension WorkerSetup {
 }
 
 extension WorkerConfiguration.App {
-    func key(for environment: APNsEnvironment) -> AppKey {
+    func signingKey(for environment: APNsEnvironment) -> ConfiguredSigningKey {
         let key = signingKeyReference(for: environment)
-        return AppKey(teamIdentifier: teamId, configuredIdentifier: key.keyId, file: key.keyFile)
+        return ConfiguredSigningKey(teamIdentifier: teamId, configuredIdentifier: key.keyId, file: key.keyFile)
     }
 }

@@ -20,14 +20,14 @@ struct WorkerSetup: @unchecked Sendable {
     let mailboxes: [LaneMailbox]
     let wakeup: Wakeup
     private let configuration: WorkerConfiguration
-    private let delivery: DeliveryConfiguration
-    private let redis: RedisConfiguration
+    private let deliveryConfiguration: DeliveryConfiguration
+    private let redisConfiguration: RedisConfiguration
     private let pools: [LaneSetup.Pool]
     let metricRegistry: MetricRegistry
     let log: SharedLimitedLog
     /// Watches the files with the keys for provider tokens.
     let keyFileWatcher: KeyFileWatcher
-    private let tokenSources: [AppKey: ProviderTokenSource]
+    private let tokenSources: [ConfiguredSigningKey: ProviderTokenSource]
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
     private let storeWatchMailbox = StoreWatchMailbox()
@@ -50,18 +50,18 @@ struct WorkerSetup: @unchecked Sendable {
         mailboxes = try (0..<laneCount).map { _ in try LaneMailbox(recordsMax: recordsMax) }
         self.configuration = configuration
         self.logger = logger
-        var delivery = Self.makeDeliveryConfiguration(configuration)
-        try delivery.reloadable.readContracts(of: configuration)
-        delivery.recordsMax = recordsMax
-        delivery.usedBlockBytesMax = memoryBudget.usedBlockBytesMax
-        self.delivery = delivery
-        redis = try RedisConfiguration(configuration.redis)
+        var deliveryConfiguration = Self.makeDeliveryConfiguration(configuration)
+        try deliveryConfiguration.reloadable.readContracts(of: configuration)
+        deliveryConfiguration.recordsMax = recordsMax
+        deliveryConfiguration.usedBlockBytesMax = memoryBudget.usedBlockBytesMax
+        self.deliveryConfiguration = deliveryConfiguration
+        redisConfiguration = try RedisConfiguration(configuration.redis)
         let tokenSources = try Self.makeTokenSources(configuration)
         self.tokenSources = tokenSources
         let keys = tokenSources.keys.sorted { ($0.teamIdentifier, $0.file) < ($1.teamIdentifier, $1.file) }
         let labels = Self.makeLabels(configuration, tokenSources: tokenSources, keys: keys, version: version)
         metricRegistry = MetricRegistry(labels: labels, laneCount: laneCount)
-        metricRegistry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
+        metricRegistry.lifetimeStatus.hasLifetimeLimits = configuration.limitsLifetimes
         let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
         self.log = log
         Self.warnOfKeysReadableByOthers(keys, tokenSources: tokenSources, log)
@@ -76,7 +76,7 @@ struct WorkerSetup: @unchecked Sendable {
         (traceRings, traceExporter) = try Self.makeTraceRingsAndExporter(
             configuration,
             laneCount: laneCount,
-            counters: metricRegistry.traces,
+            counters: metricRegistry.traceCounters,
             log
         )
         warnOfSecretsReadableByOthers(configuration)
@@ -99,12 +99,17 @@ struct WorkerSetup: @unchecked Sendable {
     /// Makes the actor that shares provider tokens between all workers; nil if tokens are not shared.
     func makeProviderTokenSharer() throws(RedisError) -> ProviderTokenSharer? {
         guard let tokenCipher else { return nil }
-        return try ProviderTokenSharer(Array(tokenSources.values), redis: redis, cipher: tokenCipher, log: log)
+        return try ProviderTokenSharer(
+            Array(tokenSources.values),
+            redis: redisConfiguration,
+            cipher: tokenCipher,
+            log: log
+        )
     }
 
     /// Makes the keeper of the audiences' channels; nil if no app may have channels.
     func makeChannelKeeper() throws -> ChannelKeeper? {
-        let (status, log, labels) = (metricRegistry.channels, log, metricRegistry.labels)
+        let (status, log, labels) = (metricRegistry.channelStatus, log, metricRegistry.labels)
         let apps = configuration.apps
         let findPool: @Sendable (_ app: String, _ environment: String) -> Int? = { app, environment in
             let name = apps.first { $0.bundleId == app }?.name ?? ""
@@ -118,9 +123,9 @@ struct WorkerSetup: @unchecked Sendable {
         }
         return try ChannelKeeper.make(
             configuration,
-            redis: redis,
+            redis: redisConfiguration,
             tokenSource: { app, environment in
-                guard let source = tokenSources[app.key(for: environment)] else {
+                guard let source = tokenSources[app.signingKey(for: environment)] else {
                     preconditionFailure("every configured key has a signer")
                 }
                 return source
@@ -132,7 +137,7 @@ struct WorkerSetup: @unchecked Sendable {
     /// Makes the keeper of limited lifetimes. While no policy limits a lifetime, the keeper does nothing; a reload may
     /// add such a policy.
     func makeLifetimeKeeper() throws -> LifetimeKeeper {
-        try LifetimeKeeper(configuration, redis: redis, status: metricRegistry.lifetimes, log: log)
+        try LifetimeKeeper(configuration, redis: redisConfiguration, status: metricRegistry.lifetimeStatus, log: log)
     }
 
     /// Makes the actor that notices a loss of data in Redis.
@@ -140,7 +145,7 @@ struct WorkerSetup: @unchecked Sendable {
     /// - Parameter onFault: called if the Redis server belongs to a cluster, and `redis.mode` is not `cluster`.
     func makeStoreWatch(onFault: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
         try StoreWatch(
-            redis: redis,
+            redis: redisConfiguration,
             consumerGroup: configuration.kafka.groupId,
             topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
             mailbox: storeWatchMailbox,
@@ -155,9 +160,9 @@ struct WorkerSetup: @unchecked Sendable {
 
     func makeLaneSetup(_ producer: Producer) throws(KafkaError) -> LaneSetup {
         return LaneSetup(
-            delivery: delivery,
-            audiences: audiencesConfiguration,
-            redis: redis,
+            deliveryConfiguration: deliveryConfiguration,
+            audiencesConfiguration: audiencesConfiguration,
+            redisConfiguration: redisConfiguration,
             pools: pools,
             apnsAuthorities: configuration.apns.caFile.map { "\($0) (apns.caFile)" } ?? "the system's (no apns.caFile)",
             producer: producer,
@@ -228,7 +233,7 @@ struct WorkerSetup: @unchecked Sendable {
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.makeReloadableSettings(configuration)
         do { try settings.readContracts(of: configuration) } catch { settings.keepsContracts = true }
-        metricRegistry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
+        metricRegistry.lifetimeStatus.hasLifetimeLimits = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
 
@@ -242,11 +247,11 @@ struct WorkerSetup: @unchecked Sendable {
 
     private var audiencesConfiguration: AudiencesConfiguration {
         var audiences = AudiencesConfiguration(
-            apps: delivery.apps,
-            reloadable: delivery.reloadable,
-            seed: delivery.seed
+            apps: deliveryConfiguration.apps,
+            reloadable: deliveryConfiguration.reloadable,
+            seed: deliveryConfiguration.seed
         )
-        audiences.commandsTopic = delivery.commandsTopic
+        audiences.commandsTopic = deliveryConfiguration.commandsTopic
         for (index, app) in configuration.apps.enumerated() {
             let environments = app.channels.environments.filter(app.environments.contains)
             audiences.channelRules[UInt16(index)] =
@@ -255,7 +260,10 @@ struct WorkerSetup: @unchecked Sendable {
         audiences.fanoutRecordsMax = memoryBudget.fanoutRecordsMax(configured: audiences.fanoutRecordsMax)
         audiences.fanoutRecordBytesMax = memoryBudget.fanoutRecordBytesMax
         audiences.pageBytesMax = memoryBudget.pageBytesMax(configured: audiences.pageBytesMax)
-        audiences.pagesMax = memoryBudget.pagesMax(configured: audiences.pagesMax, appCount: delivery.apps.count)
+        audiences.pagesMax = memoryBudget.pagesMax(
+            configured: audiences.pagesMax,
+            appCount: deliveryConfiguration.apps.count
+        )
         return audiences
     }
 
@@ -328,8 +336,8 @@ struct WorkerSetup: @unchecked Sendable {
     }
 
     private static func warnOfKeysReadableByOthers(
-        _ keys: [AppKey],
-        tokenSources: [AppKey: ProviderTokenSource],
+        _ keys: [ConfiguredSigningKey],
+        tokenSources: [ConfiguredSigningKey: ProviderTokenSource],
         _ log: SharedLimitedLog
     ) {
         for key in keys where tokenSources[key]?.signingKey.isReadableByOthers == true {

@@ -14,12 +14,12 @@ extension Delivery {
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
         outgoingRecords.endPauseIfDue(now: now)
-        deferrals.endPauseIfDue(now: now)
+        outgoingDeferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
         // This due time only wakes the lane. The check itself (`checkReadAheadEnd`) runs when the shell next asks for a
         // store call or a push. If the lane must read ahead further, the check sets the next due time.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
-        if awaitingStoreRecordCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
+        if recordsAwaitingStoreCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
         deallocateUnusedBlocks(now: now)
         reviewPoolQueues(now: now)
         activities.fireTimers(now: now)
@@ -40,7 +40,7 @@ extension Delivery {
         var dueMilliseconds = activities.nextTimerDueMilliseconds ?? .max
         dueMilliseconds = min(dueMilliseconds, storeQueue.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, outgoingRecords.dueMilliseconds ?? .max)
-        dueMilliseconds = min(dueMilliseconds, deferrals.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, outgoingDeferrals.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, poolReviewDueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, readAhead.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, readAheadCheckDueMilliseconds)

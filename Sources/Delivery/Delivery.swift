@@ -56,7 +56,7 @@ public struct Delivery: ~Copyable {
     var outgoingRecords: OutgoingRecordQueue<OutgoingRecord>
     /// Deferred commands that Kafka's producer has not yet taken. They have a queue of their own, so that results are
     /// produced even if the deferred topic accepts nothing.
-    var deferrals: OutgoingRecordQueue<OutgoingRecord>
+    var outgoingDeferrals: OutgoingRecordQueue<OutgoingRecord>
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<RecordIndex>
     /// Reread commands to audiences (`isReread`). The core of audiences takes them only while
@@ -84,7 +84,7 @@ public struct Delivery: ~Copyable {
     var deallocatedBlocksAtMilliseconds: Int64 = 0
     /// The number of records that cannot continue before Redis has replied to a call. Not all calls count
     /// (`StoreTicket.Purpose.isAwaited`).
-    public internal(set) var awaitingStoreRecordCount = 0
+    public internal(set) var recordsAwaitingStoreCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
         configuration.validate()
@@ -111,7 +111,7 @@ public struct Delivery: ~Copyable {
         bundleIdentifiers = BundleIdentifiers(configuration.apps)
         // A record has at most three outgoing records in this queue: a result, an invalidation and a dead letter.
         outgoingRecords = OutgoingRecordQueue(limit: recordsMax * 3)
-        deferrals = OutgoingRecordQueue(limit: recordsMax)
+        outgoingDeferrals = OutgoingRecordQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
         rereadHandovers = IndexQueue(limit: recordsMax)
         membershipChanges = PendingMembershipChanges(limit: callsMax)

@@ -8,7 +8,7 @@ func hasReachedBroker(_ client: OpaquePointer) -> Bool {
     return true
 }
 
-/// Waits until a broker has responded to the client. Meanwhile the client's errors go to its log handler.
+/// Waits until a broker has responded to the client. Meanwhile the client's errors go to its event handler.
 ///
 /// - Parameter whileWaiting: called after each request without a response: about every half second at first, later
 ///   about every 5 s.

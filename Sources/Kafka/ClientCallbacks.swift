@@ -3,7 +3,7 @@ import Glibc
 
 /// Receives a client's log lines, errors and statistics. Called inside a poll of the client, on the polling thread. The
 /// bytes are valid only during the call. Text that librdkafka writes itself is UTF-8.
-public protocol ClientLogHandler: AnyObject {
+public protocol ClientEventHandler: AnyObject {
     /// - Parameters:
     ///   - level: syslog severity, 0 (emergency) to 7 (debug).
     ///   - facility: librdkafka's short name for the kind of line, such as `FAIL`.
@@ -19,12 +19,12 @@ public protocol ClientLogHandler: AnyObject {
 /// The context that librdkafka passes to all callbacks of a client. Its owner must keep the context until
 /// `rd_kafka_destroy` has returned.
 final class ClientCallbacks {
-    weak var logHandler: (any ClientLogHandler)?
+    weak var eventHandler: (any ClientEventHandler)?
     /// Weak, because the consumer owns this object.
     weak var consumer: Consumer?
 
-    init(logHandler: (any ClientLogHandler)?) {
-        self.logHandler = logHandler
+    init(eventHandler: (any ClientEventHandler)?) {
+        self.eventHandler = eventHandler
     }
 
     /// Keeps this context until the process ends. Call this for a client that was not freed in time: its threads still
@@ -41,26 +41,26 @@ final class ClientCallbacks {
         }
     }
 
-    /// Passes a log line, an error or statistics to the log handler. Only a producer calls this method, for each event
-    /// in its queue: librdkafka calls no callbacks for a client that polls events.
-    func deliver(_ event: OpaquePointer) {
-        guard let logHandler else { return }
+    /// Passes a log line, an error or statistics to the event handler. Only a producer calls this method, for each
+    /// event in its queue: librdkafka calls no callbacks for a client that polls events.
+    func passToEventHandler(_ event: OpaquePointer) {
+        guard let eventHandler else { return }
         switch rd_kafka_event_type(event) {
         case RD_KAFKA_EVENT_LOG:
             var facility: UnsafePointer<CChar>?
             var message: UnsafePointer<CChar>?
             var level: Int32 = 0
             guard rd_kafka_event_log(event, &facility, &message, &level) == 0 else { return }
-            logHandler.clientLogged(level: level, facility: bytes(of: facility), message: bytes(of: message))
+            eventHandler.clientLogged(level: level, facility: bytes(of: facility), message: bytes(of: message))
         case RD_KAFKA_EVENT_ERROR:
             var error = KafkaError(
                 rd_kafka_event_error(event),
                 rd_kafka_event_error_string(event).map { String(cString: $0) }
             )
             error.isFatal = rd_kafka_event_error_is_fatal(event) != 0
-            logHandler.clientFailed(error)
+            eventHandler.clientFailed(error)
         case RD_KAFKA_EVENT_STATS:
-            logHandler.clientReportedStatistics(json: bytes(of: rd_kafka_event_stats(event)))
+            eventHandler.clientReportedStatistics(json: bytes(of: rd_kafka_event_stats(event)))
         default:
             break
         }
@@ -83,7 +83,7 @@ private func logCallback(
     _ facility: UnsafePointer<CChar>?,
     _ message: UnsafePointer<CChar>?
 ) {
-    callbacks(of: client)?.logHandler?
+    callbacks(of: client)?.eventHandler?
         .clientLogged(
             level: level,
             facility: bytes(of: facility),
@@ -97,7 +97,7 @@ private func errorCallback(
     _ reason: UnsafePointer<CChar>?,
     _ opaque: UnsafeMutableRawPointer?
 ) {
-    guard let client, let handler = callbacks(of: client)?.logHandler else { return }
+    guard let client, let handler = callbacks(of: client)?.eventHandler else { return }
     // The code of a fatal error says only that the client has a fatal error, so ask for the error itself.
     let error = fatalError(of: client) ?? KafkaError(rd_kafka_resp_err_t(code), reason.map { String(cString: $0) })
     handler.clientFailed(error)
@@ -109,7 +109,8 @@ private func statisticsCallback(
     _ count: Int,
     _ opaque: UnsafeMutableRawPointer?
 ) -> Int32 {
-    callbacks(of: client)?.logHandler?.clientReportedStatistics(json: UnsafeRawBufferPointer(start: json, count: count))
+    callbacks(of: client)?.eventHandler?
+        .clientReportedStatistics(json: UnsafeRawBufferPointer(start: json, count: count))
     return 0
 }
 

@@ -209,18 +209,18 @@ extension Consumer {
     /// Asks the brokers, for each of these partitions, for the offset of the first record with this time or a later
     /// one. Waits for the brokers.
     ///
-    /// - Parameter sinceMilliseconds: UNIX milliseconds.
+    /// - Parameter atOrAfterMilliseconds: UNIX milliseconds.
     /// - Returns: the offsets; a partition without such a record is missing.
     public func fetchOffsets(
         of partitions: [TopicPartition],
-        sinceMilliseconds: Int64
+        atOrAfterMilliseconds: Int64
     ) throws(KafkaError) -> [TopicPartition: Int64] {
         precondition(isOpen)
         let list = PartitionList(capacity: partitions.count)
         for partition in partitions {
             // `rd_kafka_offsets_for_times` takes -1 as the end of the log and -2 as its beginning. So replace a
             // negative time by 0.
-            list.add(topics.name(of: partition.topic), partition.partition, offset: max(0, sinceMilliseconds))
+            list.add(topics.name(of: partition.topic), partition.partition, offset: max(0, atOrAfterMilliseconds))
         }
         let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, Self.requestTimeoutMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }

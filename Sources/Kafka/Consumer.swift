@@ -69,7 +69,7 @@ public final class Consumer {
     let callbacks: ClientCallbacks
     /// The consumer queue: records, rebalances, errors, statistics and log lines.
     let queue: OpaquePointer
-    var topics: SubscribedTopics
+    var topics: ClientTopics
     weak var handler: (any ConsumerHandler)?
 
     /// The partitions that are assigned to this consumer.
@@ -114,9 +114,9 @@ public final class Consumer {
         properties: [(name: String, value: String)],
         topics names: [String],
         handler: any ConsumerHandler,
-        logHandler: (any ClientLogHandler)? = nil
+        eventHandler: (any ClientEventHandler)? = nil
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(logHandler: logHandler)
+        let callbacks = ClientCallbacks(eventHandler: eventHandler)
         let client = try Self.makeClient(properties: properties, callbacks: callbacks)
         do throws(KafkaError) {
             topics = try Self.subscribe(client, to: names)
@@ -238,11 +238,11 @@ extension Consumer {
         return client
     }
 
-    private static func subscribe(_ client: OpaquePointer, to names: [String]) throws(KafkaError) -> SubscribedTopics {
+    private static func subscribe(_ client: OpaquePointer, to names: [String]) throws(KafkaError) -> ClientTopics {
         guard !names.isEmpty else {
             throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "no topics to subscribe to")
         }
-        var topics = SubscribedTopics()
+        var topics = ClientTopics()
         do throws(KafkaError) {
             let list = PartitionList(capacity: names.count)
             for name in names {

@@ -66,7 +66,7 @@ public final class EmbeddedBroker {
     /// - Parameter partitionCount: 1 to 10,000; nil for the default number.
     public func createTopic(_ name: String, partitionCount: Int? = nil) throws(KafkaError) {
         let count = partitionCount.map { Int32(clamping: $0) } ?? defaultPartitionCount
-        try check(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
+        try throwIfFailed(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
     /// Fails the next requests of this kind: the first one with the first of these errors (`rd_kafka_resp_err_t`), and
@@ -79,7 +79,10 @@ public final class EmbeddedBroker {
 
     /// Delays every response of a broker; -1 means all brokers.
     public func setRoundTripTime(milliseconds: Int, broker: Int32 = -1) throws(KafkaError) {
-        try check(rd_kafka_mock_broker_set_rtt(cluster, broker, Int32(clamping: milliseconds)), "broker \(broker)")
+        try throwIfFailed(
+            rd_kafka_mock_broker_set_rtt(cluster, broker, Int32(clamping: milliseconds)),
+            "broker \(broker)"
+        )
     }
 
     /// Closes a broker's connections and refuses new ones; -1 means all brokers. The broker keeps its port.
@@ -88,12 +91,12 @@ public final class EmbeddedBroker {
         // use. A program that is just being started may still have a copy of the listener, so no program may start
         // meanwhile.
         try ProcessStartLock.runExclusively { () throws(KafkaError) in
-            try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
+            try throwIfFailed(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }
     }
 
     public func bringUp(broker: Int32 = -1) throws(KafkaError) {
-        try check(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
+        try throwIfFailed(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
     }
 
     /// Makes the brokers report this error for a topic in the responses to metadata requests; 0: no error.
@@ -101,7 +104,7 @@ public final class EmbeddedBroker {
         rd_kafka_mock_topic_set_error(cluster, topic, rd_kafka_resp_err_t(code))
     }
 
-    private func check(_ code: rd_kafka_resp_err_t, _ subject: String) throws(KafkaError) {
+    private func throwIfFailed(_ code: rd_kafka_resp_err_t, _ subject: String) throws(KafkaError) {
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
             throw KafkaError(code, "\(subject): \(String(cString: rd_kafka_err2str(code)))")
         }

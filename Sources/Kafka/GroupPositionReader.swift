@@ -29,7 +29,7 @@ public final class GroupPositionReader {
         topic: String,
         partitionCount: Int32
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(logHandler: nil)
+        let callbacks = ClientCallbacks(eventHandler: nil)
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: KafkaProperties.consumerDefaults,

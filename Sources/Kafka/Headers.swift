@@ -7,7 +7,7 @@ public struct MessageHeaders {
     let list: OpaquePointer
 
     /// Calls `body` with each header, in order. The value is nil if the header has Kafka's null.
-    public func visit(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer?) -> Void) {
+    public func forEachHeader(_ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer?) -> Void) {
         var index = 0
         var name: UnsafePointer<CChar>?
         var value: UnsafeRawPointer?

@@ -9,7 +9,7 @@ public struct KafkaPropertyFile {
     /// certificate authorities.
     private static let probeValue = "probe"
     /// The properties of a certificate and its key. A client needs both or neither.
-    private static let certificateProperties: Set<String> = ["ssl.certificate.location", "ssl.key.location"]
+    private static let certificatePropertyNames: Set<String> = ["ssl.certificate.location", "ssl.key.location"]
 
     public let path: String
 
@@ -34,7 +34,9 @@ public struct KafkaPropertyFile {
     /// opened, both are left out.
     static func usableProperties(of properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         var unusableNames = Set(properties.filter { Self($0)?.fault != nil }.map(\.name))
-        if !unusableNames.isDisjoint(with: certificateProperties) { unusableNames.formUnion(certificateProperties) }
+        if !unusableNames.isDisjoint(with: certificatePropertyNames) {
+            unusableNames.formUnion(certificatePropertyNames)
+        }
         return properties.filter { !unusableNames.contains($0.name) }
     }
 }

@@ -83,7 +83,7 @@ struct OffsetCommits {
     /// Sends the offsets that are neither committed nor in flight.
     ///
     /// - Returns: why sending failed; nil if it succeeded or there was nothing to send.
-    mutating func send(_ client: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
+    mutating func send(_ client: OpaquePointer, topics: ClientTopics) -> KafkaError? {
         let unsentOffsets = storedOffsets.filter { !$0.value.isSent }
         guard !unsentOffsets.isEmpty else { return nil }
         let list = PartitionList(capacity: unsentOffsets.count)
@@ -107,13 +107,13 @@ struct OffsetCommits {
 
     /// Whether refused offsets should be sent again: they were refused because of a rebalance, or because their
     /// metadata is too long. In the second case, the next commit leaves the metadata out.
-    var shouldRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
+    var mustRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
     /// Handles the acknowledgement of a commit. The next commit sends the offsets again that the coordinator refused.
     ///
     /// - Returns: why the commit failed; nil if it succeeded, or if it failed only because of a rebalance (then
     ///   `rebalanceRefusal` has the error).
-    mutating func handleAcknowledgement(_ event: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
+    mutating func handleAcknowledgement(_ event: OpaquePointer, topics: ClientTopics) -> KafkaError? {
         isCommitInFlight = false
         rebalanceRefusal = nil
         wasMetadataRefused = false
@@ -211,7 +211,7 @@ extension Consumer {
             if let error = offsetCommits.send(handle, topics: topics) { return error }
             guard offsetCommits.isCommitInFlight else { return failure }
             failure = awaitCommitAcknowledgements(until: deadline)
-            guard offsetCommits.shouldRetry, !deadline.hasPassed else {
+            guard offsetCommits.mustRetry, !deadline.hasPassed else {
                 return failure ?? offsetCommits.rebalanceRefusal
             }
             if offsetCommits.rebalanceRefusal != nil { pauseBeforeNextCommit(until: deadline) }

@@ -9,7 +9,7 @@ import Glibc
 public final class PartitionReader {
     let handle: OpaquePointer
     private let callbacks: ClientCallbacks
-    private var topics: SubscribedTopics
+    private var topics: ClientTopics
     private(set) var isOpen = true
 
     /// Properties on which every read depends. They override the caller's.
@@ -23,7 +23,7 @@ public final class PartitionReader {
         ("auto.offset.reset", "error"),
     ]
     /// Properties that would make the reader a member of a group.
-    private static let groupMembershipProperties: Set<String> = ["group.id", "group.instance.id"]
+    private static let groupMembershipPropertyNames: Set<String> = ["group.id", "group.instance.id"]
     /// The longest wait for one record. It is short, because `read` calls `isOver` only between two waits.
     private static let pollTimeoutMilliseconds: Int32 = 100
 
@@ -32,20 +32,21 @@ public final class PartitionReader {
     public init(
         properties: [(name: String, value: String)],
         topic: String,
-        logHandler: (any ClientLogHandler)? = nil
+        eventHandler: (any ClientEventHandler)? = nil
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(logHandler: logHandler)
+        let callbacks = ClientCallbacks(eventHandler: eventHandler)
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: KafkaProperties.consumerDefaults,
-            overrides: properties.filter { !Self.groupMembershipProperties.contains($0.name) } + Self.fixedProperties,
+            overrides: properties.filter { !Self.groupMembershipPropertyNames.contains($0.name) }
+                + Self.fixedProperties,
             rules: KafkaProperties.commonRules
         )
         try configuration.require("bootstrap.servers", reason: "is required")
         callbacks.install(on: configuration)
         let client = try configuration.makeClient(RD_KAFKA_CONSUMER)
         rd_kafka_set_log_queue(client, nil)
-        var topics = SubscribedTopics()
+        var topics = ClientTopics()
         do throws(KafkaError) {
             try topics.add(topic, to: client)
         } catch {
@@ -123,7 +124,7 @@ public final class PartitionReader {
     /// - Parameter milliseconds: UNIX milliseconds, 0 or more.
     public func fetchOffset(
         of partition: Int32,
-        atOrAfter milliseconds: Int64,
+        atOrAfterMilliseconds milliseconds: Int64,
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> Int64? {
         precondition(isOpen && milliseconds >= 0)
@@ -174,7 +175,7 @@ public final class PartitionReader {
         var nextOffset = offsets.lowerBound
         while !isOver() {
             guard let pointer = rd_kafka_consume(topicHandle, partition, Self.pollTimeoutMilliseconds) else {
-                // This poll passes the client's log lines and errors to the log handler, if there is one.
+                // This poll passes the client's log lines and errors to the event handler, if there is one.
                 rd_kafka_poll(handle, 0)
                 continue
             }

@@ -50,9 +50,9 @@ public final class Producer: @unchecked Sendable {
     /// - Throws: an error that names the wrong property, if it is known which one is wrong.
     public init(
         properties: [(name: String, value: String)],
-        logHandler: (any ClientLogHandler)? = nil
+        eventHandler: (any ClientEventHandler)? = nil
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(logHandler: logHandler)
+        let callbacks = ClientCallbacks(eventHandler: eventHandler)
         let configuration = ClientConfiguration()
         try Self.configure(configuration, properties: properties)
         callbacks.install(on: configuration)
@@ -175,7 +175,7 @@ public final class Producer: @unchecked Sendable {
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
     /// The number of records without a report, plus the number of other events that wait for `pollReports`.
-    public var outstandingCount: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
+    public var outstandingRecordCount: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
 
     private func makeError(_ code: rd_kafka_resp_err_t) -> KafkaError {
         code == RD_KAFKA_RESP_ERR__FATAL ? fatalError ?? KafkaError(code) : KafkaError(code)
@@ -196,7 +196,7 @@ extension Producer {
     }
 
     /// Calls `body` with the reports that have arrived, in at most `eventsPerPollMax` events. Does not wait for more.
-    /// The log handler gets errors and log lines.
+    /// The event handler gets errors and log lines.
     ///
     /// - Parameter body: gets the error 0 if the record was acknowledged, else an `rd_kafka_resp_err_t`.
     /// - Returns: the number of reports.
@@ -210,7 +210,7 @@ extension Producer {
             guard let event = rd_kafka_queue_poll(queue, 0) else { return count }
             defer { rd_kafka_event_destroy(event) }
             guard rd_kafka_event_type(event) == RD_KAFKA_EVENT_DR else {
-                callbacks.deliver(event)
+                callbacks.passToEventHandler(event)
                 continue
             }
             while let message = rd_kafka_event_message_next(event) {
@@ -235,7 +235,7 @@ extension Producer {
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
         while true {
             pollReports(body)
-            if outstandingCount == 0 { return true }
+            if outstandingRecordCount == 0 { return true }
             if deadline.hasPassed { return false }
             // While `rd_kafka_flush` waits, the client sends records without waiting for `linger.ms`. `rd_kafka_flush`
             // itself takes no reports from the queue of events: `pollReports` above takes them.

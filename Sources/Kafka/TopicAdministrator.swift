@@ -35,9 +35,9 @@ public final class TopicAdministrator {
     /// - Parameter properties: a producer's properties. `bootstrap.servers` is required.
     public init(
         properties: [(name: String, value: String)],
-        logHandler: (any ClientLogHandler)? = nil
+        eventHandler: (any ClientEventHandler)? = nil
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(logHandler: logHandler)
+        let callbacks = ClientCallbacks(eventHandler: eventHandler)
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: KafkaProperties.producerDefaults,

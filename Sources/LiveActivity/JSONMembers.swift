@@ -124,7 +124,7 @@ struct JSONMembers {
             var count = 0
             var position = objectStart &+ 1
             while count < keysMax, let (key, nextPosition) = readMember(text, at: position) {
-                for earlier in keys[..<count] where areEqualUnescaped(text.bytes(earlier), text.bytes(key)) {
+                for earlier in keys[..<count] where haveEqualUnescapedBytes(text.bytes(earlier), text.bytes(key)) {
                     return key
                 }
                 keys[count] = key

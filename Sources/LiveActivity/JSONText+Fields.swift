@@ -88,7 +88,7 @@ extension JSONText {
     @inline(__always)
     func isEqual(_ string: JSONStringRange, to word: StaticString) -> Bool {
         if !string.isEscaped { return equals(bytes(string.range), word) }
-        return areEqualUnescaped(
+        return haveEqualUnescapedBytes(
             bytes(string.range),
             UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount)
         )

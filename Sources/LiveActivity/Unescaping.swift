@@ -119,7 +119,7 @@ func equals(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
 }
 
 /// Whether two JSON strings represent the same characters. For example, `\u0061` and `a` represent the same character.
-func areEqualUnescaped(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+func haveEqualUnescapedBytes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     var unescapedLeft = UnescapedBytes(left)
     var unescapedRight = UnescapedBytes(right)
     while true {

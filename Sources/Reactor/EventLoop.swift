@@ -53,7 +53,7 @@ public final class EventLoop {
     private var runningIterationEndHandlers: ContiguousArray<any IterationEndHandler> = []
     private var resolver: Resolver?
     /// Looks up host names. Only tests replace the function.
-    var lookUp: Resolver.HostLookup = lookUpWithSystem
+    var hostLookup: Resolver.HostLookup = lookUpWithSystem
     private var isStopping = false
 
     /// CLOCK_MONOTONIC in ms, read now. All loops use this clock, so other threads can compare times with a
@@ -172,7 +172,7 @@ public final class EventLoop {
         guard registrations[descriptor].generation == generation,
             let handler = registrations[descriptor].handler
         else { return }
-        handler.descriptorReady(Interest(epoll: event.events))
+        handler.descriptorReady(DescriptorEvents(epoll: event.events))
     }
 
     private func fireTimers() {
@@ -222,7 +222,7 @@ public final class EventLoop {
 
     /// Watches a descriptor, which must stay open until `remove`. The loop keeps the handler alive until
     /// `remove`, or until its `LoopThread` ends.
-    public func add(descriptor: Int32, interest: Interest, handler: any DescriptorHandler) throws(SystemError) {
+    public func add(descriptor: Int32, interest: DescriptorEvents, handler: any DescriptorHandler) throws(SystemError) {
         guard descriptor >= 0 else { throw SystemError(code: EBADF, operation: "epoll_ctl add") }
         let index = Int(descriptor)
         guard index < EventLoop.descriptorsMax else { throw SystemError(code: EMFILE, operation: "epoll_ctl add") }
@@ -242,7 +242,7 @@ public final class EventLoop {
     /// Changes which events of a descriptor the loop watches.
     ///
     /// - Throws: ENOENT if the loop does not watch the descriptor, or the error of the system call.
-    public func update(descriptor: Int32, interest: Interest) throws(SystemError) {
+    public func update(descriptor: Int32, interest: DescriptorEvents) throws(SystemError) {
         guard let generation = generation(of: descriptor) else {
             throw SystemError(code: ENOENT, operation: "epoll_ctl update")
         }
@@ -334,7 +334,7 @@ public final class EventLoop {
             return
         }
         do throws(SystemError) {
-            let resolver = try Resolver(loop: self, lookUp: lookUp)
+            let resolver = try Resolver(loop: self, hostLookup: hostLookup)
             self.resolver = resolver
             resolver.resolve(host: host, port: port, completion: completion)
         } catch {
@@ -350,7 +350,7 @@ private func readNanoseconds(_ clock: clockid_t) -> Int64 {
 }
 
 extension epoll_event {
-    fileprivate init(descriptor: Int32, generation: UInt32, interest: Interest) {
+    fileprivate init(descriptor: Int32, generation: UInt32, interest: DescriptorEvents) {
         var flags: UInt32 = 0
         if interest.contains(.readable) { flags |= EPOLLIN.rawValue }
         if interest.contains(.writable) { flags |= EPOLLOUT.rawValue }
@@ -359,9 +359,9 @@ extension epoll_event {
     }
 }
 
-extension Interest {
+extension DescriptorEvents {
     fileprivate init(epoll flags: UInt32) {
-        var interest: Interest = []
+        var interest: DescriptorEvents = []
         if flags & EPOLLIN.rawValue != 0 { interest.insert(.readable) }
         if flags & EPOLLOUT.rawValue != 0 { interest.insert(.writable) }
         if flags & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { interest.insert(.hangup) }

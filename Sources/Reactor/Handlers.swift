@@ -1,16 +1,16 @@
 /// Events of a descriptor: the events that the loop watches, or the events that happened.
-public struct Interest: OptionSet, Sendable {
+public struct DescriptorEvents: OptionSet, Sendable {
     public let rawValue: UInt8
 
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// A read will not block: there are bytes, a connection to accept, or the end of the stream.
-    public static let readable = Interest(rawValue: 1)
+    public static let readable = DescriptorEvents(rawValue: 1)
     /// A write will not block, or a connection attempt has ended.
-    public static let writable = Interest(rawValue: 2)
+    public static let writable = DescriptorEvents(rawValue: 2)
     /// The descriptor has an error, or both directions have ended (EPOLLERR, EPOLLHUP). The loop reports this event
     /// even if nobody has requested it, in every iteration, until the condition ends or the descriptor is removed.
-    public static let hangup = Interest(rawValue: 4)
+    public static let hangup = DescriptorEvents(rawValue: 4)
 }
 
 /// Receives a descriptor's events. The loop keeps the handler alive from `add` to `remove`.
@@ -18,7 +18,7 @@ public protocol DescriptorHandler: AnyObject {
     /// The descriptor is ready. Readiness is level-triggered: the loop reports unread input again in the next
     /// iteration. If another handler has changed the interest in the same iteration, the call may report an event that
     /// is no longer watched.
-    func descriptorReady(_ events: Interest)
+    func descriptorReady(_ events: DescriptorEvents)
 }
 
 /// Gets a call when a timer fires. The loop keeps the handler alive until the timer has fired or was cancelled.

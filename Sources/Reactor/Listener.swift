@@ -97,7 +97,7 @@ public final class Listener {
         resumeTimer = loop.schedule(afterMilliseconds: Listener.acceptPauseMilliseconds, handler: self, tag: 0)
     }
 
-    private func watch(_ interest: Interest) {
+    private func watch(_ interest: DescriptorEvents) {
         do throws(SystemError) {
             try loop.update(descriptor: descriptor, interest: interest)
         } catch {
@@ -115,7 +115,7 @@ private enum AcceptResult {
 
 extension Listener: DescriptorHandler, TimerHandler {
     /// The loop calls this method when connections wait.
-    public func descriptorReady(_ events: Interest) {
+    public func descriptorReady(_ events: DescriptorEvents) {
         for _ in 0..<Listener.acceptsPerEventMax {
             guard descriptor >= 0 else { return }
             guard let handler else { return close() }

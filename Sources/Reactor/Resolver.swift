@@ -11,7 +11,7 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
         /// `EventLoop.lookupsMax` look-ups are running already.
         case tooManyLookups
         /// The system refused a thread or a descriptor for the look-up, with its errno.
-        case system(Int32)
+        case systemCallFailed(Int32)
     }
 
     public var code: Code
@@ -22,7 +22,7 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
         switch code {
         case .lookUpFailed(let code): code == EAI_AGAIN || code == EAI_SYSTEM || code == EAI_MEMORY
         case .noAddress: false
-        case .tooManyLookups, .system: true
+        case .tooManyLookups, .systemCallFailed: true
         }
     }
 
@@ -34,7 +34,7 @@ public struct ResolveError: Error, Sendable, Equatable, CustomStringConvertible 
     }
 
     init(systemError: SystemError) {
-        self.init(code: .system(systemError.code), reason: systemError.description)
+        self.init(code: .systemCallFailed(systemError.code), reason: systemError.description)
     }
 }
 
@@ -50,12 +50,12 @@ final class Resolver: DescriptorHandler {
     typealias HostLookup = @Sendable (_ host: String, _ port: UInt16) -> Resolution
 
     private let mailbox: ResolverMailbox
-    private let lookUp: HostLookup
+    private let hostLookup: HostLookup
     private var completions: [UInt64: (Resolution) -> Void] = [:]
     private var nextIdentifier: UInt64 = 0
 
-    init(loop: EventLoop, lookUp: @escaping HostLookup) throws(SystemError) {
-        self.lookUp = lookUp
+    init(loop: EventLoop, hostLookup: @escaping HostLookup) throws(SystemError) {
+        self.hostLookup = hostLookup
         mailbox = ResolverMailbox(wakeup: try Wakeup())
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
     }
@@ -76,10 +76,10 @@ final class Resolver: DescriptorHandler {
     }
 
     private func startLookUpThread(host: String, port: UInt16, identifier: UInt64) {
-        let (mailbox, lookUp) = (mailbox, lookUp)
+        let (mailbox, hostLookup) = (mailbox, hostLookup)
         var thread = pthread_t()
         let result = Reactor.startThread(&thread, attributes: nil) {
-            mailbox.post(lookUp(host, port), for: identifier)
+            mailbox.post(hostLookup(host, port), for: identifier)
         }
         guard result == 0 else {
             let error = SystemError(code: result, operation: "pthread_create")
@@ -89,7 +89,7 @@ final class Resolver: DescriptorHandler {
         _ = pthread_detach(thread)
     }
 
-    func descriptorReady(_ events: Interest) {
+    func descriptorReady(_ events: DescriptorEvents) {
         mailbox.wakeup.reset()
         for posted in mailbox.takePostedResolutions() {
             guard let completion = completions.removeValue(forKey: posted.identifier) else { continue }

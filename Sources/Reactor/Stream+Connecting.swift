@@ -30,7 +30,7 @@ extension Stream {
         let descriptor = transport.descriptor
         let flags = fcntl(descriptor, F_GETFL)
         guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
-            return fail(StreamError(code: .system(errno), reason: "fcntl: \(systemErrorText(errno))"))
+            return fail(StreamError(code: .systemCallFailed(errno), reason: "fcntl: \(systemErrorText(errno))"))
         }
         if peer?.isUnix == false { setConnectionOptions(descriptor) }
         if tls == nil {

@@ -1,7 +1,7 @@
 extension Stream {
     /// How many times in a row one stream may fill the loop's `readBuffer`. After that, the loop reads other streams
     /// first.
-    private static let fillsPerEventMax = 4
+    private static let readBufferFillsPerEventMax = 4
     /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read with this much room takes a whole
     /// record.
     static let tlsRecordBytesMax = 16 * 1024
@@ -20,16 +20,16 @@ extension Stream {
         if transport.hasBufferedInput { scheduleReadContinuation() }
     }
 
-    /// Reads the available input and passes it to the handler. After `fillsPerEventMax` buffers, the rest waits until
-    /// the next iteration. Called only from the loop.
+    /// Reads the available input and passes it to the handler. After `readBufferFillsPerEventMax` buffers, the rest
+    /// waits until the next iteration. Called only from the loop.
     func readInput() {
-        for _ in 0..<Stream.fillsPerEventMax {
+        for _ in 0..<Stream.readBufferFillsPerEventMax {
             switch phase {
             case .open, .halfClosed: break
             case .idle, .connecting, .accepted, .handshaking, .failing, .closed: return
             }
             guard !isReadingPaused else { return }
-            let result = fillAndDeliver()
+            let result = fillAndDeliverReadBuffer()
             if case .closed = phase { return }
             switch result {
             case .bytes:
@@ -52,7 +52,7 @@ extension Stream {
     /// Fills the loop's `readBuffer` and passes its content to the handler.
     ///
     /// - Returns: `.bytes` if there may be more input.
-    private func fillAndDeliver() -> TransferResult {
+    private func fillAndDeliverReadBuffer() -> TransferResult {
         let buffer = loop.readBuffer
         var filledBytes = 0
         var result = TransferResult.bytes(0)
@@ -92,8 +92,8 @@ extension Stream {
     /// connection.
     func deliverRemainingInput() {
         guard !isReadingPaused else { return }
-        for _ in 0..<Stream.fillsPerEventMax {
-            guard case .failing = phase, case .bytes = fillAndDeliver() else { return }
+        for _ in 0..<Stream.readBufferFillsPerEventMax {
+            guard case .failing = phase, case .bytes = fillAndDeliverReadBuffer() else { return }
         }
     }
 

@@ -77,7 +77,9 @@ extension Stream {
     private var isRoomReportDue: Bool { needsRoomReport && output.count < Stream.lowWaterBytes }
 
     private func failForOutputLimit() {
-        fail(StreamError(code: .outputLimit, reason: "more than \(Stream.outputBytesMax) bytes wait to be sent"))
+        fail(
+            StreamError(code: .outputLimitExceeded, reason: "more than \(Stream.outputBytesMax) bytes wait to be sent")
+        )
     }
 
     /// Makes the stream send the added output at the end of the iteration, if the stream is open and its output is not
@@ -105,7 +107,7 @@ extension Stream {
         }
     }
 
-    private func blockOutput(until readiness: Interest) {
+    private func blockOutput(until readiness: DescriptorEvents) {
         isOutputBlocked = true
         isTLSWriteAwaitingReadable = readiness == .readable
         updateInterest()

@@ -35,8 +35,8 @@ public final class Stream {
     /// `streamHasRoom`. The limit is far below `highWaterBytes`, so that a caller need not stop again after a few
     /// writes.
     public static let lowWaterBytes = 128 * 1024
-    /// If more output than this waits, the stream fails with `.outputLimit`. This bounds the memory even if a caller
-    /// ignores `highWaterBytes`. (R4)
+    /// If more output than this waits, the stream fails with `.outputLimitExceeded`. This bounds the memory even if a
+    /// caller ignores `highWaterBytes`. (R4)
     public static let outputBytesMax = 8 * 1024 * 1024
     /// The largest argument of `reserve`.
     public static let reservedBytesMax = 1024 * 1024
@@ -91,7 +91,7 @@ public final class Stream {
     var isTLSWriteAwaitingReadable = false
 
     /// The events for which the loop watches the descriptor; nil while the loop does not watch it.
-    var watchedInterest: Interest?
+    var watchedInterest: DescriptorEvents?
     var isIterationEndScheduled = false
     var deadlineTimer = TimerIdentifier.none
     var readContinuationTimer = TimerIdentifier.none
@@ -213,7 +213,7 @@ public final class Stream {
 
     /// Makes the loop watch for the events that the stream now waits for.
     func updateInterest() {
-        var interest: Interest = []
+        var interest: DescriptorEvents = []
         switch phase {
         case .idle, .closed, .failing, .accepted:
             return
@@ -230,7 +230,7 @@ public final class Stream {
         watch(interest)
     }
 
-    func watch(_ interest: Interest) {
+    func watch(_ interest: DescriptorEvents) {
         guard watchedInterest != interest else { return }
         do throws(SystemError) {
             if watchedInterest == nil {
@@ -240,7 +240,7 @@ public final class Stream {
             }
             watchedInterest = interest
         } catch {
-            fail(StreamError(code: .system(error.code), reason: error.description))
+            fail(StreamError(code: .systemCallFailed(error.code), reason: error.description))
         }
     }
 
@@ -255,7 +255,7 @@ public final class Stream {
 
 extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
     /// The loop calls this method when the descriptor has events.
-    public func descriptorReady(_ events: Interest) {
+    public func descriptorReady(_ events: DescriptorEvents) {
         switch phase {
         case .connecting:
             finishConnecting()

@@ -9,17 +9,17 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
         case handshakeFailed
         /// The peer's certificate was refused, for example because it is not trusted, is out of date, or is for another
         /// name.
-        case certificate
+        case certificateRefused
         /// The peer reset the connection, or closed it while output was waiting.
-        case reset
+        case connectionReset
         /// TLS ended without close_notify, so the end may be forged and bytes may be missing.
         case truncated
         /// TLS failed after the handshake: for example, a record did not verify, or the peer sent an alert.
-        case tls
+        case tlsFailed
         /// More output waited than `Stream.outputBytesMax`.
-        case outputLimit
+        case outputLimitExceeded
         /// A failure of the socket that no other case describes, with its errno.
-        case system(Int32)
+        case systemCallFailed(Int32)
     }
 
     public var code: Code

@@ -157,7 +157,7 @@ struct Transport: ~Copyable {
             if verification != X509_V_OK {
                 ERR_clear_error()
                 let reason = String(cString: X509_verify_cert_error_string(verification))
-                return StreamError(code: .certificate, reason: reason)
+                return StreamError(code: .certificateRefused, reason: reason)
             }
         }
         let failure = takeFailure()
@@ -169,13 +169,13 @@ struct Transport: ~Copyable {
     func takeFailure() -> StreamError {
         if failureSSLCode == SSL_ERROR_SSL {
             let isTruncated = openSSLReason(of: ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
-            return StreamError(code: isTruncated ? .truncated : .tls, reason: takeOpenSSLReason())
+            return StreamError(code: isTruncated ? .truncated : .tlsFailed, reason: takeOpenSSLReason())
         }
         ERR_clear_error()
         switch failureErrno {
         case 0: return StreamError(code: .truncated, reason: "the connection ended inside TLS")
-        case ECONNRESET, EPIPE: return StreamError(code: .reset, reason: systemErrorText(failureErrno))
-        default: return StreamError(code: .system(failureErrno), reason: systemErrorText(failureErrno))
+        case ECONNRESET, EPIPE: return StreamError(code: .connectionReset, reason: systemErrorText(failureErrno))
+        default: return StreamError(code: .systemCallFailed(failureErrno), reason: systemErrorText(failureErrno))
         }
     }
 }

@@ -11,7 +11,7 @@ enum ReplyTiming {
     case atOnce
     /// After the server has replied to the command WAIT that follows the call. This second reply says how many replicas
     /// have the call's writes. Until it arrives, the reply to the call stays unread.
-    case afterWait
+    case afterWaitCommand
 }
 
 /// A script call, or one of the connection's own commands, that has no reply yet.
@@ -29,6 +29,6 @@ struct OutstandingCall: BitwiseCopyable {
     /// Whether the connection had already sent the scripts a second time when the call was issued. If so, and the
     /// server replies that it lacks the script, the connection ends.
     var followsScriptReload: Bool
-    /// Whether the reply stays unread until the server has replied to WAIT (``ReplyTiming/afterWait``).
+    /// Whether the reply stays unread until the server has replied to WAIT (``ReplyTiming/afterWaitCommand``).
     var awaitsReplicas: Bool
 }

@@ -99,7 +99,7 @@ extension RedisConnection {
             handler?.redisWarned(.evictionPolicyUnknown(refusal))
         } else if reply.kind == .array(count: 2) {
             let policy = String(decoding: reader.element(1).bytes.prefix(64), as: UTF8.self)
-            if policy != "noeviction" { handler?.redisWarned(.evicts(policy: policy)) }
+            if policy != "noeviction" { handler?.redisWarned(.mayEvictKeys(policy: policy)) }
         } else {
             handler?.redisWarned(.evictionPolicyUnknown(RedisError(.unknown, "the server has no maxmemory-policy")))
         }

@@ -46,8 +46,8 @@ extension RedisConnection {
 
     /// Writes WAIT after all commands of the iteration, if a call since the last WAIT needs one and no WAIT is
     /// outstanding.
-    func sendWaitIfNeeded() {
-        guard !waitCommand.isEmpty, phase == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
+    func sendWaitCommandIfNeeded() {
+        guard !waitCommand.isEmpty, phase == .ready, let stream, replicaWatch.beginWaitCommandIfNeeded() else { return }
         waitCommand.withUnsafeBytes { stream.write($0) }
         appendOutstandingCall(.waitForReplicas, commandCallCount: 1)
     }
@@ -92,12 +92,12 @@ extension RedisConnection {
         hasEnoughReplicas = nil
         let replicaCount = reply.kind == .integer ? reply.integer : 0
         let areEnough = reply.kind == .integer && replicaCount >= Int64(configuration.requiredReplicaCount)
-        let reportedStatus = replicaWatch.handleWaitReply(
+        let reportedStatus = replicaWatch.handleWaitCommandReply(
             hasEnoughReplicas: areEnough,
             nowMilliseconds: loop.nowMilliseconds
         )
-        // This WAIT does not cover calls that were issued after it. If one of these needs replicas, `sendWaitIfNeeded`
-        // writes another WAIT at the end of this iteration.
+        // This WAIT does not cover calls that were issued after it. If one of these needs replicas,
+        // `sendWaitCommandIfNeeded` writes another WAIT at the end of this iteration.
         scheduleIterationEnd()
         switch reportedStatus {
         case .acknowledging?: handler?.redisReportedReplicas(.acknowledging)

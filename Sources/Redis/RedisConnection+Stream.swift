@@ -32,12 +32,12 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
             switch reader.next() {
             case .incomplete: return
             case .violation: disconnect(RedisError(.protocolViolation))
-            case .reply(let reply): handle(reply, from: reader)
+            case .reply(let reply): handleReply(reply, from: reader)
             }
         }
     }
 
-    private func handle(_ reply: Reply, from reader: ReplyReader) {
+    private func handleReply(_ reply: Reply, from reader: ReplyReader) {
         guard let call = outstandingCalls.oldest, call.commandCallCount > 0 else {
             return disconnect(RedisError(.protocolViolation, "Redis sent a reply without a request"))
         }
@@ -89,7 +89,7 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
     public func iterationEnded() {
         isIterationEndScheduled = false
         session.flush(on: self)
-        sendWaitIfNeeded()
+        sendWaitCommandIfNeeded()
     }
 
     /// Connects again after the pause, or ends the connection if its oldest call has waited too long.

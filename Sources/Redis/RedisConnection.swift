@@ -285,7 +285,7 @@ public final class RedisConnection {
         appendOutstandingCall(
             .sessionCall,
             commandCallCount: isWritten ? 1 : 0,
-            awaitsReplicas: noteIssuedCall(needsReplicas: needsReplicas) == .afterWait
+            awaitsReplicas: noteIssuedCall(needsReplicas: needsReplicas) == .afterWaitCommand
         )
     }
 

@@ -79,7 +79,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 
     /// Whether this error may concern only some calls, while other calls to the same server succeed. The error does not
     /// show whether the calls or the server caused it.
-    public var mayConcernOnlySomeCalls: Bool {
+    public var mayBeCausedByCall: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true
         default: false

@@ -19,7 +19,7 @@ public enum RedisWarning: Sendable, Equatable {
     /// The server may evict keys when memory is short, and then pushes may be repeated. Its `maxmemory-policy` is not
     /// `noeviction`. Every other policy may evict the keys of activities, devices and audiences, because these keys
     /// expire.
-    case evicts(policy: String)
+    case mayEvictKeys(policy: String)
     /// The server did not say its `maxmemory-policy`.
     case evictionPolicyUnknown(RedisError)
     /// The server refused INFO, so its release is unknown. The connection loads the scripts in the form that every
@@ -31,7 +31,7 @@ extension RedisWarning: CustomStringConvertible {
     /// The warning in words, for logs and the command line.
     public var description: String {
         switch self {
-        case .evicts(let policy):
+        case .mayEvictKeys(let policy):
             // The server chooses the text of the policy, so control characters in it are escaped.
             "Redis may evict keys, and then pushes may be repeated: its maxmemory-policy must be noeviction, but is "
                 + String(reflecting: policy)

@@ -36,28 +36,28 @@ struct ReplicaWatch {
 
     private(set) var phase = Phase.acknowledging
     /// Whether the connection has sent a WAIT to which the server has not replied yet.
-    private(set) var isWaitOutstanding = false
+    private(set) var isWaitCommandOutstanding = false
     /// Whether a call was issued that needs a WAIT, and this WAIT has not been sent yet.
-    private var needsWait = false
+    private var needsWaitCommand = false
     /// Since when replicas are missing: when a WAIT on this connection first found too few. Nil while enough
     /// acknowledge, and before the connection's first WAIT has its reply.
     private var missingSinceMilliseconds: Int64?
-    private var nextWaitAtMilliseconds: Int64 = 0
+    private var nextWaitCommandAtMilliseconds: Int64 = 0
 
     /// Whether a call that needs replicas may be issued. False in the phase `missing` while a WAIT is outstanding, and
     /// during the pause after its reply; otherwise true.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
-        phase != .missing || (!isWaitOutstanding && nowMilliseconds >= nextWaitAtMilliseconds)
+        phase != .missing || (!isWaitCommandOutstanding && nowMilliseconds >= nextWaitCommandAtMilliseconds)
     }
 
     /// Notes that a call that needs replicas is being issued. Returns `atOnce` in the phase `givenUp`, because replies
-    /// no longer wait for replicas then, and `afterWait` in the other phases.
+    /// no longer wait for replicas then, and `afterWaitCommand` in the other phases.
     mutating func noteIssuedCall(nowMilliseconds: Int64) -> ReplyTiming {
         guard phase == .givenUp else {
-            needsWait = true
-            return .afterWait
+            needsWaitCommand = true
+            return .afterWaitCommand
         }
-        if !isWaitOutstanding, nowMilliseconds >= nextWaitAtMilliseconds { needsWait = true }
+        if !isWaitCommandOutstanding, nowMilliseconds >= nextWaitCommandAtMilliseconds { needsWaitCommand = true }
         return .atOnce
     }
 
@@ -65,17 +65,17 @@ struct ReplicaWatch {
     /// connection for one more timeout.
     ///
     /// - Returns: whether the connection must write the WAIT now, after all calls.
-    mutating func beginWaitIfNeeded() -> Bool {
-        guard needsWait, !isWaitOutstanding else { return false }
-        (needsWait, isWaitOutstanding) = (false, true)
+    mutating func beginWaitCommandIfNeeded() -> Bool {
+        guard needsWaitCommand, !isWaitCommandOutstanding else { return false }
+        (needsWaitCommand, isWaitCommandOutstanding) = (false, true)
         return true
     }
 
     /// Handles the reply to WAIT.
     ///
     /// - Returns: what to report; nil if enough replicas acknowledged, now and before.
-    mutating func handleWaitReply(hasEnoughReplicas: Bool, nowMilliseconds: Int64) -> ReportedStatus? {
-        isWaitOutstanding = false
+    mutating func handleWaitCommandReply(hasEnoughReplicas: Bool, nowMilliseconds: Int64) -> ReportedStatus? {
+        isWaitCommandOutstanding = false
         guard !hasEnoughReplicas else {
             let wasAcknowledging = phase == .acknowledging
             (phase, missingSinceMilliseconds) = (.acknowledging, nil)
@@ -86,7 +86,7 @@ struct ReplicaWatch {
         missingSinceMilliseconds = sinceMilliseconds
         if nowMilliseconds - sinceMilliseconds >= Self.missingReplicasWaitMillisecondsMax { phase = .givenUp }
         let isGivenUp = phase == .givenUp
-        nextWaitAtMilliseconds =
+        nextWaitCommandAtMilliseconds =
             nowMilliseconds + (isGivenUp ? Self.pauseAfterGivingUpMilliseconds : Self.pauseWhileMissingMilliseconds)
         return .missing(isGivenUp: isGivenUp)
     }
@@ -95,10 +95,11 @@ struct ReplicaWatch {
     /// calls wait again for up to ``missingReplicasWaitMillisecondsMax``.
     ///
     /// The phase `givenUp` becomes `missing`, not `acknowledging`, so that
-    /// ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` later reports that enough replicas acknowledge again.
+    /// ``handleWaitCommandReply(hasEnoughReplicas:nowMilliseconds:)`` later reports that enough replicas acknowledge
+    /// again.
     mutating func handleLostConnection() {
-        (isWaitOutstanding, needsWait) = (false, false)
+        (isWaitCommandOutstanding, needsWaitCommand) = (false, false)
         if phase == .givenUp { phase = .missing }
-        (missingSinceMilliseconds, nextWaitAtMilliseconds) = (nil, 0)
+        (missingSinceMilliseconds, nextWaitCommandAtMilliseconds) = (nil, 0)
     }
 }

@@ -6,7 +6,7 @@ struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
     private let callbacks: UnsafeMutablePointer<redisReplyObjectFunctions>
 
-    enum Progress {
+    enum ParseResult {
         /// The callbacks have got all parts of the next reply.
         case complete
         /// The next reply is not complete. `unparsedByteCount` of its bytes have arrived but are not parsed.
@@ -42,7 +42,7 @@ struct ReplyParser: ~Copyable {
     }
 
     /// Parses the next reply as far as it has arrived.
-    func next() -> Progress {
+    func next() -> ParseResult {
         var object: UnsafeMutableRawPointer?
         guard redisReaderGetReply(reader, &object) == REDIS_OK else { return .violation }
         guard object == nil else { return .complete }

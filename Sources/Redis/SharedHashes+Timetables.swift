@@ -41,11 +41,11 @@ extension SharedHashes {
         public var claims: [Claim]
     }
 
-    /// An entry that this worker has claimed. `text` is the entry's text in the hash `+` after this claim. The text
-    /// identifies the claim, because it says how often the entry was claimed, and each claim raises this number.
+    /// An entry that this worker has claimed. `entryText` is the entry's text in the hash `+` after this claim. The
+    /// text identifies the claim, because it says how often the entry was claimed, and each claim raises this number.
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
-        public var text: String
+        public var entryText: String
     }
 
     /// Reads the due entries of a timetable. Changes nothing.
@@ -92,7 +92,7 @@ extension SharedHashes {
             guard case .string(let name) = flatPairs[index], case .string(let text) = flatPairs[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
-            claimedEntries.claims.append(Claim(name: name, text: String(decoding: text, as: UTF8.self)))
+            claimedEntries.claims.append(Claim(name: name, entryText: String(decoding: text, as: UTF8.self)))
         }
         return claimedEntries
     }
@@ -111,12 +111,12 @@ extension SharedHashes {
         return (now, entryCount, parts[2...])
     }
 
-    /// Removes a claimed entry and its data. Does nothing if the entry's text is no longer ``Claim/text``: a worker has
-    /// claimed the entry again, or a new life of the activity has begun.
+    /// Removes a claimed entry and its data. Does nothing if the entry's text is no longer ``Claim/entryText``: a
+    /// worker has claimed the entry again, or a new life of the activity has begun.
     ///
     /// - Returns: whether this call has removed the entry.
     public func removeClaimedEntry(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
-        try callScript(Self.removeClaimScript, key, [claim.name, Array(claim.text.utf8)]) == .integer(1)
+        try callScript(Self.removeClaimScript, key, [claim.name, Array(claim.entryText.utf8)]) == .integer(1)
     }
 
     private static let removeClaimScript = """

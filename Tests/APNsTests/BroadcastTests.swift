@@ -124,7 +124,7 @@ import Testing
         fixture.warmUp()
         #expect(fixture.submit(1, toChannel: channel))
         fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil })
-        #expect(try fixture.recorder.onlyResponse(to: 1).kind == .malformed)
+        #expect(try fixture.recorder.onlyResponse(to: 1).completion == .malformed)
     }
 
     @Test func `A broadcast's response with another id is counted`() throws {

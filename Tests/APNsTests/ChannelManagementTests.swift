@@ -96,7 +96,7 @@ import Testing
                 _ = try await management.create(storesNewestMessage: true)
             }
             #expect(error?.cause == .refused(.cannotCreateChannelConfig) && error?.isTransient == false)
-            #expect(error?.text.contains("causeway channels") == true)
+            #expect(error?.detail.contains("causeway channels") == true)
         }
     }
 
@@ -107,7 +107,7 @@ import Testing
             }
             let error = await Self.thrownError { () throws(ChannelError) in _ = try await management.list() }
             #expect(error?.cause == .refused(.featureNotEnabled) && error?.status == 400)
-            #expect(error?.text.contains("developer.apple.com") == true)
+            #expect(error?.detail.contains("developer.apple.com") == true)
         }
     }
 
@@ -155,7 +155,7 @@ import Testing
                     authorization: "bearer none",
                     cancellationWakeup: Wakeup()
                 )
-                exchange.loop.lookUp = { _, _ in .success(addresses) }
+                exchange.loop.hostLookup = { _, _ in .success(addresses) }
                 return exchange.run()
             }
             #expect(try result.get().status == 403)
@@ -212,7 +212,7 @@ import Testing
             _ = try await management.create(storesNewestMessage: true)
         }
         #expect(error?.cause == .notProcessed && error?.isTransient == true)
-        #expect(error?.text.contains("localhost:\(port)") == true)
+        #expect(error?.detail.contains("localhost:\(port)") == true)
     }
 
     @Test func `A request for an app that APNs does not know is refused`() async throws {
@@ -308,7 +308,7 @@ struct ReasonAdviceTests {
     /// If an operator must first correct something, a retry before that only fails again.
     @Test func `A retry helps only if no operator must act first`() {
         func retryHelps(_ status: UInt16, _ reason: APNs.Reason) -> Bool {
-            ResponseDisposition(kind: .responded, status: status, reason: reason).retryHelps
+            ResponseDisposition(completion: .responded, status: status, reason: reason).retryHelps
         }
         for reason in APNs.Reason.allCases {
             let expected: Bool =

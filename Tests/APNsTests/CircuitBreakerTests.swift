@@ -14,12 +14,12 @@ import Testing
         -> [CircuitBreaker
         .Transition]
     {
-        (0..<count).map { _ in breaker.note(sample, nowMilliseconds: nowMilliseconds) }.filter { $0 != .none }
+        (0..<count).map { _ in breaker.noteEndedPush(sample, nowMilliseconds: nowMilliseconds) }.filter { $0 != .none }
     }
 
     @Test func `The breaker opens when most responses are failures`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(recordSamples(&breaker, .succeeded, 50).isEmpty)
+        #expect(recordSamples(&breaker, .available, 50).isEmpty)
         #expect(recordSamples(&breaker, .unavailable, 50).isEmpty)
         #expect(recordSamples(&breaker, .unavailable, 1) == [.opened(.unavailability)])
     }
@@ -35,7 +35,7 @@ import Testing
 
     @Test func `The breaker opens at a burst of suspect tokens`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(recordSamples(&breaker, .succeeded, 900).isEmpty)
+        #expect(recordSamples(&breaker, .available, 900).isEmpty)
         #expect(recordSamples(&breaker, .deviceTokenSuspect, 47).isEmpty)
         #expect(recordSamples(&breaker, .deviceTokenSuspect, 1) == [.opened(.deviceTokens)])
         var freshBreaker = CircuitBreaker(CircuitBreakerConfiguration())
@@ -46,7 +46,7 @@ import Testing
     @Test func `The breaker opens at several 403 responses in a row`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
-        #expect(recordSamples(&breaker, .succeeded, 1).isEmpty)
+        #expect(recordSamples(&breaker, .available, 1).isEmpty)
         #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
         #expect(recordSamples(&breaker, .providerTokenRefused, 1) == [.opened(.providerToken)])
     }
@@ -84,7 +84,7 @@ import Testing
             _ = recordSamples(&breaker, sample, responseCount)
             #expect(!breaker.isClosed)
             breaker.noteSubmission()
-            #expect(breaker.note(.throttled, nowMilliseconds: 1_000) == transition)
+            #expect(breaker.noteEndedPush(.throttled, nowMilliseconds: 1_000) == transition)
         }
     }
 
@@ -101,10 +101,10 @@ import Testing
             #expect(breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds))
             breaker.noteSubmission()
             #expect(!breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds + 100_000))
-            #expect(breaker.note(.providerTokenRefused, nowMilliseconds: nowMilliseconds) == .openedAgain)
+            #expect(breaker.noteEndedPush(.providerTokenRefused, nowMilliseconds: nowMilliseconds) == .openedAgain)
         }
         breaker.noteSubmission()
-        #expect(breaker.note(.succeeded, nowMilliseconds: 61_000) == .closed)
+        #expect(breaker.noteEndedPush(.available, nowMilliseconds: 61_000) == .closed)
         #expect(breaker.isClosed && breaker.cause == nil)
         #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
     }
@@ -112,7 +112,7 @@ import Testing
     @Test func `Responses to older pushes do not close the breaker`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         _ = recordSamples(&breaker, .providerTokenRefused, 5)
-        #expect(recordSamples(&breaker, .succeeded, 100).isEmpty)
+        #expect(recordSamples(&breaker, .available, 100).isEmpty)
         #expect(!breaker.isClosed)
     }
 

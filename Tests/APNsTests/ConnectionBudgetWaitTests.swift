@@ -20,7 +20,7 @@ import Testing
             $0.connectionsMin = connectionsMin
             $0.connectionBudget = budget
             $0.backoffBaseMilliseconds = 60_000
-            $0.backoffMillisecondsMax = 60_000
+            $0.backoffJitterMillisecondsMax = 60_000
         }
     }
 
@@ -130,7 +130,7 @@ import Testing
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
-        fixture.loop.lookUp = { nameServer.lookUp(port: $1) }
+        fixture.loop.hostLookup = { nameServer.lookUp(port: $1) }
         nameServer.permitOne()
         fixture.pool.start()
         // The first look-up succeeds; the second waits for the test.
@@ -166,7 +166,7 @@ import Testing
             $0.connectionsMin = 2
             $0.openingIntervalMilliseconds = 200
             $0.backoffBaseMilliseconds = 10_000
-            $0.backoffMillisecondsMax = 10_000
+            $0.backoffJitterMillisecondsMax = 10_000
         }
         fixture.warmUp()
         fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 2 })

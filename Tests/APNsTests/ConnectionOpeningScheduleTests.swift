@@ -11,7 +11,7 @@ import Testing
         var configuration = try PoolFixture.configuration(port: 443)
         configuration.openingIntervalMilliseconds = 2_000
         configuration.backoffBaseMilliseconds = 200
-        configuration.backoffMillisecondsMax = 1_000
+        configuration.backoffJitterMillisecondsMax = 1_000
         adjust(&configuration)
         return ConnectionOpeningSchedule(configuration)
     }

@@ -28,7 +28,7 @@ import Testing
         #expect(fixture.pool.connections.first?.phase == .draining)
         for tag in 50..<100 {
             let response = try fixture.recorder.onlyResponse(to: UInt64(tag))
-            #expect(response.kind == .notProcessed)
+            #expect(response.completion == .notProcessed)
             #expect(response.disposition == .retrySoon)
         }
         // A new connection takes the next push while the old one still gets responses.
@@ -82,7 +82,7 @@ import Testing
         #expect(fixture.recorder.count(.responded) == 11 - refusedCount)
         for tag in 0..<10 {
             let response = try fixture.recorder.onlyResponse(to: UInt64(tag))
-            #expect(response.kind == (tag < 10 - refusedCount ? .responded : .notProcessed))
+            #expect(response.completion == (tag < 10 - refusedCount ? .responded : .notProcessed))
         }
     }
 
@@ -101,7 +101,7 @@ import Testing
         )
         #expect(fixture.runLoop(until: { fixture.recorder.responseCount == 4 }))
         #expect(
-            try fixture.recorder.onlyResponse(to: 1).kind
+            try fixture.recorder.onlyResponse(to: 1).completion
                 == (code == ErrorCode.refusedStream.rawValue ? .notProcessed : .ambiguous)
         )
         #expect(try fixture.recorder.onlyResponse(to: 0).status == 200)
@@ -145,7 +145,7 @@ import Testing
         )
         peer.send(lateHeaders + lateBody + openHeaders)
         #expect(fixture.runLoop(until: { fixture.recorder.responsesByTag[2] != nil }))
-        #expect(try fixture.recorder.onlyResponse(to: 1).kind == .ambiguous)
+        #expect(try fixture.recorder.onlyResponse(to: 1).completion == .ambiguous)
         #expect(try fixture.recorder.onlyResponse(to: 2).status == 410)
         #expect(fixture.recorder.closeCauses.isEmpty)
     }
@@ -217,7 +217,7 @@ import Testing
         fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil })
         #expect(fixture.loop.nowMilliseconds - start >= deadlineMilliseconds)
         let response = try fixture.recorder.onlyResponse(to: 1)
-        #expect(response.kind == .ambiguous)
+        #expect(response.completion == .ambiguous)
         #expect(response.wasSent)
         // Only the stream has failed, so the connection continues.
         #expect(fixture.submit(2))

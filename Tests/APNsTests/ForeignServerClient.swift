@@ -20,7 +20,7 @@ final class ForeignServerClient {
         loop = try EventLoop()
         var configuration = try PoolFixture.configuration(port: port)
         configuration.backoffBaseMilliseconds = 20
-        configuration.backoffMillisecondsMax = 20
+        configuration.backoffJitterMillisecondsMax = 20
         pool = try Pool(
             loop: loop,
             configuration: configuration,

@@ -73,7 +73,7 @@ import Testing
                             SeenFrame(
                                 type: frame.type,
                                 flags: frame.flags,
-                                stream: frame.stream,
+                                stream: frame.streamIdentifier,
                                 payload: Array(frame.payload)
                             )
                         )

@@ -9,7 +9,7 @@ func frame(_ type: UInt8, flags: UInt8 = 0, stream: Int32 = 0, _ payload: [UInt8
     var bytes = [UInt8](repeating: 0, count: FrameHeader.byteCount)
     bytes.withUnsafeMutableBytes { buffer in
         if let start = buffer.baseAddress {
-            FrameHeader(payloadBytes: length ?? payload.count, type: type, flags: flags, stream: stream)
+            FrameHeader(payloadBytes: length ?? payload.count, type: type, flags: flags, streamIdentifier: stream)
                 .write(to: start)
         }
     }
@@ -124,7 +124,7 @@ final class HostileServer: ListenerHandler {
                 let frame = ReceivedFrame(
                     type: header.type,
                     flags: header.flags,
-                    stream: header.stream,
+                    stream: header.streamIdentifier,
                     payload: Array(input[position + FrameHeader.byteCount..<end])
                 )
                 position = end
@@ -166,7 +166,7 @@ final class HostileFixture {
         )
         var configuration = try PoolFixture.configuration(port: server.port)
         configuration.backoffBaseMilliseconds = 60_000
-        configuration.backoffMillisecondsMax = 60_000
+        configuration.backoffJitterMillisecondsMax = 60_000
         configuration.openingIntervalMilliseconds = 60_000
         adjust(&configuration)
         pool = try Pool(

@@ -86,20 +86,20 @@ import Testing
         Attack("SETTINGS on a stream", frame(FrameType.settings, stream: 3), .protocolError),
         Attack("SETTINGS of odd length", frame(FrameType.settings, [0]), .frameSizeError),
         Attack("acknowledgement with settings", frame(FrameType.settings, flags: 1, setting(3, 1)), .frameSizeError),
-        Attack("ENABLE_PUSH", frame(FrameType.settings, setting(Setting.enablePush, 1)), .protocolError),
+        Attack("ENABLE_PUSH", frame(FrameType.settings, setting(SettingIdentifier.enablePush, 1)), .protocolError),
         Attack(
             "INITIAL_WINDOW_SIZE too large",
-            frame(FrameType.settings, setting(Setting.initialWindowSize, 1 << 31)),
+            frame(FrameType.settings, setting(SettingIdentifier.initialWindowSize, 1 << 31)),
             .flowControlError
         ),
         Attack(
             "MAX_FRAME_SIZE too small",
-            frame(FrameType.settings, setting(Setting.frameSizeMax, 16_383)),
+            frame(FrameType.settings, setting(SettingIdentifier.frameSizeMax, 16_383)),
             .protocolError
         ),
         Attack(
             "MAX_FRAME_SIZE too large",
-            frame(FrameType.settings, setting(Setting.frameSizeMax, 1 << 24)),
+            frame(FrameType.settings, setting(SettingIdentifier.frameSizeMax, 1 << 24)),
             .protocolError
         ),
         Attack("PING on a stream", frame(FrameType.ping, stream: 3, [UInt8](repeating: 0, count: 8)), .protocolError),
@@ -121,7 +121,7 @@ import Testing
         Attack(
             "initial window that raises a stream's beyond 2^31-1",
             frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(0x7FFF_0000))
-                + frame(FrameType.settings, setting(Setting.initialWindowSize, 0x7FFF_FFFF)),
+                + frame(FrameType.settings, setting(SettingIdentifier.initialWindowSize, 0x7FFF_FFFF)),
             .flowControlError
         ),
         Attack("PRIORITY on stream 0", frame(FrameType.priority, [0, 0, 0, 0, 0]), .protocolError),
@@ -239,7 +239,7 @@ import Testing
         #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         peer.send(attack.bytes + (0..<4).flatMap { acceptedResponse(stream: 3 + 2 * Int32($0)) })
         #expect(fixture.runLoop(until: { fixture.recorder.responseCount == 5 }))
-        #expect(try fixture.recorder.onlyResponse(to: 0).kind == .ambiguous)
+        #expect(try fixture.recorder.onlyResponse(to: 0).completion == .ambiguous)
         for tag in 1..<4 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).status == 200) }
         #expect(fixture.runLoop(until: { peer.resetCodes == [attack.code.rawValue] }))
         #expect(peer.goAwayCode == nil)
@@ -256,7 +256,7 @@ import Testing
         let peer = try #require(fixture.server.peers.first)
         #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         var bytes = frame(0xEE, flags: 0xFF, stream: 99, [1, 2, 3])
-        bytes += frame(FrameType.settings, setting(0xFFFF, 7) + setting(Setting.headerListSizeMax, 8_000))
+        bytes += frame(FrameType.settings, setting(0xFFFF, 7) + setting(SettingIdentifier.headerListSizeMax, 8_000))
         bytes += frame(FrameType.priority, stream: 3, [0, 0, 0, 0, 0])
         // Padding of two bytes, a priority, and `:status: 410` in three frames.
         bytes += frame(FrameType.headers, flags: 0x28, stream: 3, [2, 0, 0, 0, 0, 9, 0x08, 0, 0])
@@ -317,7 +317,7 @@ import Testing
         var generator = SplitMix64(seed: UInt64(seed))
         let fixture = try HostileFixture {
             $0.backoffBaseMilliseconds = 1
-            $0.backoffMillisecondsMax = 1
+            $0.backoffJitterMillisecondsMax = 1
             $0.openingIntervalMilliseconds = 0
             $0.requestTimeoutMilliseconds = 50
             $0.breaker.failureWindowPushesMin = 100_000

@@ -19,7 +19,7 @@ import Testing
         let newKeyPath = TestCredentials.keyPath("Next.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
-        #expect(fixture.pool.tokenSource.keyStatus.candidateIdentifier == "NEXTKEY000")
+        #expect(fixture.pool.tokenSource.keyStatus.candidateKeyIdentifier == "NEXTKEY000")
         var tag: UInt64 = 0
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -32,7 +32,7 @@ import Testing
             fixture.pool.tokenSource.keyStatus
                 == ProviderTokenSource.KeyStatus(
                     keyIdentifier: "NEXTKEY000",
-                    candidateIdentifier: nil,
+                    candidateKeyIdentifier: nil,
                     refusalReason: nil
                 )
         )
@@ -70,7 +70,7 @@ import Testing
         })
         let status = fixture.pool.tokenSource.keyStatus
         #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
-        #expect(status.candidateIdentifier == (isProof ? nil : "NEXTKEY000"))
+        #expect(status.candidateKeyIdentifier == (isProof ? nil : "NEXTKEY000"))
         #expect(status.refusalReason == nil)
         // The first attempt may have proven nothing about the new key. Then the pool uses the new key as soon as
         // APNs has accepted one push with it.
@@ -175,7 +175,7 @@ import Testing
             fixture.pool.tokenSource.keyStatus
                 == ProviderTokenSource.KeyStatus(
                     keyIdentifier: "ABC123DEFG",
-                    candidateIdentifier: nil,
+                    candidateKeyIdentifier: nil,
                     refusalReason: .invalidProviderToken
                 )
         )
@@ -217,7 +217,7 @@ import Testing
         }
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
-            return tokens.keyStatus.candidateIdentifier == nil
+            return tokens.keyStatus.candidateKeyIdentifier == nil
         })
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusalReason == nil)

@@ -9,7 +9,7 @@ import Testing
     /// Submits pushes until the output buffer is full. The server has wide windows, and does not read.
     private func fillOutput(_ fixture: HostileFixture) throws -> (peer: HostileServer.Peer, submittedCount: UInt64) {
         let window: UInt32 = 1 << 30
-        fixture.server.greeting = frame(FrameType.settings, setting(Setting.initialWindowSize, window))
+        fixture.server.greeting = frame(FrameType.settings, setting(SettingIdentifier.initialWindowSize, window))
         fixture.server.greeting += frame(FrameType.windowUpdate, bigEndianBytes(window))
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
@@ -73,14 +73,14 @@ import Testing
     /// The limit is 0 at the start, and again later. Pushes in flight still get their responses.
     @Test func `A limit of 0 streams stops only new pushes`() throws {
         let fixture = try HostileFixture()
-        fixture.server.greeting = frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0))
+        fixture.server.greeting = frame(FrameType.settings, setting(SettingIdentifier.concurrentStreamsMax, 0))
         fixture.pool.start()
         #expect(fixture.runLoop(until: { fixture.pool.connections.first?.phase == .unauthenticated }))
         #expect(!fixture.submit(1) && fixture.pool.freeStreamCount == 0)
         let peer = try #require(fixture.server.peers.first)
         var roomCount = 0
         fixture.recorder.onRoom = { _ in roomCount += 1 }
-        peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 3)))
+        peer.send(frame(FrameType.settings, setting(SettingIdentifier.concurrentStreamsMax, 3)))
         #expect(fixture.runLoop(until: { roomCount == 1 }))
         #expect(fixture.submit(1) && !fixture.submit(2))
         #expect(
@@ -92,13 +92,13 @@ import Testing
         #expect(
             fixture.runLoop(until: { peer.receivedFrames.contains { $0.type == FrameType.data && $0.stream == 5 } })
         )
-        peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0)))
+        peer.send(frame(FrameType.settings, setting(SettingIdentifier.concurrentStreamsMax, 0)))
         #expect(fixture.runLoop(until: { fixture.pool.connections.first?.streamsMax == 0 }))
         #expect(!fixture.submit(4))
         peer.send(acceptedResponse(stream: 3) + acceptedResponse(stream: 5))
         #expect(fixture.runLoop(until: { fixture.recorder.responseCount == 3 }))
         #expect(!fixture.submit(4))
-        peer.send(frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0x7FFF_FFFF)))
+        peer.send(frame(FrameType.settings, setting(SettingIdentifier.concurrentStreamsMax, 0x7FFF_FFFF)))
         #expect(fixture.runLoop(until: { roomCount == 3 }))
         for tag in 4..<1_004 { #expect(fixture.submit(UInt64(tag), bodyBytes: 10)) }
         #expect(!fixture.submit(1_004, bodyBytes: 10))
@@ -141,7 +141,7 @@ import Testing
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
-        peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 0)))
+        peer.send(frame(FrameType.settings, setting(SettingIdentifier.initialWindowSize, 0)))
         let hasAcknowledged = { (count: Int) in
             peer.receivedFrames.count { $0.type == FrameType.settings && $0.flags & FrameFlags.acknowledgement != 0 }
                 == count
@@ -158,9 +158,9 @@ import Testing
         #expect(fixture.runLoop(until: { sentPieceBytes(5) == [100] }))
         // The initial window of all streams grows by 40, and then shrinks by 20, so that stream 3's window is
         // below zero.
-        peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 40)))
+        peer.send(frame(FrameType.settings, setting(SettingIdentifier.initialWindowSize, 40)))
         #expect(fixture.runLoop(until: { sentPieceBytes(3) == [1, 40] }))
-        peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 20)))
+        peer.send(frame(FrameType.settings, setting(SettingIdentifier.initialWindowSize, 20)))
         #expect(fixture.runLoop(until: { hasAcknowledged(4) }))
         peer.send(
             frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(20))

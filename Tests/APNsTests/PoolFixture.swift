@@ -59,7 +59,7 @@ final class PoolFixture {
         configuration.connectionsMax = 1
         configuration.openingIntervalMilliseconds = 0
         configuration.backoffBaseMilliseconds = 1
-        configuration.backoffMillisecondsMax = 20
+        configuration.backoffJitterMillisecondsMax = 20
         return configuration
     }
 

@@ -18,7 +18,7 @@ import Testing
         fixture.runLoop(until: { fixture.submit(7) })
         fixture.runLoop(until: { fixture.recorder.responseCount == 1 })
         let response = try fixture.recorder.onlyResponse(to: 7)
-        #expect(response.kind == .responded)
+        #expect(response.completion == .responded)
         #expect(response.status == 200)
         #expect(response.reason == .absent)
         #expect(response.disposition == .accepted)
@@ -83,7 +83,9 @@ import Testing
 
     /// Without a pause, every worker would reconnect at once and without end to a server that is shutting down. (R21)
     @Test func `A server that ends each connection with a 503 gets fewer and fewer connections`() throws {
-        let fixture = try PoolFixture { ($0.backoffBaseMilliseconds, $0.backoffMillisecondsMax) = (60_000, 60_000) }
+        let fixture = try PoolFixture {
+            ($0.backoffBaseMilliseconds, $0.backoffJitterMillisecondsMax) = (60_000, 60_000)
+        }
         fixture.server.respond = { _ in .status(503, reason: "Shutdown") }
         fixture.pool.start()
         fixture.runLoop(until: { fixture.submit(1) })
@@ -301,7 +303,7 @@ import Testing
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         for tag in 1...7 {
             let response = try fixture.recorder.onlyResponse(to: UInt64(tag))
-            #expect(response.kind == .malformed)
+            #expect(response.completion == .malformed)
             #expect(response.disposition == .rejected)
         }
         #expect(fixture.server.requestCount == requestCountBefore)

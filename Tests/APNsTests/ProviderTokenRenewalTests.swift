@@ -151,7 +151,7 @@ import Testing
         #expect(source.beginKeyTrial(unixSeconds: nowSeconds + 29) == nil)
         let second = try #require(source.beginKeyTrial(unixSeconds: nowSeconds + 30))
         source.endKeyTrial(of: first, .refused(.invalidProviderToken))
-        #expect(source.keyStatus.candidateIdentifier == "NEXTKEY000", "it is the second one's to say")
+        #expect(source.keyStatus.candidateKeyIdentifier == "NEXTKEY000", "it is the second one's to say")
         source.endKeyTrial(of: second, .accepted)
         #expect(source.keyStatus.keyIdentifier == "NEXTKEY000")
     }

@@ -3,7 +3,7 @@ import Testing
 
 /// A copy of a ``PushResponse``, which itself is valid only while the recorder handles it.
 struct RecordedResponse: Equatable {
-    var kind: PushResponse.Kind
+    var completion: PushResponse.Completion
     var status: UInt16
     var reason: Reason
     var reasonText: String
@@ -27,7 +27,7 @@ final class PushRecorder: PushHandler {
         responsesByTag[response.tag, default: []]
             .append(
                 RecordedResponse(
-                    kind: response.kind,
+                    completion: response.completion,
                     status: response.status,
                     reason: response.reason,
                     reasonText: String(decoding: response.reasonText, as: UTF8.self),
@@ -55,8 +55,8 @@ final class PushRecorder: PushHandler {
     /// The number of pushes with exactly one response.
     var singleResponseCount: Int { responsesByTag.values.count { $0.count == 1 } }
 
-    func count(_ kind: PushResponse.Kind) -> Int {
-        responsesByTag.values.reduce(0) { $0 + $1.count { $0.kind == kind } }
+    func count(_ completion: PushResponse.Completion) -> Int {
+        responsesByTag.values.reduce(0) { $0 + $1.count { $0.completion == completion } }
     }
 
     var closeCauses: [CloseCause] {

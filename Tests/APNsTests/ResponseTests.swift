@@ -44,7 +44,7 @@ import Testing
             fixture.runLoop(until: { fixture.submit(UInt64(index)) })
             fixture.runLoop(until: { fixture.recorder.responseCount == index + 1 })
             let response = try fixture.recorder.onlyResponse(to: UInt64(index))
-            #expect(response.kind == .responded)
+            #expect(response.completion == .responded)
             #expect(response.status == row.status)
             #expect(response.reasonText == row.reason)
             #expect(String(describing: response.reason.text) == row.reason)
@@ -64,11 +64,11 @@ import Testing
     }
 
     @Test func `Every response has a disposition`() {
-        for kind in PushResponse.Kind.allCases {
+        for completion in PushResponse.Completion.allCases {
             for status in UInt16(0)...999 {
                 for reason in Reason.allCases {
-                    let disposition = ResponseDisposition(kind: kind, status: status, reason: reason)
-                    switch kind {
+                    let disposition = ResponseDisposition(completion: completion, status: status, reason: reason)
+                    switch completion {
                     case .malformed: #expect(disposition == .rejected)
                     case .notProcessed: #expect(disposition == .retrySoon)
                     case .ambiguous: #expect(disposition == .ambiguous)
@@ -89,13 +89,13 @@ import Testing
         (500, .retryLater), (503, .retryLater), (599, .retryLater), (600, .rejected),
     ])
     func `An unknown reason is judged by its status`(status: UInt16, expected: ResponseDisposition) {
-        #expect(ResponseDisposition(kind: .responded, status: status, reason: .unknown) == expected)
-        #expect(ResponseDisposition(kind: .responded, status: status, reason: .absent) == expected)
+        #expect(ResponseDisposition(completion: .responded, status: status, reason: .unknown) == expected)
+        #expect(ResponseDisposition(completion: .responded, status: status, reason: .absent) == expected)
     }
 
     @Test func `A reason that does not belong to its status is ignored`() {
-        #expect(ResponseDisposition(kind: .responded, status: 500, reason: .unregistered) == .retryLater)
-        #expect(ResponseDisposition(kind: .responded, status: 400, reason: .shutdown) == .rejected)
+        #expect(ResponseDisposition(completion: .responded, status: 500, reason: .unregistered) == .retryLater)
+        #expect(ResponseDisposition(completion: .responded, status: 400, reason: .shutdown) == .rejected)
     }
 
     @Test func `Spellings that differ from Apple's are known`() {
@@ -109,8 +109,8 @@ import Testing
         #expect("\(Reason.absent), \(Reason.unknown)" == "absent, unknown")
     }
 
-    /// Each case has the server's response to a push, and the kind, status and reason that the pool must report. After
-    /// the response the connection must still accept pushes.
+    /// Each case has the server's response to a push, and the completion, status and reason that the pool must report.
+    /// After the response the connection must still accept pushes.
     @Test(arguments: [
         // A body in five DATA frames.
         ResponseCase(
@@ -160,7 +160,7 @@ import Testing
         #expect(fixture.submit(1))
         fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil })
         let response = try fixture.recorder.onlyResponse(to: 1)
-        #expect(response.kind == given.kind)
+        #expect(response.completion == given.completion)
         #expect(response.status == given.status)
         #expect(response.reasonText == given.reason)
         // The connection still accepts pushes.
@@ -173,13 +173,13 @@ import Testing
 
     struct ResponseCase: Sendable {
         let response: ServedResponse
-        let kind: PushResponse.Kind
+        let completion: PushResponse.Completion
         let status: UInt16
         let reason: String
 
-        init(_ response: ServedResponse, _ kind: PushResponse.Kind, _ status: UInt16, _ reason: String) {
+        init(_ response: ServedResponse, _ completion: PushResponse.Completion, _ status: UInt16, _ reason: String) {
             self.response = response
-            self.kind = kind
+            self.completion = completion
             self.status = status
             self.reason = reason
         }

@@ -53,7 +53,7 @@ import Testing
             // without a response and be ambiguous.
             #expect(sent.count(.ambiguous) <= 200 && sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
             #expect(statistics.goAwayCount >= 5 && sent.goAwayCount >= 5)
-            #expect(sent.countResponses { $0.kind == .notProcessed } >= 500)
+            #expect(sent.countResponses { $0.completion == .notProcessed } >= 500)
         },
         Case("GOAWAY in two steps") {
             $0.goAwayAfterRequests = 300
@@ -173,7 +173,7 @@ import Testing
             $0.refusedShare = 0.1
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushCount)
-            #expect(sent.countResponses { $0.kind == .notProcessed } == statistics.refusedStreamCount)
+            #expect(sent.countResponses { $0.completion == .notProcessed } == statistics.refusedStreamCount)
             #expect(statistics.refusedStreamCount > 100)
         },
         Case("the next 50 reset with CANCEL") {
@@ -255,7 +255,7 @@ import Testing
             if entries.count > responses.count {
                 faults.append("\(tag): \(entries.count) attempts, \(responses.count) responses")
             }
-            let clientStatuses = responses.filter { $0.kind == .responded }.map { Int($0.status) }.sorted()
+            let clientStatuses = responses.filter { $0.completion == .responded }.map { Int($0.status) }.sorted()
             var loggedStatuses = entries.map(\.status).filter { $0 > 0 }.sorted()
             for status in clientStatuses {
                 guard let index = loggedStatuses.firstIndex(of: status) else {

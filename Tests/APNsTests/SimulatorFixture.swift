@@ -160,7 +160,7 @@ struct SentPushes: Sendable {
         _ adjust: (inout PoolConfiguration) -> Void
     ) throws -> SentPushes {
         let sender = try Sender(count: count, port: port, token: token, adjust)
-        sender.loop.lookUp = lookUp
+        sender.loop.hostLookup = lookUp
         defer {
             sender.pool.close()
             // The loop retains handlers until the end of an iteration, so one more iteration frees them.

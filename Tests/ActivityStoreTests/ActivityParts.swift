@@ -55,9 +55,11 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         }
     }
     let count = Int(LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset]))
-    takePart(ActivityPart.token, count & ~StoredActivity.flagsInTokenByteCount)
-    if count & StoredActivity.acceptedAlertFlag != 0 { takePart(ActivityPart.acceptedAlert, StoredVersion.byteCount) }
-    if count & StoredActivity.audiencesFlag != 0 {
+    takePart(ActivityPart.token, count & ~StoredActivity.followBitsInTokenByteCount)
+    if count & StoredActivity.acceptedAlertFollowsBit != 0 {
+        takePart(ActivityPart.acceptedAlert, StoredVersion.byteCount)
+    }
+    if count & StoredActivity.audiencesFollowBit != 0 {
         takePart(ActivityPart.audiences, 2 + 8 * unreadPart.prefix(2).reduce(0) { $0 + Int($1) })
     }
     if flags & StoredActivity.Flag.retiredTokenBit != 0 {

@@ -88,11 +88,11 @@ final class AudienceCaller: AudienceStoreHandler {
     func members(ofSegment segment: UInt8 = 0, audience: AudienceDigest = AudienceScene.audience) throws -> [[UInt8]:
         [UInt8]]
     {
-        let directory = try perform(.directory(segment: segment), audience: audience).bytes ?? []
+        let directory = try perform(.readDirectory(segment: segment), audience: audience).bytes ?? []
         let bounds = AudienceScene.bounds(ofDirectory: directory)
         var members: [[UInt8]: [UInt8]] = [:]
         for (index, bound) in bounds.enumerated() {
-            let page = try perform(.page(segment: segment, lowerBound: bound), audience: audience).bytes ?? []
+            let page = try perform(.readPage(segment: segment, lowerBound: bound), audience: audience).bytes ?? []
             let (nextLowerBound, pageMembers) = try AudienceScene.members(ofPage: page)
             #expect(nextLowerBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
             members.merge(pageMembers) { first, _ in

@@ -46,7 +46,7 @@ import Testing
             }
         }
         #expect(grantWithChannelsCount > 20)
-        let segmentVerdicts: Set<AudienceVerdict> = [.pages, .page, .appended]
+        let segmentVerdicts: Set<AudienceVerdict> = [.directory, .page, .appended]
         #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(segmentVerdicts))
     }
 
@@ -154,8 +154,8 @@ import Testing
             try #require(storeBytes == model.perform(call), note)
             return storeBytes.bytes ?? []
         }
-        let bounds = AudienceScene.bounds(ofDirectory: try performOnBoth(.directory(segment: 0)))
-        for bound in bounds { _ = try performOnBoth(.page(segment: 0, lowerBound: bound)) }
+        let bounds = AudienceScene.bounds(ofDirectory: try performOnBoth(.readDirectory(segment: 0)))
+        for bound in bounds { _ = try performOnBoth(.readPage(segment: 0, lowerBound: bound)) }
         return bounds.count
     }
 
@@ -212,7 +212,7 @@ struct AudienceOperationHistory {
         switch random.below(12) {
         case 0...3: return .admit(randomAdmission(randomVersion()))
         case 4: return .settle(version: randomVersion())
-        case 5: return .newestState
+        case 5: return .readNewestState
         case 6: return .claim(randomRange(), claim: UInt64.max - UInt64(random.below(3)))
         case 7:
             let text = (0..<random.below(20)).map { _ in UInt8(random.below(256)) }

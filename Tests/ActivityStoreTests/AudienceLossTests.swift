@@ -40,15 +40,15 @@ import Testing
             .finishRange(ranges[0], version: version, makeDeliveredCounts(100), ResponseTimes())
         )
         #expect(firstFinishReply.unfinishedPartCount == 1)
-        #expect(try caller.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
+        #expect(try caller.perform(.claim(ranges[1], claim: 7)).verdict == .claimed)
         server.command("FLUSHALL")
 
-        // The lane reads pages without members. The reply to its checkpoint is `lost`, and the lane claims the
+        // The lane reads pages without members. The reply to its checkpoint is `claimLost`, and the lane claims the
         // range again.
-        #expect(try caller.perform(.directory(segment: 0)).bytes == [])
-        #expect(try caller.perform(.page(segment: 0, lowerBound: 0)).bytes == [])
+        #expect(try caller.perform(.readDirectory(segment: 0)).bytes == [])
+        #expect(try caller.perform(.readPage(segment: 0, lowerBound: 0)).bytes == [])
         let checkpoint = try caller.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))
-        #expect(checkpoint.verdict == .lost && checkpoint.newestVersion == nil)
+        #expect(checkpoint.verdict == .claimLost && checkpoint.newestVersion == nil)
         #expect(try caller.perform(.claim(ranges[1], claim: 8)).bytes == [])
         #expect(try caller.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .claimedByAnother)
         // Redis has lost the counts of range 0, and does not know that this range is finished. So one range is left
@@ -57,14 +57,14 @@ import Testing
             try caller.perform(.finishRange(ranges[1], version: version, makeDeliveredCounts(200), ResponseTimes()))
                 .unfinishedPartCount == 1
         )
-        #expect(try caller.perform(.newestState).verdict == .unknown)
+        #expect(try caller.perform(.readNewestState).verdict == .unknown)
 
         // The lane's cache still has the bounds of pages that no longer exist. Each member must still join the right
         // page.
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
         #expect(try caller.perform(.admit(makeAdmission())).grant == grant)
-        #expect(try caller.perform(.newestState).newestVersion == version)
+        #expect(try caller.perform(.readNewestState).newestVersion == version)
         for (range, count) in zip(ranges, [101, 199] as [UInt32]) {
             _ = try caller.perform(.finishRange(range, version: version, makeDeliveredCounts(count), ResponseTimes()))
         }
@@ -80,11 +80,11 @@ import Testing
         let caller = try AudienceCaller(server)
         let entries = AudienceScene.entries(0..<600, at: caller.loop.wallMilliseconds)
         try caller.join(entries)
-        let bounds = AudienceScene.bounds(ofDirectory: try caller.perform(.directory(segment: 0)).bytes ?? [])
+        let bounds = AudienceScene.bounds(ofDirectory: try caller.perform(.readDirectory(segment: 0)).bytes ?? [])
         let lostBound = bounds[bounds.count / 2]
         let boundAfterLost = bounds[bounds.count / 2 + 1]
         server.command(bytes: [Array("DEL".utf8), AudienceScene.pageKey(lostBound)])
-        #expect(try caller.perform(.page(segment: 0, lowerBound: lostBound)).bytes == [])
+        #expect(try caller.perform(.readPage(segment: 0, lowerBound: lostBound)).bytes == [])
 
         let isLost = { (entry: MemberEntry<[UInt8]>) in (lostBound..<boundAfterLost).contains(entry.location.position) }
         let returningEntry = try #require(entries.first(where: isLost))

@@ -35,7 +35,7 @@ import Testing
         var foundMembers: [[UInt8]: [UInt8]] = [:]
         let bounds = AudienceScene.bounds(&model)
         for (index, bound) in bounds.enumerated() {
-            let page = model.perform(AudienceScene.call(.page(segment: 0, lowerBound: bound))).bytes ?? []
+            let page = model.perform(AudienceScene.call(.readPage(segment: 0, lowerBound: bound))).bytes ?? []
             #expect(page.count <= PageLimits.unarrangedPageBytesMax)
             let (nextLowerBound, members) = try AudienceScene.members(ofPage: page)
             #expect(nextLowerBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
@@ -85,8 +85,8 @@ import Testing
         model.nowMilliseconds += 24 * 3_600_000
         setChannel(isWritten ? channel : nil)
         model.nowMilliseconds += 24 * 3_600_000
-        // The audience's hash has the claim. The verdict `lost` means that the hash has expired.
-        #expect(model.perform(checkpoint).verdict == (isWritten ? .settled : .lost))
+        // The audience's hash has the claim. The verdict `claimLost` means that the hash has expired.
+        #expect(model.perform(checkpoint).verdict == (isWritten ? .settled : .claimLost))
     }
 
     @Test func `A segment is forgotten 25 hours after its last join, and not before`() {
@@ -147,7 +147,7 @@ struct AudienceScene {
     func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> { Self.call(operation) }
 
     static func bounds(_ model: inout AudienceStoreModel) -> [UInt32] {
-        bounds(ofDirectory: model.perform(call(.directory(segment: 0))).bytes ?? [])
+        bounds(ofDirectory: model.perform(call(.readDirectory(segment: 0))).bytes ?? [])
     }
 
     static func bounds(ofDirectory bytes: [UInt8]) -> [UInt32] {

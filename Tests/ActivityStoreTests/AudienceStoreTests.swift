@@ -136,8 +136,8 @@ import Testing
         try expectRefusal()
         // The page's key now holds a list, which is no string. So reading the page fails, and reading the
         // directory still succeeds.
-        #expect(try caller.perform(.directory(segment: 0)).bytes == [0, 0, 0, 0])
-        let tag = try caller.issue(.page(segment: 0, lowerBound: 0))
+        #expect(try caller.perform(.readDirectory(segment: 0)).bytes == [0, 0, 0, 0])
+        let tag = try caller.issue(.readPage(segment: 0, lowerBound: 0))
         try caller.runLoopUntilIdle()
         #expect(caller.failures[tag] == .foreignValue)
     }
@@ -191,7 +191,7 @@ import Testing
             tag: 1,
             app: [],
             audience: AudienceScene.audience,
-            operation: AudienceCaller.Operation.newestState
+            operation: AudienceCaller.Operation.readNewestState
         )
         #expect(callWithoutApp.withBorrowedBytes { caller.store.issue($0) } == .outOfBounds)
     }
@@ -224,7 +224,7 @@ import Testing
             )
             for index in 0..<count {
                 let range = try #require(SegmentRange(index: index, rangeCount: count))
-                #expect(try caller.perform(.claim(range, claim: 1)).verdict == .progress)
+                #expect(try caller.perform(.claim(range, claim: 1)).verdict == .claimed)
                 #expect(try caller.perform(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
                 let reply = try caller.perform(
                     .finishRange(range, version: version, MemberOutcomeCounts(), ResponseTimes())

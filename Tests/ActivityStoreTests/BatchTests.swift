@@ -115,7 +115,7 @@ import Testing
         let (server, caller) = try connectedCaller()
         // Each activity gets two updates. Redis permits the first one. The second one waits for the activity's spacing.
         for round in 1...2 as ClosedRange<UInt64> {
-            for index in 0...CallBatch.pacesMax {
+            for index in 0...CommandCallBatch.pacesMax {
                 let call = Operation.command(
                     event: .update,
                     version: .at(round),
@@ -129,8 +129,8 @@ import Testing
             #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         }
         #expect(server.callCount(of: "evalsha") == 4)
-        #expect(caller.events.count == 2 * (CallBatch.pacesMax + 1))
-        for (index, event) in caller.events.dropFirst(CallBatch.pacesMax + 1).enumerated() {
+        #expect(caller.events.count == 2 * (CommandCallBatch.pacesMax + 1))
+        for (index, event) in caller.events.dropFirst(CommandCallBatch.pacesMax + 1).enumerated() {
             guard case .replied(UInt64(index), let reply) = event, reply.verdict == .wait else {
                 Issue.record("\(event)")
                 continue
@@ -219,7 +219,7 @@ import Testing
 
     @Test func `A value with a surplus byte behind its list of audiences is a fault`() throws {
         try expectFault { value in
-            let tokenCount = value.count - StoredActivity.tokenByteOffset + StoredActivity.audiencesFlag
+            let tokenCount = value.count - StoredActivity.tokenByteOffset + StoredActivity.audiencesFollowBit
             value[StoredActivity.tokenByteCountByteOffset] = UInt8(truncatingIfNeeded: tokenCount)
             value[StoredActivity.tokenByteCountByteOffset + 1] = UInt8(tokenCount >> 8)
             let (joinedCount, leftCount) = (0, 1) as (UInt8, UInt8)

@@ -47,7 +47,7 @@ import Testing
         try caller.runLoopUntilIdle()
         #expect(
             [ownTag, claimedByAnotherTag, unclaimedTag].map { caller.replies[$0]?.verdict } == [
-                .settled, .claimedByAnother, .lost,
+                .settled, .claimedByAnother, .claimLost,
             ]
         )
         #expect(try caller.perform(.claim(range(1), claim: 1)).bytes == [])
@@ -57,7 +57,7 @@ import Testing
     @Test func `Another audience, too many bytes, or a call of another kind begins a new command`() throws {
         let (server, caller) = try makeCaller(claimingRanges: 8)
         let longText = [UInt8](repeating: 7, count: AudienceLimits.checkpointBytesMax)
-        #expect(try caller.perform(.claim(range(0), claim: 0), audience: Self.otherAudience).verdict == .progress)
+        #expect(try caller.perform(.claim(range(0), claim: 0), audience: Self.otherAudience).verdict == .claimed)
         for index in 0..<8 { _ = try caller.issue(.checkpoint(range(index), claim: UInt64(index), text: longText)) }
         _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]), audience: Self.otherAudience)
         let appendTag = try caller.issue(.append(AudienceScene.entries(0..<1, at: 1)[0]))

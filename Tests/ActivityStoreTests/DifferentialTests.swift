@@ -259,7 +259,7 @@ extension ActivityState {
 
     /// The parts of the value that the scripts would store for the state, by their names in ``ActivityPart``.
     var fields: [String: [UInt8]] {
-        guard version != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
+        guard newestVersion != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
         let formAndToken = token.map { Array(storedToken($0.token, $0.environment)) } ?? []
         let storedTokenBytes = formAndToken.dropFirst()
         var fields: [String: [UInt8]] = [:]
@@ -310,10 +310,10 @@ extension ActivityState {
         if acceptedAlertVersion != nil { tokenByteCountAndFlags += acceptedAlertFlag }
         if !audiences.isEmpty { tokenByteCountAndFlags += audiencesFlag }
         let noVersionLetter: Character = "n"
-        let isOwnTimestamp = lastAssignedTimestamp == version?.timestamp ?? 0
+        let isOwnTimestamp = lastAssignedTimestamp == newestVersion?.timestamp ?? 0
         // Every letter has the bit of the own timestamp. The scripts take the bit away if the last timestamp is not the
         // version's own.
-        var phaseByte = Int((version == nil ? noVersionLetter : letter).asciiValue ?? 0)
+        var phaseByte = Int((newestVersion == nil ? noVersionLetter : letter).asciiValue ?? 0)
         if hasDrawnOnBudget { phaseByte += hasDrawnBit }
         if !isOwnTimestamp { phaseByte -= ownTimestampBit }
         var fixedPart = bytes(pace?.updatesUntilSeconds ?? 0, 4)
@@ -322,7 +322,7 @@ extension ActivityState {
         fixedPart += bytes(shownDigest ?? 0, 6)
         fixedPart += bytes(phaseByte, 1)
         fixedPart += bytes(lastSendAtMilliseconds, 6)
-        fixedPart += version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
+        fixedPart += newestVersion.map(bytes) ?? [UInt8](repeating: 0, count: 13)
         fixedPart += bytes(pace?.budgetFullAtMilliseconds ?? 0, 6)
         fixedPart += bytes(isOwnTimestamp ? 0 : lastAssignedTimestamp, 5)
         fixedPart += bytes(registeredAtMilliseconds ?? 0, 6)

@@ -35,9 +35,14 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         reportEvent(.aliveAfter(milliseconds: 0))
         reportEvent(.beganAfter(milliseconds: 6))
         #expect(lifeContinues(startMilliseconds + 7))
-        reportEvent(.ended(beganAtMilliseconds: startMilliseconds + 6, restartAtMilliseconds: 0))
+        reportEvent(.lifeFinished(beganAtMilliseconds: startMilliseconds + 6, restartAtMilliseconds: 0))
         #expect(lifeContinues(startMilliseconds + 7))
-        reportEvent(.ended(beganAtMilliseconds: startMilliseconds + 7, restartAtMilliseconds: startMilliseconds + 9))
+        reportEvent(
+            .lifeFinished(
+                beganAtMilliseconds: startMilliseconds + 7,
+                restartAtMilliseconds: startMilliseconds + 9
+            )
+        )
         reportEvent(.beganAfter(milliseconds: 7))
         reportEvent(.endedOrUnlimited)
         reportEvent(.endedOrUnlimited)
@@ -60,7 +65,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
                 case 0: .reportLifetimeEvent(random.below(3) > 0 ? .endedOrUnlimited : otherEnd)
                 case 1, 2, 3:
                     .reportLifetimeEvent(
-                        .ended(
+                        .lifeFinished(
                             beganAtMilliseconds: beganAt,
                             restartAtMilliseconds: random.pick([0, startMilliseconds + 3])
                         )
@@ -156,7 +161,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         reportEvent(.beganAfter(milliseconds: 0), makeCommand(isStart: true, second: 1))
         reportEvent(.aliveAfter(milliseconds: 1), makeCommand(isStart: false, second: 5))
         reportEvent(.aliveAfter(milliseconds: 2), makeCommand(isStart: false, second: 4))
-        reportEvent(.ended(beganAtMilliseconds: startMilliseconds, restartAtMilliseconds: restartAtMilliseconds))
+        reportEvent(.lifeFinished(beganAtMilliseconds: startMilliseconds, restartAtMilliseconds: restartAtMilliseconds))
         #expect(life()?.kind == .restarting && life()?.dueMilliseconds == restartAtMilliseconds)
         #expect(life()?.start?.record == [1] && life()?.shownUpdate?.record == [5])
         // The call `alive` comes from a late registration, so it does not prove that the next life has begun. The call
@@ -225,7 +230,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
                         ageMillisecondsMax: ageMillisecondsMax
                     )
                 }
-                .map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.text)" }
+                .map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.entryText)" }
         }
         #expect(try claim(firstClaimMilliseconds: 0) == ["\(due.text) b \(startMilliseconds) 1"])
         #expect(

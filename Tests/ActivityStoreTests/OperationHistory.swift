@@ -205,7 +205,8 @@ struct OperationHistory {
             return .registerDevice(
                 attributesType: type,
                 randomToken(),
-                below(2) == 0 ? .first(audiences: randomAudiences()) : .nextHeldStart(after: randomHeldStart(type)),
+                below(2) == 0
+                    ? .registerToken(audiences: randomAudiences()) : .nextHeldStart(after: randomHeldStart(type)),
                 isFromCommand: below(3) == 0
             )
         case 13..<15: return .unregister(atMilliseconds: randomRegistrationTime())

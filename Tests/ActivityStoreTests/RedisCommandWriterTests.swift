@@ -80,7 +80,7 @@ import Testing
 
     @Test func `A batch is written as hiredis writes it`() {
         let token = Array(String(repeating: "0f", count: 80).utf8)
-        var batch = CallBatch(capacity: 2)
+        var batch = CommandCallBatch(capacity: 2)
         let paces = [Policy.Pace.spaced(1), .spaced(2)]
         for (index, isEnd) in [false, true].enumerated() {
             let registration = OwnedToken(token: token, environment: .sandbox, registeredAtMilliseconds: 12)

@@ -186,7 +186,7 @@ extension Operation {
         return .registerDevice(
             attributesType: Array(attributesType.utf8),
             registration,
-            after.map { .nextHeldStart(after: $0) } ?? .first(audiences: audiences),
+            after.map { .nextHeldStart(after: $0) } ?? .registerToken(audiences: audiences),
             isFromCommand: source == .command
         )
     }

@@ -102,7 +102,7 @@ import Testing
         }
         var newestStateCallCount = 0
         while let call = harness.nextCall() {
-            if case .newestState = call.operation { newestStateCallCount += 1 }
+            if case .readNewestState = call.operation { newestStateCallCount += 1 }
             harness.reply(to: call)
         }
         // The core asks the store when the first member joins. The other members join before the store replies, so one

@@ -231,7 +231,7 @@ final class RoundHarness {
     /// Gives the core one record of a partition.
     func read(_ record: SimulatedFanout, at offset: Int64 = 0, from partitionIndex: UInt32) {
         record.value.withUnsafeBytes { value in
-            core.receive(
+            core.receiveFanoutRecord(
                 IncomingRecord(
                     partitionIndex: partitionIndex,
                     offset: offset,

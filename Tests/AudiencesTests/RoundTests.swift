@@ -229,7 +229,7 @@ import Testing
                 harness.nowMilliseconds += 500
                 continue
             }
-            if case .page = call.operation, joinedCount < allNames.count {
+            if case .readPage = call.operation, joinedCount < allNames.count {
                 for name in allNames[joinedCount...].prefix(7) { harness.join(name) }
                 joinedCount = min(allNames.count, joinedCount + 7)
             }

@@ -46,7 +46,7 @@ struct AudiencePlanTests {
             // waking is left out.
             #expect(
                 (plan.podCount - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.podCount
-                    * plan.costs.lowLoadCPUHundredths
+                    * plan.costs.lowLoadProcessorHundredths
             )
             #expect(plan.partitionCount % plan.podCount == 0 && plan.partitionCount >= plan.laneCount)
             previousPlan = plan

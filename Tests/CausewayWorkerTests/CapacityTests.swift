@@ -70,7 +70,7 @@ struct CapacityTests {
         // In the measured minute, one worker processed 718,800 commands and sent 162,090 pushes.
         let workNanoseconds = 718_800 * costs.cpuNanosecondsPerCommand + 162_090 * costs.cpuNanosecondsPerPush
         // A hundredth of a processor is 10,000,000 ns in each of the 60 seconds.
-        let wakingNanoseconds = 60 * costs.lowLoadCPUHundredths * 10_000_000
+        let wakingNanoseconds = 60 * costs.lowLoadProcessorHundredths * 10_000_000
         // The measured season took 8.71 s of CPU time in a minute. The costs are rounded to a hundredth of a
         // processor, which is 0.6 s in a minute.
         #expect((8_110_000_000...9_310_000_000).contains(workNanoseconds + wakingNanoseconds))
@@ -91,7 +91,9 @@ struct CapacityTests {
             }
             // If one pod fails, the other pods carry the load with their processors at most 50 % busy, as planned.
             // Every pod has the same number of partitions.
-            #expect((plan.podCount - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.costs.lowLoadCPUHundredths)
+            #expect(
+                (plan.podCount - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.costs.lowLoadProcessorHundredths
+            )
             #expect(plan.connectionCount >= plan.neededConnectionCount)
             #expect(plan.partitionCount % plan.podCount == 0 && plan.partitionCount >= plan.laneCount)
             previousPlan = plan
@@ -101,7 +103,7 @@ struct CapacityTests {
     @Test func `The largest numbers do not overflow`() throws {
         var demand = CapacityDemand(updatesPerMinute: 6_000_000_000, activityCount: 1)
         demand.commandsPerPushHundredths = 100_000
-        demand.retentionHours = 8_760
+        demand.storedPeakHours = 8_760
         demand.replicationFactor = 9
         demand.deviceCount = 10_000_000_000
         demand.restartedActivityCount = 10_000_000_000

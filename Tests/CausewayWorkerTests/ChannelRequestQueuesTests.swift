@@ -26,7 +26,7 @@ import Testing
         for request in requests {
             #expect(queues.takeNextReadyRequest() == request)
             #expect(queues.takeNextReadyRequest() == nil)
-            queues.end(request)
+            queues.finish(request)
         }
         #expect(queues.takeNextReadyRequest() == nil)
     }
@@ -35,7 +35,7 @@ import Testing
         let queues = ChannelRequestQueues()
         for audience in ["many", "many", "few"] { queues.add(request(audience)) }
         #expect(queues.takeNextReadyRequest() == request("many"))
-        queues.end(request("many"))
+        queues.finish(request("many"))
         #expect(queues.takeNextReadyRequest() == request("few"))
         #expect(queues.takeNextReadyRequest() == request("many"))
     }
@@ -54,7 +54,7 @@ import Testing
         var hasEnded = false
         let ending = Task {
             hasEnded = true
-            queues.end(request("full"))
+            queues.finish(request("full"))
         }
         await queues.awaitRoom()
         #expect(hasEnded)

@@ -6,9 +6,9 @@ import Testing
 
 @Suite struct DeferredHeadersTests {
     private static let deferral = Deferral(
-        topic: .commands,
-        partition: 7,
-        offset: 1 << 40,
+        sourceTopic: .commands,
+        sourcePartition: 7,
+        sourceOffset: 1 << 40,
         count: 3,
         recordTimestampMilliseconds: 1_790_000_000_001,
         receivedAtWallMilliseconds: 1_790_000_000_002,
@@ -27,7 +27,7 @@ import Testing
     )
 
     @Test func `Headers keep what the next reading needs`() {
-        let shortDeferral = Deferral(topic: .registrations, partition: 0, offset: 0, count: 1)
+        let shortDeferral = Deferral(sourceTopic: .registrations, sourcePartition: 0, sourceOffset: 0, count: 1)
         for deferral in [Self.deferral, shortDeferral] {
             #expect(DeferredHeaders.parseDeferral(DeferredHeaders.makeStateText(of: deferral)) == deferral)
         }

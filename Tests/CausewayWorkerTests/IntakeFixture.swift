@@ -35,8 +35,8 @@ func withIntake(
     defer { _ = producer.close(timeoutMilliseconds: 1_000) }
     var laneSetup = try setup.makeLaneSetup(producer)
     // With the windows' default sizes, the ledgers of this many partitions would need 0.5 GiB.
-    laneSetup.delivery.ledgerWindowOffsetCount = 64
-    laneSetup.audiences.ledgerWindowOffsetCount = 64
+    laneSetup.deliveryConfiguration.ledgerWindowOffsetCount = 64
+    laneSetup.audiencesConfiguration.ledgerWindowOffsetCount = 64
     let signals = IntakeSignals()
     let intake = try Intake(loop: EventLoop(), setup: setup.makeIntakeSetup(producer), signals: signals)
     defer {

@@ -259,7 +259,10 @@ import Testing
 
     @Test func `A life of any app leaves the timetable when it has been due for too long`() async throws {
         let fixture = try KeeperFixture()
-        fixture.putLife(Self.keyOfUnknownApp("a"), "b \(beganAtMilliseconds - LifetimeKeeper.ageMillisecondsMax) 0")
+        fixture.putLife(
+            Self.keyOfUnknownApp("a"),
+            "b \(beganAtMilliseconds - LifetimeKeeper.activityAgeMillisecondsMax) 0"
+        )
         await fixture.keeper.poll()
         #expect(fixture.keys == [])
     }

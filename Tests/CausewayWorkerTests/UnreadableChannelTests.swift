@@ -17,8 +17,8 @@ import Testing
             let error = await #expect(throws: ChannelFailure.self) {
                 try await worker.create(Self.audience, Self.appEnvironment)
             }
-            let text = error?.text ?? ""
-            #expect(text.contains("a:final") && text.contains("cannot be read"), "\(text)")
+            let reason = error?.reason ?? ""
+            #expect(reason.contains("a:final") && reason.contains("cannot be read"), "\(reason)")
             #expect(try await fixture.simulator.statistics().managementRequestCount == 0)
             // Other audiences still get their channels.
             _ = try await worker.create("semifinal", Self.appEnvironment)
@@ -38,7 +38,7 @@ import Testing
                 try await worker.create(Self.audience, Self.appEnvironment)
             }
             #expect(
-                error?.text.contains("\(Self.appEnvironment.app)/production/final") == true,
+                error?.reason.contains("\(Self.appEnvironment.app)/production/final") == true,
                 "\(String(describing: error))"
             )
             #expect(try await worker.create("other", Self.appEnvironment) == otherEntry)

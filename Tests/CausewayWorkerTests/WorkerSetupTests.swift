@@ -111,7 +111,7 @@ import Testing
 
     /// Watches the key file of the only app.
     private func beginWatching(_ keyFile: String) throws -> (MetricRegistry, ProviderTokenSource, KeyFileWatcher) {
-        let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+        let key = ConfiguredSigningKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
         let configuration = try makeConfiguration(keyFile: keyFile)
         let metricRegistry = try makeSetup(configuration).metricRegistry
         let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
@@ -126,7 +126,11 @@ import Testing
 
     @Test func `A file beside the key has the key's id`() throws {
         try withKey { _, keyFile in
-            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            let key = ConfiguredSigningKey(
+                teamIdentifier: "TEAM123456",
+                configuredIdentifier: "KEY1234567",
+                file: keyFile
+            )
             #expect(try key.readIdentifier() == "KEY1234567")
             try "OTHERKEY00\n".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             #expect(try key.readIdentifier() == "OTHERKEY00")
@@ -161,7 +165,11 @@ import Testing
                 keyIdentifier: "KEY1234567",
                 teamIdentifier: "TEAM123456"
             )
-            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            let key = ConfiguredSigningKey(
+                teamIdentifier: "TEAM123456",
+                configuredIdentifier: "KEY1234567",
+                file: keyFile
+            )
             let configuration = try makeConfiguration(keyFile: keyFile)
             let metricRegistry = try makeSetup(configuration).metricRegistry
             let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
@@ -172,12 +180,12 @@ import Testing
                 log: log
             )
             watch.poll()
-            #expect(source.keyStatus.candidateIdentifier == nil)
+            #expect(source.keyStatus.candidateKeyIdentifier == nil)
             let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
-            #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
+            #expect(source.keyStatus.candidateKeyIdentifier == "OTHERKEY00")
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
             // A new key with an invalid id is refused, and the key in use stays.
@@ -207,7 +215,7 @@ import Testing
             #expect(metricRegistry.events[.keyRejected].count == 1, "each fault is reported once")
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             for _ in 1...2 { watch.poll() }
-            #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
+            #expect(source.keyStatus.candidateKeyIdentifier == "OTHERKEY00")
             #expect(metricRegistry.events[.keyOffered].count == 1)
             let token = try #require(source.beginKeyTrial(unixSeconds: 1_790_000_000))
             source.endKeyTrial(of: token, .accepted)
@@ -223,11 +231,11 @@ import Testing
             var watch = begunWatch
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             watch.poll()
-            #expect(source.keyStatus.candidateIdentifier == nil)
+            #expect(source.keyStatus.candidateKeyIdentifier == nil)
             let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             for _ in 1...3 { watch.poll() }
-            #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
+            #expect(source.keyStatus.candidateKeyIdentifier == "OTHERKEY00")
             #expect(metricRegistry.events[.keyOffered].count == 1)
         }
     }
@@ -245,7 +253,7 @@ import Testing
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])
             source.endKeyTrial(of: token, .accepted)
             watch.poll()
-            #expect(source.keyStatus.candidateIdentifier == nil)
+            #expect(source.keyStatus.candidateKeyIdentifier == nil)
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0], "the file is still missing")
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
@@ -268,7 +276,7 @@ import Testing
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
-            #expect(source.keyStatus.candidateIdentifier == nil)
+            #expect(source.keyStatus.candidateKeyIdentifier == nil)
         }
     }
 
@@ -279,7 +287,7 @@ import Testing
             (configuration.apps[0].sandboxKeyId, configuration.apps[0].sandboxKeyFile) = ("SANDBOX123", sandboxKeyFile)
             let metricRegistry = try makeSetup(configuration).metricRegistry
             let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
-            let keys = APNsEnvironment.allCases.map { configuration.apps[0].key(for: $0) }
+            let keys = APNsEnvironment.allCases.map { configuration.apps[0].signingKey(for: $0) }
             let sources = try Dictionary(
                 uniqueKeysWithValues: keys.map { try ($0, WorkerSetup.makeTokenSource($0)) }
             )
@@ -296,7 +304,11 @@ import Testing
     /// The worker reads the keys before it watches their files, so a file may be replaced in between.
     @Test func `A key that was replaced before the watch began is offered`() throws {
         try withKey { directory, keyFile in
-            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            let key = ConfiguredSigningKey(
+                teamIdentifier: "TEAM123456",
+                configuredIdentifier: "KEY1234567",
+                file: keyFile
+            )
             let configuration = try makeConfiguration(keyFile: keyFile)
             let metricRegistry = try makeSetup(configuration).metricRegistry
             let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
@@ -310,7 +322,7 @@ import Testing
                 log: log
             )
             watch.poll()
-            #expect(source.keyStatus.candidateIdentifier == "KEY1234567")
+            #expect(source.keyStatus.candidateKeyIdentifier == "KEY1234567")
         }
     }
 

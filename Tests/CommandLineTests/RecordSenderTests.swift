@@ -17,7 +17,7 @@ import Testing
         // Error -192 means that the message timed out.
         tally.countDeliveryReport(tag: 4, error: -192)
         #expect(tally.failedTags == [5, 4] && tally.failedCount == 2)
-        tally.failUnreportedRecords("no acknowledgement")
+        tally.countUnreportedRecordsAsFailed("no acknowledgement")
         #expect(tally.failedTags == [5, 4, 1, 3])
         #expect(tally.sentCount == 6 && tally.acknowledgedCount == 1 && tally.failedCount == 5)
         #expect(tally.failureReason == "too large")
@@ -27,7 +27,7 @@ import Testing
         var tally = RecordSender.Tally()
         tally.countQueuedRecord(tag: 1)
         tally.countDeliveryReport(tag: 1, error: 0)
-        tally.failUnreportedRecords("no acknowledgement")
+        tally.countUnreportedRecordsAsFailed("no acknowledgement")
         #expect(
             tally.acknowledgedCount == 1 && tally.failedCount == 0 && tally.failedTags.isEmpty
                 && tally.failureReason == nil

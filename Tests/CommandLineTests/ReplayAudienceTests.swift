@@ -53,11 +53,11 @@ extension ReplayScene {
     fileprivate func members(of audience: String) throws -> [String: String] {
         let writer = try writer(audience)
         let segments = (0..<MemberLocation.segmentCount).map { UInt8($0) }
-        let directories = try writer.perform(segments.map { .directory(segment: $0) })
+        let directories = try writer.perform(segments.map { .readDirectory(segment: $0) })
         var pages: [AudienceWriter.Operation] = []
         for (segment, directory) in zip(segments, directories) {
             for bound in try InspectedAudienceKeys.bounds(ofDirectory: directory.bytes ?? []) {
-                pages.append(.page(segment: segment, lowerBound: bound))
+                pages.append(.readPage(segment: segment, lowerBound: bound))
             }
         }
         var members: [String: String] = [:]
@@ -184,7 +184,7 @@ struct ReplayAudienceTests {
                 && record.fanouts.allSatisfy(\.isFinished)
         )
         let writer = try scene.writer("final")
-        let newestState = try writer.perform(.newestState)
+        let newestState = try writer.perform(.readNewestState)
         let body = String(decoding: newestState.bytes ?? [], as: UTF8.self)
         #expect(newestState.newestVersion == newestVersion && body.contains(#""n":2"#) && !body.contains("alert"))
         #expect(try writer.perform(.admit(scene.admission(at: nowSeconds - 150))).verdict == .superseded)

@@ -93,7 +93,7 @@ struct ConfigurationChangeTests {
         case .integer(let range):
             [range.lowerBound, range.upperBound].first { "\($0)" != yamlText }.map { .integer($0) }
         case .choice(let names): names.first { $0 != yamlText }.map { .text($0) }
-        case .choices(let names): names.first { "[\($0)]" != yamlText }.map { .chosen([$0]) }
+        case .choices(let names): names.first { "[\($0)]" != yamlText }.map { .choices([$0]) }
         case .texts: .texts(["other"])
         case .properties: .properties([KafkaProperty(name: "a", value: "b")])
         }

@@ -95,7 +95,7 @@ struct ChannelAudienceTests {
     /// Returns all channels that APNs has or had.
     private func readChannels(_ run: ExampleRun) throws -> [JSONObject] {
         let body = try LoopbackHTTPClient(port: run.deployment.simulator.controlPort)
-            .successfulResponseBody("GET", "/channels?app=\(Self.app)")
+            .requestSuccessfully("GET", "/channels?app=\(Self.app)")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
     }

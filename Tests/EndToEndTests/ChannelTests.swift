@@ -17,7 +17,7 @@ struct ChannelTests {
     /// Returns the channels that APNs has now, each with its number of broadcasts.
     private func readChannels(_ run: ExampleRun) throws -> [(channel: String, broadcasts: Int)] {
         let control = LoopbackHTTPClient(port: run.deployment.simulator.controlPort)
-        let body = try control.successfulResponseBody("GET", "/channels?app=com.example.ride")
+        let body = try control.requestSuccessfully("GET", "/channels?app=com.example.ride")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
             .filter { $0["deletedAt"] == nil }
@@ -27,7 +27,7 @@ struct ChannelTests {
     /// Returns the section of /statusz that shows channels.
     private func readChannelStatus(_ run: ExampleRun) throws -> [JSONObject] {
         let body = try LoopbackHTTPClient(port: run.deployment.httpPort, serverName: "the worker")
-            .successfulResponseBody("GET", "/statusz?format=json")
+            .requestSuccessfully("GET", "/statusz?format=json")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
     }
@@ -77,7 +77,7 @@ struct ChannelTests {
 
             let control = LoopbackHTTPClient(port: run.deployment.simulator.controlPort)
             let deletionBody = Array(#"{"app":"com.example.ride","channel":"\#(firstChannel)"}"#.utf8)
-            _ = try control.successfulResponseBody("POST", "/channels/delete", body: deletionBody)
+            _ = try control.requestSuccessfully("POST", "/channels/delete", body: deletionBody)
             number += 1
             try run.send(makeUpdate(number))
             // The state that waits is sent to the new channel, without another command.

@@ -34,7 +34,7 @@ final class ExampleRun {
             if let broker { try Self.useBroker(broker, on: deployment) } else { try deployment.startBroker() }
             try deployment.startRedis()
             try deployment.startSimulator(shapes: apps.map(\.shapes))
-            let configuration = WorkerConfigurationText.text(
+            let configuration = WorkerConfigurationText.makeYAML(
                 deployment: deployment,
                 apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
                 laneCount: 2
@@ -122,17 +122,17 @@ final class ExampleRun {
     @discardableResult
     func post(_ target: String, _ body: JSONObject) throws -> JSONObject {
         let json = try JSONSerialization.data(withJSONObject: body)
-        return try Self.object(phones.client.successfulResponseBody("POST", target, body: Array(json)))
+        return try Self.object(phones.client.requestSuccessfully("POST", target, body: Array(json)))
     }
 
     /// Replaces the faults of the simulated APNs.
     func setFaults(_ faults: JSONObject) throws {
         let json = try JSONSerialization.data(withJSONObject: faults)
-        _ = try phones.client.successfulResponseBody("PUT", "/faults", body: Array(json))
+        _ = try phones.client.requestSuccessfully("PUT", "/faults", body: Array(json))
     }
 
     func readActivity(_ identifier: String, app: String) throws -> JSONObject {
-        try Self.object(phones.client.successfulResponseBody("GET", "/activity?app=\(app)&activity=\(identifier)"))
+        try Self.object(phones.client.requestSuccessfully("GET", "/activity?app=\(app)&activity=\(identifier)"))
     }
 
     func readRegistrations() throws -> [JSONObject] {

@@ -22,7 +22,7 @@ struct LaneCountTests {
             try deployment.startBroker()
             try deployment.startRedis()
             try deployment.startSimulator(shapes: [shapes])
-            let text = WorkerConfigurationText.text(
+            let text = WorkerConfigurationText.makeYAML(
                 deployment: deployment,
                 apps: [.init(name: "ride", bundleIdentifier: "com.example.ride")],
                 laneCount: 0

@@ -115,12 +115,12 @@ struct LifetimeTests {
             defer { run.close() }
             let (order, _) = try run.startOrder()
             let fault = Array(#"{"reasonShares": {"ServiceUnavailable": 1}}"#.utf8)
-            _ = try run.phones.client.successfulResponseBody("PUT", "/faults", body: fault)
+            _ = try run.phones.client.requestSuccessfully("PUT", "/faults", body: fault)
             // The end is deferred every 4 s, so ten deferrals take 40 s: longer than a claim.
             try run.awaitMetrics("a command that is deferred for 40 seconds", within: .seconds(120)) {
                 $0.sum("causeway_deferred_total") ?? 0 >= 10
             }
-            _ = try run.phones.client.successfulResponseBody("DELETE", "/faults")
+            _ = try run.phones.client.requestSuccessfully("DELETE", "/faults")
             try run.await("the end of the order's activity") {
                 try run.takeResults(milliseconds: 2)
                 return run.results.lifetimeEndOutcomes[order] != nil
@@ -193,7 +193,7 @@ extension ExampleRun {
         let script =
             // Lua: the sum of the sizes of the 32 timetables.
             "local n = 0 for i = 0, 31 do n = n + redis.call('ZCARD', '{causeway:lifetimes:' .. i .. '}') end return n"
-        let reply = try #require(Deployment.redisReply(port: deployment.redisPort, to: "EVAL \"\(script)\" 0"))
+        let reply = try #require(Deployment.requestRedisReply(port: deployment.redisPort, to: "EVAL \"\(script)\" 0"))
         return reply.dropFirst() == "0"
     }
 

@@ -117,7 +117,7 @@ struct MetricsTests {
 
     private func simulatorStatistics(of run: ExampleRun) throws -> JSONObject {
         let client = LoopbackHTTPClient(port: run.deployment.simulator.controlPort)
-        let response = try JSONSerialization.jsonObject(with: Data(try client.successfulResponseBody("GET", "/stats")))
+        let response = try JSONSerialization.jsonObject(with: Data(try client.requestSuccessfully("GET", "/stats")))
         return try #require(response as? JSONObject)
     }
 
@@ -170,7 +170,7 @@ struct MetricsTests {
             #expect(try run.status(of: "/livez") == 200)
             #expect(worker.poll() == nil)
             simulator.signal(SIGCONT)
-            #expect(worker.wait(milliseconds: 60_000) == .exited(0))
+            #expect(worker.wait(timeoutMilliseconds: 60_000) == .exited(0))
         }
     }
 
@@ -187,7 +187,7 @@ struct MetricsTests {
                 command: [ExampleRun.programs.causeway, "worker", "--config", run.deployment.path("causeway.yaml")],
                 logFile: run.deployment.path("second.log")
             )
-            #expect(secondWorker.wait(milliseconds: 60_000) == .exited(78))
+            #expect(secondWorker.wait(timeoutMilliseconds: 60_000) == .exited(78))
             let log = try String(contentsOfFile: run.deployment.path("second.log"), encoding: .utf8)
             #expect(log.contains("http.port: cannot listen on 127.0.0.1:\(run.deployment.httpPort): "), "\(log)")
             #expect(try run.status(of: "/readyz") == 200, "the second worker has not joined the group")
@@ -272,7 +272,7 @@ struct MetricsTests {
         let otherProcessOutput = try runProgram(ExampleRun.programs.causeway, ["health", "--process", "\(getpid())"])
         #expect(otherProcessOutput.exitCode == 1, "\(otherProcessOutput.text)")
         #expect(
-            WorkerProcess.all.map(\.identifier).contains(process) == false,
+            WorkerProcess.findRunning().map(\.identifier).contains(process) == false,
             "only this program's own processes are listed"
         )
         // The form of an address in Linux' /proc/net/tcp: an IP address and a port in hexadecimal.

@@ -13,7 +13,7 @@ struct PrometheusAlertChannelTests {
             let run = try ExampleRun(["ride"]) { text, deployment in
                 let control = LoopbackHTTPClient(port: deployment.simulator.controlPort)
                 let channel = Array(#"{"app":"com.example.ride"}"#.utf8)
-                for _ in 0...8_000 { _ = try control.successfulResponseBody("POST", "/channels", body: channel) }
+                for _ in 0...8_000 { _ = try control.requestSuccessfully("POST", "/channels", body: channel) }
                 return try ExampleRun.withChannels("ride-*", of: "com.example.ride")(text, deployment)
             }
             defer { run.close() }

@@ -42,11 +42,11 @@ extension PrometheusAlertHistory {
 extension ExampleRun {
     func setFaults(json: String) throws {
         _ = try LoopbackHTTPClient(port: deployment.simulator.controlPort)
-            .successfulResponseBody("PUT", "/faults", body: Array(json.utf8))
+            .requestSuccessfully("PUT", "/faults", body: Array(json.utf8))
     }
 
     func clearFaults() throws {
-        _ = try LoopbackHTTPClient(port: deployment.simulator.controlPort).successfulResponseBody("DELETE", "/faults")
+        _ = try LoopbackHTTPClient(port: deployment.simulator.controlPort).requestSuccessfully("DELETE", "/faults")
     }
 
     /// Stops a process of the deployment and does not start it again.

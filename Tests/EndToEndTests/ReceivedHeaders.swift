@@ -49,7 +49,7 @@ final class ReceivedHeaders: ConsumerHandler {
     private func take(_ message: borrowing Message) {
         var headers: [String: String] = [:]
         message.headers?
-            .visit { name, value in
+            .forEachHeader { name, value in
                 headers[String(decoding: name, as: UTF8.self)] = value.map { String(decoding: $0, as: UTF8.self) }
             }
         // A topic's index is its place in the consumer's list of topics: 1 is the topic of dead letters.

@@ -93,7 +93,7 @@ struct RedisLossTests {
                 mode: "single"
             )
             defer { run.close() }
-            #expect(run.deployment.worker?.wait(milliseconds: 60_000) == .exited(78))
+            #expect(run.deployment.worker?.wait(timeoutMilliseconds: 60_000) == .exited(78))
             let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(log.contains("redis.mode: the server belongs to a cluster; set redis.mode to cluster"))
         }
@@ -136,7 +136,7 @@ extension ExampleRun {
     /// notice a loss.
     func awaitMarks() throws {
         try self.await("the marks of all partitions") {
-            try deployment.redisMarkCount() >= Deployment.commandPartitionCount + Deployment.partitionCount
+            try deployment.countRedisMarks() >= Deployment.commandPartitionCount + Deployment.partitionCount
         }
     }
 }

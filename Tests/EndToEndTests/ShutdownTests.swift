@@ -32,7 +32,7 @@ struct ShutdownTests {
             try match.awaitLog("draining")
             try match.play()
             simulator.signal(SIGCONT)
-            #expect(worker.wait(milliseconds: 90_000) == .exited(0))
+            #expect(worker.wait(timeoutMilliseconds: 90_000) == .exited(0))
             try deployment.startWorker()
             try match.awaitResults { match.reader.tally.commandCount == match.feed.commandCount }
             let secondWorkerScrape = try match.run.awaitMetrics("outcomes of the second worker") {
@@ -65,10 +65,10 @@ struct ShutdownTests {
             worker.signal(SIGTERM)
             try match.awaitLog("draining")
             // After two seconds the worker must still wait. So it is the second signal that ends the worker.
-            #expect(worker.wait(milliseconds: 2_000) == nil)
+            #expect(worker.wait(timeoutMilliseconds: 2_000) == nil)
             let start = ContinuousClock.now
             worker.signal(second)
-            #expect(worker.wait(milliseconds: 60_000) == .exited(0))
+            #expect(worker.wait(timeoutMilliseconds: 60_000) == .exited(0))
             // Without the second signal the drain would take 50 s. An end within 30 s shows that the signal
             // ended the drain.
             #expect(ContinuousClock.now - start < .seconds(30))
@@ -114,7 +114,7 @@ struct ShutdownTests {
             let worker = try #require(run.deployment.worker)
             let start = ContinuousClock.now
             worker.signal(SIGTERM)
-            #expect(worker.wait(milliseconds: 60_000) == .exited(0))
+            #expect(worker.wait(timeoutMilliseconds: 60_000) == .exited(0))
             let elapsed = ContinuousClock.now - start
             // The limit includes two seconds for the end of the process on a busy machine.
             #expect(elapsed < .milliseconds(10_000), "\(name) is frozen: \(elapsed)")

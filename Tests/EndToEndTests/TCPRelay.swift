@@ -21,6 +21,6 @@ struct TCPRelay {
             output: .pipe
         )
         deployment.processesExceptWorker.append(child)
-        _ = try child.firstLine(milliseconds: Deployment.processWaitMillisecondsMax)
+        _ = try child.readFirstLine(timeoutMilliseconds: Deployment.processWaitMillisecondsMax)
     }
 }

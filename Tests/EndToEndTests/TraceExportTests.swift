@@ -283,9 +283,9 @@ struct TraceExportTests {
             _ = try collector.awaitSpans(count: 1)
             let worker = try #require(run.deployment.worker)
             worker.signal(SIGTERM)
-            #expect(worker.wait(milliseconds: 1_000) == nil, "the worker waits for the collector's response")
+            #expect(worker.wait(timeoutMilliseconds: 1_000) == nil, "the worker waits for the collector's response")
             worker.signal(SIGTERM)
-            #expect(worker.wait(milliseconds: 60_000) == .exited(0))
+            #expect(worker.wait(timeoutMilliseconds: 60_000) == .exited(0))
             // A worker that waits for the request's end would log that the collector did not respond.
             let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             #expect(log.contains("traces were dropped") && !log.contains("traces cannot be exported"), "\(log)")
@@ -349,7 +349,7 @@ private final class TraceCollector {
             output: .pipe
         )
         deployment.processesExceptWorker.append(child)
-        port = try #require(Int(try child.firstLine(milliseconds: Deployment.processWaitMillisecondsMax)))
+        port = try #require(Int(try child.readFirstLine(timeoutMilliseconds: Deployment.processWaitMillisecondsMax)))
     }
 
     func spans() throws -> [JSONObject] {

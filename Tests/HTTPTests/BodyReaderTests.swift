@@ -23,7 +23,7 @@ struct BodyReaderTests {
     }
 
     @Test(arguments: [1, 2, 3, 7, 1_000]) func `A body is read in pieces of any size`(partBytes: Int) throws {
-        #expect(try Self.read("helloGET", .bytes(5), partBytes: partBytes) == Body(text: "hello", bytes: 5))
+        #expect(try Self.read("helloGET", .contentLength(5), partBytes: partBytes) == Body(text: "hello", bytes: 5))
         let chunks = "5\r\nhello\r\nA;name=value\r\n, worldly!\r\n0\r\nTrailer: x\r\n\r\n"
         let body = try Self.read(chunks + "GET", .chunked, partBytes: partBytes)
         #expect(body == Body(text: "hello, worldly!", bytes: chunks.utf8.count))
@@ -44,7 +44,7 @@ struct BodyReaderTests {
     }
 
     @Test func `A body that is too long is refused`() throws {
-        #expect(throws: HTTPFault.bodyTooLarge) { try HTTPBodyReader(.bytes(101), bytesMax: 100) }
+        #expect(throws: HTTPFault.bodyTooLarge) { try HTTPBodyReader(.contentLength(101), bytesMax: 100) }
         var reader = try HTTPBodyReader(.untilConnectionEnds, bytesMax: 100)
         #expect(try reader.read([UInt8](repeating: 0, count: 100)) == 100)
         #expect(throws: HTTPFault.bodyTooLarge) { try reader.read([0]) }

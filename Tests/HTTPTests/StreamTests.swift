@@ -45,7 +45,7 @@ struct StreamTests {
             #expect(head.contains("\r\nTransfer-Encoding: chunked\r\n"))
             #expect(try client.read(until: ": begin\n\n\r\n") == "9\r\n: begin\n\n\r\n")
             for number in 0..<20 {
-                #expect(stream.append(Array("data: \(number)\n\n".utf8)) == .taken)
+                #expect(stream.append(Array("data: \(number)\n\n".utf8)) == .appended)
                 #expect(try client.read(until: "\n\n\r\n").hasSuffix("data: \(number)\n\n\r\n"))
             }
             stream.append(Array("data: last\n\n".utf8))
@@ -104,7 +104,7 @@ struct StreamTests {
             while true {
                 guard ContinuousClock.now < deadline else { throw Timeout(awaiting: "the end of the stream") }
                 switch stream.append(event) {
-                case .taken: takenCount += 1
+                case .appended: takenCount += 1
                 case .skipped:
                     skippedCount += 1
                     // The stream is full until the socket takes some bytes. No event says so, so the test tries again.
@@ -127,7 +127,7 @@ struct StreamTests {
             let idleClient = try server.connect()
             #expect(try idleClient.get("/").status == 503)
             _ = idleClient.readToEnd()
-            #expect(stream.append(Array("data: 1\n\n".utf8)) == .taken)
+            #expect(stream.append(Array("data: 1\n\n".utf8)) == .appended)
             stream.finish()
             #expect(client.readToEnd().hasSuffix("data: 1\n\n\r\n0\r\n\r\n"))
         }

@@ -4,7 +4,7 @@ import Testbed
 import Testing
 
 @Suite(.ownThread) struct ClientLogTests {
-    final class LogRecorder: ClientLogHandler {
+    final class LogRecorder: ClientEventHandler {
         let thread = pthread_self()
         var lines: [String] = []
         var errors: [KafkaError] = []
@@ -37,7 +37,7 @@ import Testing
         let wakeup = WakeupPipe()
         let producer = try Producer(
             properties: [("bootstrap.servers", broker.bootstrapServers), ("statistics.interval.ms", "20")],
-            logHandler: log
+            eventHandler: log
         )
         producer.setWakeup(descriptor: wakeup.writeDescriptor)
         let deadlineMilliseconds = monotonicMilliseconds() + eventWaitMillisecondsMax
@@ -73,7 +73,7 @@ import Testing
             properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g"), ("debug", "cgrp")],
             topics: ["commands"],
             handler: handler,
-            logHandler: log
+            eventHandler: log
         )
         consumer.setWakeup(descriptor: wakeup.writeDescriptor)
         let deadlineMilliseconds = monotonicMilliseconds() + eventWaitMillisecondsMax

@@ -28,7 +28,7 @@ struct ReceivedRecord: Equatable {
         value = message.value.map { [UInt8]($0) }
         var foundHeaders: [Header] = []
         message.headers?
-            .visit { name, value in
+            .forEachHeader { name, value in
                 foundHeaders.append(
                     Header(name: String(decoding: name, as: UTF8.self), value: value.map { [UInt8]($0) })
                 )

@@ -5,8 +5,8 @@ import Testing
 struct CollectionTests {
     @Test func `The totals of a counter are the sums over the lanes`() {
         let metricRegistry = Fixture.metricRegistry()
-        var firstLane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
-        var secondLane = ThreadMetrics(publishingTo: metricRegistry.lanes[1])
+        var firstLane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[0])
+        var secondLane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[1])
         firstLane.add(.outcomes, 0, 1, by: 3)
         secondLane.add(.outcomes, 0, 1)
         secondLane.add(.outcomes, 2, 2)
@@ -22,8 +22,8 @@ struct CollectionTests {
 
     @Test func `One lane without Redis, or with an open breaker, decides the worker's flag`() {
         let metricRegistry = Fixture.metricRegistry()
-        var firstLane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
-        var secondLane = ThreadMetrics(publishingTo: metricRegistry.lanes[1])
+        var firstLane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[0])
+        var secondLane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[1])
         firstLane.set(.redisReady, to: 1)
         firstLane.set(.breakerOpen, 1, to: 1)
         firstLane.publish(at: 1)
@@ -37,8 +37,8 @@ struct CollectionTests {
 
     @Test func `The Kafka thread has its own numbers and shares the sums`() {
         let metricRegistry = Fixture.metricRegistry()
-        var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
-        var kafka = ThreadMetrics(publishingTo: metricRegistry.kafka)
+        var lane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[0])
+        var kafka = ThreadMetrics(publishingTo: metricRegistry.kafkaThreadMetrics)
         let kind = Int(LogKind.kafkaError.rawValue)
         lane.add(.logLinesSuppressed, kind, by: 2)
         kafka.add(.logLinesSuppressed, kind, by: 5)
@@ -56,7 +56,7 @@ struct CollectionTests {
     ])
     func `An observation counts in the first bucket that holds it`(_ microseconds: Int64, _ bucket: Int) {
         let metricRegistry = Fixture.metricRegistry(laneCount: 1)
-        var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
+        var lane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[0])
         lane.observe(.freshness, 1, microseconds: microseconds)
         lane.publish(at: 1)
         let histogram = metricRegistry.totals(nowMilliseconds: 1).histogram(.freshness, 1)
@@ -79,7 +79,7 @@ struct CollectionTests {
 
     @Test func `Publication is due every quarter second`() {
         let metricRegistry = Fixture.metricRegistry(laneCount: 1)
-        var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
+        var lane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[0])
         let isDueAtFirst = lane.isPublicationDue(nowMilliseconds: 0)
         lane.publish(at: 1_000)
         let isDueEarly = lane.isPublicationDue(nowMilliseconds: 1_249)
@@ -89,7 +89,7 @@ struct CollectionTests {
 
     @Test func `Unpublished values are not visible`() {
         let metricRegistry = Fixture.metricRegistry(laneCount: 1)
-        var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
+        var lane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[0])
         lane.add(.recordsReceived, 0)
         #expect(metricRegistry.totals(nowMilliseconds: 0).sum(.recordsReceived) == 0)
         lane.publish(at: 1)
@@ -100,15 +100,15 @@ struct CollectionTests {
         let readings = [
             PartitionReading(topicIndex: 0, partition: 3, oldestUnsettledAgeMilliseconds: 1_200, committableOffset: 77),
             PartitionReading(topicIndex: 0, partition: 1, oldestUnsettledAgeMilliseconds: 0, committableOffset: 5),
-            PartitionReading(topicIndex: 0, partition: 3, lag: 40),
+            PartitionReading(topicIndex: 0, partition: 3, lagRecordCount: 40),
         ]
         .mergedByPartition()
         #expect(readings.map(\.partition) == [1, 3])
         #expect(
             readings[1].oldestUnsettledAgeMilliseconds == 1_200 && readings[1].committableOffset == 77
-                && readings[1].lag == 40
+                && readings[1].lagRecordCount == 40
         )
-        #expect(readings[0].lag == -1)
+        #expect(readings[0].lagRecordCount == -1)
     }
 
     @Test func `The busy share follows the lane's work`() {
@@ -131,7 +131,7 @@ struct CollectionTests {
         let publicationCount = 20_000
         async let writing: Void =
             Task.detached {
-                var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
+                var lane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[0])
                 for publication in 1...publicationCount {
                     // Two counters that are equal at every publication.
                     lane.add(.recordsReceived, 0)
@@ -158,11 +158,11 @@ struct CollectionTests {
     /// Without a check, such a call would change a wrong series.
     @Test func `A missing index and an index too many trap`() async {
         await #expect(processExitsWith: .failure) {
-            let lane = ThreadMetrics(publishingTo: Fixture.metricRegistry().lanes[0])
+            let lane = ThreadMetrics(publishingTo: Fixture.metricRegistry().laneMetrics[0])
             lane.add(.outcomes, 1)
         }
         await #expect(processExitsWith: .failure) {
-            let lane = ThreadMetrics(publishingTo: Fixture.metricRegistry().lanes[0])
+            let lane = ThreadMetrics(publishingTo: Fixture.metricRegistry().laneMetrics[0])
             lane.set(.laneBusyRatio, 0, to: 1)
         }
     }

@@ -16,7 +16,7 @@ struct DiagnosisTests {
         worker.publish(
             at: 0,
             kafkaPartitions: partitions.map {
-                PartitionReading(topicIndex: $0.topicIndex, partition: $0.partition, lag: 0)
+                PartitionReading(topicIndex: $0.topicIndex, partition: $0.partition, lagRecordCount: 0)
             }
         )
         let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
@@ -117,14 +117,16 @@ struct DiagnosisTests {
 
     @Test func `Channels that cannot be created are reported`() {
         let creationAlerts = Self.alerts { worker in
-            worker.metricRegistry.channels.change(1) { $0.failedCreationCount = 2 }
+            worker.metricRegistry.channelStatus.change(1) { $0.failedCreationCount = 2 }
         }
         #expect(creationAlerts == ["2 channels of match could not be created in sandbox in the last minute."])
         #expect(
-            Self.alerts { worker in worker.metricRegistry.channels.change(1) { $0.audienceChannelCount = 8_000 } } == []
+            Self.alerts { worker in
+                worker.metricRegistry.channelStatus.change(1) { $0.audienceChannelCount = 8_000 }
+            } == []
         )
         let limitAlerts = Self.alerts { worker in
-            worker.metricRegistry.channels.change(1) { $0.audienceChannelCount = 8_001 }
+            worker.metricRegistry.channelStatus.change(1) { $0.audienceChannelCount = 8_001 }
         }
         #expect(limitAlerts == ["CausewayChannelsNearLimit"])
     }
@@ -198,7 +200,7 @@ struct DiagnosisTests {
                 partition: 7,
                 oldestUnsettledAgeMilliseconds: 61_000,
                 committableOffset: 1,
-                lag: 10
+                lagRecordCount: 10
             )
         ]
         #expect(Self.alerts({ _ in }, partitions: oldPartition) == ["CausewayCommandsStale"])
@@ -208,7 +210,7 @@ struct DiagnosisTests {
                 partition: 7,
                 oldestUnsettledAgeMilliseconds: 10,
                 committableOffset: 1,
-                lag: 5_000
+                lagRecordCount: 5_000
             )
         ]
         #expect(Self.alerts({ _ in }, partitions: laggingPartition) == ["CausewayLagGrows"])
@@ -223,7 +225,7 @@ struct DiagnosisTests {
                 partition: 7,
                 oldestUnsettledAgeMilliseconds: 600_000,
                 committableOffset: 1,
-                lag: 0
+                lagRecordCount: 0
             )
         ]
         #expect(Self.alerts({ _ in }, partitions: oldFanoutPartition) == [])

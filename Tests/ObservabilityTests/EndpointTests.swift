@@ -62,7 +62,7 @@ struct EndpointTests {
             #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
             let readiness = try RawHTTPClient(port: port).sendAndRead("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(readiness.status == 503 && readiness.body.hasSuffix("not ok\n"))
-            for thread in metricRegistry.threads {
+            for thread in metricRegistry.publishedMetrics {
                 thread.noteIteration(nowMilliseconds: Clock.monotonicMilliseconds - 16_000)
             }
             #expect(try RawHTTPClient(port: port).sendAndRead("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").status == 503)

@@ -35,7 +35,7 @@ struct ExpositionTests {
                     committableOffset: 9
                 )
             ],
-            kafkaPartitions: [PartitionReading(topicIndex: 0, partition: 3, lag: 12)]
+            kafkaPartitions: [PartitionReading(topicIndex: 0, partition: 3, lagRecordCount: 12)]
         )
         let text = Self.text(of: worker, at: 1_100)
         #expect(text.hasSuffix("\n"))
@@ -74,7 +74,7 @@ struct ExpositionTests {
         let counts = Self.text(of: worker, at: 1).split(separator: "\n")
             .filter { $0.hasPrefix("causeway_latency_seconds_bucket{part=\"stream\"") }
             .compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }
-        #expect(counts.count == MetricBuckets.latencyPart.count + 1)
+        #expect(counts.count == MetricBuckets.latencyPartMicroseconds.count + 1)
         #expect(counts == counts.sorted() && counts.last == 500)
     }
 

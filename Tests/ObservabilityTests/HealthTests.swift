@@ -7,7 +7,7 @@ struct HealthTests {
         let metricRegistry = Fixture.metricRegistry(laneCount: 1)
         func isLive(at nowMilliseconds: Int64, uptimeMilliseconds: Int64) -> Bool {
             HealthReport.liveness(
-                iterationAges: metricRegistry.threads.map {
+                iterationAges: metricRegistry.publishedMetrics.map {
                     ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
                 },
                 uptimeMilliseconds: uptimeMilliseconds
@@ -17,14 +17,14 @@ struct HealthTests {
         // At the start a thread has 30 s for its first iteration.
         #expect(isLive(at: 0, uptimeMilliseconds: 0))
         #expect(!isLive(at: 30_000, uptimeMilliseconds: 30_000))
-        metricRegistry.lanes[0].noteIteration(nowMilliseconds: 30_000)
+        metricRegistry.laneMetrics[0].noteIteration(nowMilliseconds: 30_000)
         #expect(!isLive(at: 30_000, uptimeMilliseconds: 30_000))
-        metricRegistry.kafka.noteIteration(nowMilliseconds: 30_000)
+        metricRegistry.kafkaThreadMetrics.noteIteration(nowMilliseconds: 30_000)
         #expect(isLive(at: 44_999, uptimeMilliseconds: 44_999))
         #expect(!isLive(at: 45_000, uptimeMilliseconds: 45_000))
         // A thread that has noted a blocking call may be silent until the call's end.
-        metricRegistry.kafka.noteBlocking(untilMilliseconds: 60_000)
-        metricRegistry.lanes[0].noteIteration(nowMilliseconds: 70_000)
+        metricRegistry.kafkaThreadMetrics.noteIterationPause(untilMilliseconds: 60_000)
+        metricRegistry.laneMetrics[0].noteIteration(nowMilliseconds: 70_000)
         #expect(isLive(at: 74_999, uptimeMilliseconds: 74_999))
         #expect(!isLive(at: 75_000, uptimeMilliseconds: 75_000))
     }

@@ -15,9 +15,9 @@ struct HealthyWorker: ~Copyable {
     var kafka: ThreadMetrics
 
     init() {
-        firstLane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
-        secondLane = ThreadMetrics(publishingTo: metricRegistry.lanes[1])
-        kafka = ThreadMetrics(publishingTo: metricRegistry.kafka)
+        firstLane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[0])
+        secondLane = ThreadMetrics(publishingTo: metricRegistry.laneMetrics[1])
+        kafka = ThreadMetrics(publishingTo: metricRegistry.kafkaThreadMetrics)
         for pool in 0..<3 {
             firstLane.set(.apnsConnections, pool, Int(ConnectionPhase.ready.rawValue), to: 2)
         }
@@ -59,7 +59,7 @@ struct HealthyWorker: ~Copyable {
             earlierProcessReading: nil,
             condition: metricRegistry.condition.current,
             events: metricRegistry.events.loggedKindSummaries,
-            channelPoolStatuses: metricRegistry.channels.poolStatuses,
+            channelPoolStatuses: metricRegistry.channelStatus.poolStatuses,
             wallMilliseconds: 1_790_000_000_000
         )
         .makeReport(host: "worker-0", uptimeMilliseconds: milliseconds)

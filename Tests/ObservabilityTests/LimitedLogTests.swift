@@ -160,7 +160,7 @@ struct LimitedLogTests {
     @Test func `A replaced subject that comes again says how many of its lines were left out`() {
         var limiter = LogRepetitionLimiter()
         func permit(_ pool: Int, at milliseconds: Int64) -> UInt64? {
-            limiter.takeSuppressedCountIfPermitted(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: milliseconds)
+            limiter.takeRepeatCountIfLineIsDue(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: milliseconds)
         }
         #expect(permit(0, at: 0) == 0 && permit(0, at: 1) == nil && permit(0, at: 2) == nil)
         for pool in 1...LogRepetitionLimiter.subjectsMax { #expect(permit(pool, at: 3) == 0) }
@@ -170,14 +170,14 @@ struct LimitedLogTests {
     @Test func `The number of subjects and of comparisons is limited`() {
         var limiter = LogRepetitionLimiter()
         func permit(_ number: Int, at milliseconds: Int64) -> UInt64? {
-            limiter.takeSuppressedCountIfPermitted(.kafkaError, ["error": "\(number)"], nowMilliseconds: milliseconds)
+            limiter.takeRepeatCountIfLineIsDue(.kafkaError, ["error": "\(number)"], nowMilliseconds: milliseconds)
         }
         for number in 0..<LogRepetitionLimiter.subjectsMax { #expect(permit(number, at: Int64(number)) == 0) }
         #expect(permit(0, at: 100) == nil)
         // The log has no room for another subject, so it replaces the one that was seen longest ago.
         #expect(permit(-1, at: 100) == 0 && permit(0, at: 101) == nil && permit(1, at: 101) == 0)
         for pool in 0..<2 * LogRepetitionLimiter.failuresWithForgottenSubjectsMax {
-            _ = limiter.takeSuppressedCountIfPermitted(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
+            _ = limiter.takeRepeatCountIfLineIsDue(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
         }
         let rememberedCount = (0..<2 * LogRepetitionLimiter.failuresWithForgottenSubjectsMax)
             .count { limiter.forgetFailures([.apnsUntrusted], ["pool": "\($0)"]) != nil }

@@ -109,7 +109,7 @@ struct StatusPageTests {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         #expect(worker.report(before: nil, at: 0).table("channels")?.rows.isEmpty == true)
-        let status = worker.metricRegistry.channels
+        let status = worker.metricRegistry.channelStatus
         status.change(1) { $0.hasConfiguredChannels = true }
         status.change(2) { counts in
             (counts.audienceChannelCount, counts.listedChannelCount) = (12, 8_100)
@@ -118,7 +118,10 @@ struct StatusPageTests {
             (lastSnapshot.plannedDeletionCount, lastSnapshot.nextDeletionAtMilliseconds) = (3, 1_790_000_005_000)
             (lastSnapshot.unfinishedCreationCount, lastSnapshot.unpublishedChannelCount) = (1, 2)
             counts.lastSnapshot = lastSnapshot
-            counts.lastFailure = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
+            counts.lastFailure = .init(
+                atMilliseconds: 1_789_999_999_000,
+                reason: "FeatureNotEnabled: enable <Broadcast>"
+            )
         }
         worker.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
@@ -143,7 +146,7 @@ struct StatusPageTests {
         for moment in [Int64.min, .max] {
             var worker = HealthyWorker()
             worker.publish(at: 0)
-            worker.metricRegistry.channels.change(0) { counts in
+            worker.metricRegistry.channelStatus.change(0) { counts in
                 counts.hasConfiguredChannels = true
                 var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: moment)
                 (lastSnapshot.reconciledAtMilliseconds, lastSnapshot.nextDeletionAtMilliseconds) = (moment, moment)

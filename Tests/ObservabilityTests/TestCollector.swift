@@ -78,7 +78,7 @@ private final class CollectorServer: ListenerHandler, DescriptorHandler {
         connections.append(CollectorConnection(descriptor, loop: loop, tls: tls, collector: collector))
     }
 
-    func descriptorReady(_ events: Interest) { loop.stop() }
+    func descriptorReady(_ events: DescriptorEvents) { loop.stop() }
 
     func close() {
         for connection in connections { connection.stream?.close() }

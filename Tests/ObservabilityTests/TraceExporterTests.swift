@@ -113,7 +113,7 @@ struct TraceExporterTests {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
-        let counters = worker.metricRegistry.traces
+        let counters = worker.metricRegistry.traceCounters
         let ring = TraceRing(counters)
         for _ in 0...TraceRing.capacity { ring.push(Fixture.trace) }
         counters.countExportedTraces(7)

@@ -14,7 +14,7 @@ private final class WakeupCounter: DescriptorHandler {
         try loop.add(descriptor: wakeup.descriptor, interest: .readable, handler: self)
     }
 
-    func descriptorReady(_ events: Interest) {
+    func descriptorReady(_ events: DescriptorEvents) {
         wakeup.reset()
         wakeCount += 1
         onWake?()

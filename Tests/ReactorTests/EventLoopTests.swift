@@ -5,10 +5,10 @@ import Testing
 
 private final class EventRecorder: TimerHandler, DescriptorHandler, IterationEndHandler {
     var firedTags: [UInt64] = []
-    var events: [Interest] = []
+    var events: [DescriptorEvents] = []
     var iterationEndCount = 0
     var onFired: ((UInt64) -> Void)?
-    var onReady: ((Interest) -> Void)?
+    var onReady: ((DescriptorEvents) -> Void)?
     var onIterationEnd: (() -> Void)?
     var onDeinit: (() -> Void)?
 
@@ -17,7 +17,7 @@ private final class EventRecorder: TimerHandler, DescriptorHandler, IterationEnd
         onFired?(tag)
     }
 
-    func descriptorReady(_ interest: Interest) {
+    func descriptorReady(_ interest: DescriptorEvents) {
         events.append(interest)
         onReady?(interest)
     }

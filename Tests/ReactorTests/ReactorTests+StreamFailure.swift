@@ -110,12 +110,12 @@ extension ReactorTests {
             let trustingContext = try certificates.client()
             let otherContext = try TestCertificates().client()
             let error = failure(to: server.address, tls: otherContext, serverName: "localhost", loop: loop)
-            #expect(error?.code == .certificate)
+            #expect(error?.code == .certificateRefused)
             #expect(error?.reason.isEmpty == false)
             for name in ["other.example", "apns.example", "a.b.apns.example", "127.0.0.2", "::2"] {
                 #expect(
                     failure(to: server.address, tls: trustingContext, serverName: name, loop: loop)?.code
-                        == .certificate,
+                        == .certificateRefused,
                     "\(name)"
                 )
             }
@@ -216,7 +216,7 @@ extension ReactorTests {
             dup2(spareDescriptor, connection.descriptor)
             close(spareDescriptor)
             runLoop(pair.loop) { pair.recorder.isClosed }
-            #expect(pair.recorder.error?.code == .reset)
+            #expect(pair.recorder.error?.code == .connectionReset)
             pair.close()
         }
 
@@ -263,7 +263,7 @@ extension ReactorTests {
                 pair.loop.runIteration(waitMilliseconds: 0)
             }
             #expect(pair.recorder.closeErrors.count == 1)
-            #expect(pair.recorder.error?.code == .outputLimit)
+            #expect(pair.recorder.error?.code == .outputLimitExceeded)
             #expect(pair.client.pendingOutputBytes == 0)
             pair.close()
         }
@@ -279,7 +279,7 @@ extension ReactorTests {
             connection.stream.close()
             runLoop(pair.loop) { pair.recorder.isClosed }
             runLoop(pair.loop, forMilliseconds: 3)
-            #expect(pair.recorder.closeErrors.map { $0?.code } == [.outputLimit])
+            #expect(pair.recorder.closeErrors.map { $0?.code } == [.outputLimitExceeded])
             pair.close()
         }
 
@@ -294,7 +294,7 @@ extension ReactorTests {
             }
             #expect(!pair.client.isOpen)
             runLoop(pair.loop) { pair.recorder.isClosed }
-            #expect(pair.recorder.error?.code == .outputLimit)
+            #expect(pair.recorder.error?.code == .outputLimitExceeded)
             pair.close()
         }
     }

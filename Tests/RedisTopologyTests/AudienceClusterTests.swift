@@ -71,7 +71,7 @@ import Testing
         #expect(caller.runLoop { caller.store.isReady })
         caller.joinMore(1_500)
         #expect(caller.runLoop { caller.waitingCallCount == 0 })
-        #expect(try caller.ask(.claim(range, claim: 1)).verdict == .progress)
+        #expect(try caller.ask(.claim(range, claim: 1)).verdict == .claimed)
         #expect(try caller.ask(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
         try cluster.finishReplication()
 
@@ -123,14 +123,14 @@ import Testing
         #expect(
             try caller.ask(.finishRange(ranges[1], version: version, counts, ResponseTimes())).unfinishedPartCount == 1
         )
-        let directory = try caller.ask(.directory(segment: 3)).bytes
-        let page = try caller.ask(.page(segment: 3, lowerBound: 0)).bytes
+        let directory = try caller.ask(.readDirectory(segment: 3)).bytes
+        let page = try caller.ask(.readPage(segment: 3, lowerBound: 0)).bytes
         #expect(page?.isEmpty == false)
 
         var resharding = try Resharding(cluster)
         while resharding.step() {}
-        #expect(try caller.ask(.page(segment: 3, lowerBound: 0)).bytes == page)
-        #expect(try caller.ask(.directory(segment: 3)).bytes == directory)
+        #expect(try caller.ask(.readPage(segment: 3, lowerBound: 0)).bytes == page)
+        #expect(try caller.ask(.readDirectory(segment: 3)).bytes == directory)
         #expect(try caller.ask(.checkpoint(ranges[0], claim: 1, text: [5])).verdict == .settled)
         #expect(try caller.ask(.claim(ranges[0], claim: 2)).bytes == [5])
         let finishReply = try caller.ask(.finishRange(ranges[0], version: version, counts, ResponseTimes()))
@@ -213,12 +213,12 @@ private final class AudienceCaller: AudienceStoreHandler {
         var members: Set<[UInt8]> = []
         var buffer = [UInt8](repeating: 0, count: Limits.identifierBytesMax)
         for segment in 0..<MemberLocation.segmentCount {
-            let directory = try ask(.directory(segment: UInt8(segment))).bytes ?? []
+            let directory = try ask(.readDirectory(segment: UInt8(segment))).bytes ?? []
             for offset in stride(from: 0, to: directory.count, by: AudienceStoreKey.lowerBoundByteCount) {
                 let bound = UInt32(
                     LittleEndian.read(directory[offset..<(offset + AudienceStoreKey.lowerBoundByteCount)])
                 )
-                let bytes = try ask(.page(segment: UInt8(segment), lowerBound: bound)).bytes ?? []
+                let bytes = try ask(.readPage(segment: UInt8(segment), lowerBound: bound)).bytes ?? []
                 try bytes.withUnsafeBytes { bytes in
                     let page = try #require(MemberPage(bytes))
                     for reference in scratch[..<page.members(into: scratch).count] {

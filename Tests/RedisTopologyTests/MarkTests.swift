@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test func `The hash tags of marks are spread evenly over the slots`() {
-        let slots = MarkHashTags.forCluster.all.map(\.hashSlot)
+        let slots = MarkHashTags.forCluster.tags.map(\.hashSlot)
         #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / MarkHashTags.hashSlotsPerHashTag == $0 })
     }
 }

@@ -35,7 +35,7 @@ enum ErrorCode: UInt32, Sendable {
 
 /// The identifiers of HTTP/2's settings (RFC 9113, section 6.5.2). A SETTINGS frame is a list of identifiers with
 /// values.
-enum Setting {
+enum SettingIdentifier {
     static let headerTableSize: UInt16 = 1
     static let enablePush: UInt16 = 2
     static let concurrentStreamsMax: UInt16 = 3
@@ -69,13 +69,13 @@ struct FrameHeader {
     var payloadBytes: Int
     var type: UInt8
     var flags: UInt8
-    var stream: Int32
+    var streamIdentifier: Int32
 
-    init(payloadBytes: Int, type: UInt8, flags: UInt8, stream: Int32) {
+    init(payloadBytes: Int, type: UInt8, flags: UInt8, streamIdentifier: Int32) {
         self.payloadBytes = payloadBytes
         self.type = type
         self.flags = flags
-        self.stream = stream
+        self.streamIdentifier = streamIdentifier
     }
 
     /// - Parameter bytes: at least nine readable bytes.
@@ -86,12 +86,12 @@ struct FrameHeader {
         type = UInt8(truncatingIfNeeded: firstWord >> 32)
         flags = UInt8(truncatingIfNeeded: firstWord >> 24)
         // The highest bit of a stream identifier is reserved and must be ignored.
-        stream = Int32(truncatingIfNeeded: (firstWord & 0x7F_FFFF) << 8 | UInt64(lastByte))
+        streamIdentifier = Int32(truncatingIfNeeded: (firstWord & 0x7F_FFFF) << 8 | UInt64(lastByte))
     }
 
     /// - Parameter bytes: at least nine writable bytes.
     func write(to bytes: UnsafeMutableRawPointer) {
-        let identifier = UInt32(bitPattern: stream)
+        let identifier = UInt32(bitPattern: streamIdentifier)
         let firstWord =
             UInt64(UInt32(truncatingIfNeeded: payloadBytes)) << 40 | UInt64(type) << 32 | UInt64(flags) << 24
             | UInt64(identifier >> 8)

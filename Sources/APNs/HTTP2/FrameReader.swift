@@ -5,7 +5,7 @@ import Glibc
 struct Frame {
     var type: UInt8
     var flags: UInt8
-    var stream: Int32
+    var streamIdentifier: Int32
     var payload: UnsafeRawBufferPointer
     /// For DATA: the bytes that count against the flow-control windows, padding included. Not used for other frames.
     var flowControlledBytes: Int
@@ -30,7 +30,7 @@ struct FrameReader: ~Copyable {
     private var headerBlockBytes = 0
     private var continuationFrameCount = 0
     /// The stream of the header block that is not complete yet; 0 if there is none.
-    private var headerBlockStream: Int32 = 0
+    private var headerBlockStreamIdentifier: Int32 = 0
     private var headerBlockFlags: UInt8 = 0
     /// True until the first frame has come. This frame must be SETTINGS (RFC 9113, section 3.4).
     private var awaitsFirstFrame = true
@@ -46,7 +46,7 @@ struct FrameReader: ~Copyable {
 
     /// Returns the next frame. If the rest of the input is not a whole frame, keeps the rest and returns nil.
     mutating func nextFrame(_ input: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> Frame? {
-        while let (header, payload) = try takeFrameBytes(&input) {
+        while let (header, payload) = try takeWholeFrame(&input) {
             if let frame = try validate(header, payload) { return frame }
         }
         return nil
@@ -54,7 +54,7 @@ struct FrameReader: ~Copyable {
 
     // MARK: - Splitting input into frames
 
-    private mutating func takeFrameBytes(
+    private mutating func takeWholeFrame(
         _ input: inout UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {
         if partialFrameBytes > 0 { return try completePartialFrame(&input) }
@@ -124,13 +124,13 @@ struct FrameReader: ~Copyable {
             }
             awaitsFirstFrame = false
         }
-        if headerBlockStream != 0 || header.type == FrameType.continuation {
+        if headerBlockStreamIdentifier != 0 || header.type == FrameType.continuation {
             return try continueHeaderBlock(header, payload)
         }
         var frame = Frame(
             type: header.type,
             flags: header.flags,
-            stream: header.stream,
+            streamIdentifier: header.streamIdentifier,
             payload: payload,
             flowControlledBytes: payload.count
         )
@@ -184,13 +184,13 @@ struct FrameReader: ~Copyable {
     }
 
     private func requireNonzeroStream(_ header: FrameHeader) throws(ConnectionFault) {
-        guard header.stream != 0 else {
+        guard header.streamIdentifier != 0 else {
             throw ConnectionFault(.protocolError, "a frame of a stream on stream 0 (RFC 9113, 6)")
         }
     }
 
     private func requireStreamZero(_ header: FrameHeader) throws(ConnectionFault) {
-        guard header.stream == 0 else {
+        guard header.streamIdentifier == 0 else {
             throw ConnectionFault(.protocolError, "a frame of the connection on a stream (RFC 9113, 6)")
         }
     }
@@ -220,7 +220,7 @@ struct FrameReader: ~Copyable {
         _ part: UnsafeRawBufferPointer
     ) throws(ConnectionFault) {
         if headerBlock.count == 0 { headerBlock = .allocate(byteCount: Self.headerBlockBytesMax, alignment: 16) }
-        headerBlockStream = header.stream
+        headerBlockStreamIdentifier = header.streamIdentifier
         headerBlockFlags = header.flags
         headerBlockBytes = 0
         continuationFrameCount = 0
@@ -231,7 +231,9 @@ struct FrameReader: ~Copyable {
         _ header: FrameHeader,
         _ part: UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> Frame? {
-        guard headerBlockStream != 0, header.type == FrameType.continuation, header.stream == headerBlockStream else {
+        guard headerBlockStreamIdentifier != 0, header.type == FrameType.continuation,
+            header.streamIdentifier == headerBlockStreamIdentifier
+        else {
             throw ConnectionFault(.protocolError, "HEADERS and CONTINUATION out of order (RFC 9113, 6.10)")
         }
         continuationFrameCount += 1
@@ -240,12 +242,12 @@ struct FrameReader: ~Copyable {
         }
         try appendToHeaderBlock(part)
         guard header.flags & FrameFlags.endHeaders != 0 else { return nil }
-        let stream = headerBlockStream
-        headerBlockStream = 0
+        let streamIdentifier = headerBlockStreamIdentifier
+        headerBlockStreamIdentifier = 0
         return Frame(
             type: FrameType.headers,
             flags: headerBlockFlags | FrameFlags.endHeaders,
-            stream: stream,
+            streamIdentifier: streamIdentifier,
             payload: UnsafeRawBufferPointer(rebasing: headerBlock[..<headerBlockBytes]),
             flowControlledBytes: headerBlockBytes
         )

@@ -134,25 +134,27 @@ struct HeaderDecoder: ~Copyable {
     }
 
     private mutating func insert(_ field: HeaderField) {
-        let bytes = field.tableEntryBytes
-        evict(downTo: currentTableBytesMax - bytes)
+        let entryBytes = field.tableEntryBytes
+        evict(downTo: currentTableBytesMax - entryBytes)
         // A field that is larger than the whole table empties the table. This is not an error (RFC 7541,
         // section 4.4).
-        guard bytes <= currentTableBytesMax else { return }
+        guard entryBytes <= currentTableBytesMax else { return }
         newestIndex = (newestIndex - 1) & (Self.entriesMax - 1)
         dynamicEntries[newestIndex] = field
         entryCount += 1
-        tableBytes += bytes
+        tableBytes += entryBytes
     }
 
-    private mutating func resizeTable(_ bytes: Int) throws(ConnectionFault) {
-        guard bytes <= Self.tableBytesMax else { throw compressionFault("a table larger than allowed (RFC 7541, 6.3)") }
-        currentTableBytesMax = bytes
-        evict(downTo: bytes)
+    private mutating func resizeTable(_ byteCount: Int) throws(ConnectionFault) {
+        guard byteCount <= Self.tableBytesMax else {
+            throw compressionFault("a table larger than allowed (RFC 7541, 6.3)")
+        }
+        currentTableBytesMax = byteCount
+        evict(downTo: byteCount)
     }
 
-    private mutating func evict(downTo bytes: Int) {
-        while tableBytes > bytes, entryCount > 0 {
+    private mutating func evict(downTo byteCount: Int) {
+        while tableBytes > byteCount, entryCount > 0 {
             entryCount -= 1
             tableBytes -= dynamicEntries[(newestIndex + entryCount) & (Self.entriesMax - 1)].tableEntryBytes
         }

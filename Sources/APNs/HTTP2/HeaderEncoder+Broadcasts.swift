@@ -21,21 +21,21 @@ extension HeaderEncoder {
         Self.appendInteger(Self.httpsSchemeStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         appendIndexedOrLiteral(.authority, to: &block)
         Self.appendInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
-        Self.append(text: broadcastPath, to: &block)
+        Self.append(string: broadcastPath, to: &block)
         Self.appendInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
-        Self.append(text: authorization, to: &block)
+        Self.append(string: authorization, to: &block)
         appendIndexedOrLiteral(.pushType, to: &block)
         Self.append(name: "apns-channel-id", to: &block)
-        Self.append(text: Array(channel), to: &block)
+        Self.append(string: Array(channel), to: &block)
         appendIndexedOrLiteral(priority == 10 ? .priority10 : .priority5, to: &block)
         Self.append(name: "apns-expiration", to: &block)
-        Self.append(text: Array(String(expirationSeconds).utf8), to: &block)
+        Self.append(string: Array(String(expirationSeconds).utf8), to: &block)
         Self.append(name: "apns-request-id", to: &block)
         let identifierText = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextByteCount) { room, count in
             if let start = room.baseAddress { Hexadecimal.writeUUID(identifier, to: start) }
             count = Hexadecimal.uuidTextByteCount
         }
-        Self.append(text: identifierText, to: &block)
+        Self.append(string: identifierText, to: &block)
         precondition(block.count <= blockBytesMax)
         UnsafeMutableRawBufferPointer(start: output, count: block.count).copyBytes(from: block)
         return block.count
@@ -52,12 +52,12 @@ extension HeaderEncoder {
         } else {
             Self.append(name: field.name, to: &block)
         }
-        Self.append(text: fieldValues[field.rawValue], to: &block)
+        Self.append(string: fieldValues[field.rawValue], to: &block)
     }
 
     /// Appends the representation byte and the name of a literal that the peer must not put into a table.
     private static func append(name: StaticString, to block: inout [UInt8]) {
         appendInteger(0, flags: neverIndexedPattern, prefixBits: 4, to: &block)
-        append(text: Array(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)), to: &block)
+        append(string: Array(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)), to: &block)
     }
 }

@@ -113,8 +113,8 @@ struct HeaderEncoder: ~Copyable {
     }
 
     /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
-    mutating func setPeerTableBytes(_ bytes: UInt32) {
-        let tableBytes = Int(min(bytes, UInt32(Self.tableBytesMax)))
+    mutating func setPeerTableBytes(_ byteCount: UInt32) {
+        let tableBytes = Int(min(byteCount, UInt32(Self.tableBytesMax)))
         guard tableBytes != currentTableBytesMax || unannouncedTableBytes != nil else { return }
         let leastBytes = min(tableBytes, unannouncedTableBytes?.least ?? currentTableBytesMax)
         unannouncedTableBytes = (least: leastBytes, last: tableBytes)
@@ -278,7 +278,7 @@ struct HeaderEncoder: ~Copyable {
     private mutating func encodeFieldsAfterPath(_ priority: Field) -> [UInt8] {
         var piece: [UInt8] = []
         Self.appendInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &piece)
-        Self.append(text: authorization, to: &piece)
+        Self.append(string: authorization, to: &piece)
         append(.pushType, to: &piece)
         append(.topic, to: &piece)
         append(priority, to: &piece)
@@ -299,7 +299,7 @@ struct HeaderEncoder: ~Copyable {
             Self.appendInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         } else {
             block += encodeName(field)
-            Self.append(text: fieldValues[field.rawValue], to: &block)
+            Self.append(string: fieldValues[field.rawValue], to: &block)
             noteInsertion(field)
         }
     }
@@ -317,7 +317,7 @@ struct HeaderEncoder: ~Copyable {
         }
         if index == 0 {
             let text = UnsafeRawBufferPointer(start: field.name.utf8Start, count: field.name.utf8CodeUnitCount)
-            Self.append(text: Array(text), to: &piece)
+            Self.append(string: Array(text), to: &piece)
         }
         return piece
     }
@@ -379,10 +379,10 @@ struct HeaderEncoder: ~Copyable {
     }
 
     /// Appends a string, in Huffman code if that is shorter (RFC 7541, section 5.2).
-    static func append(text: [UInt8], to block: inout [UInt8]) {
-        let encoded = text.withUnsafeBytes { Huffman.code.encode($0) }
-        let isShorter = encoded.count < text.count
-        let bytes = isShorter ? encoded : text
+    static func append(string: [UInt8], to block: inout [UInt8]) {
+        let encoded = string.withUnsafeBytes { Huffman.code.encode($0) }
+        let isShorter = encoded.count < string.count
+        let bytes = isShorter ? encoded : string
         appendInteger(bytes.count, flags: isShorter ? 0x80 : 0, prefixBits: 7, to: &block)
         block += bytes
     }

@@ -13,19 +13,19 @@ struct PeerSettings: Equatable {
         while offset + 6 <= payload.count {
             let value = payload.networkUInt32(at: offset + 2)
             switch payload.networkUInt16(at: offset) {
-            case Setting.headerTableSize:
+            case SettingIdentifier.headerTableSize:
                 headerTableBytes = value
-            case Setting.enablePush:
+            case SettingIdentifier.enablePush:
                 // The only value that a server may send is 0 (RFC 9113, section 6.5.2).
                 guard value == 0 else { throw ConnectionFault(.protocolError, "the server sets ENABLE_PUSH") }
-            case Setting.concurrentStreamsMax:
+            case SettingIdentifier.concurrentStreamsMax:
                 concurrentStreamsMax = value
-            case Setting.initialWindowSize:
+            case SettingIdentifier.initialWindowSize:
                 guard let bytes = Int32(exactly: value) else {
                     throw ConnectionFault(.flowControlError, "INITIAL_WINDOW_SIZE beyond 2^31-1")
                 }
                 initialWindowBytes = bytes
-            case Setting.frameSizeMax:
+            case SettingIdentifier.frameSizeMax:
                 // The value is only checked: we send no frame that is longer than the smallest allowed value.
                 guard value >= FrameHeader.payloadBytesMax, value < 1 << 24 else {
                     throw ConnectionFault(.protocolError, "MAX_FRAME_SIZE out of its range")

@@ -6,7 +6,7 @@
 struct StreamTable: ~Copyable {
     private struct Entry {
         /// 0 if the entry is free.
-        var stream: Int32
+        var streamIdentifier: Int32
         var slotIndex: Int32
     }
 
@@ -22,7 +22,7 @@ struct StreamTable: ~Copyable {
         indexMask = size - 1
         hashShiftBits = UInt32(32 - size.trailingZeroBitCount)
         entries = .allocate(capacity: size)
-        entries.initialize(repeating: Entry(stream: 0, slotIndex: 0), count: size)
+        entries.initialize(repeating: Entry(streamIdentifier: 0, slotIndex: 0), count: size)
     }
 
     deinit {
@@ -30,44 +30,44 @@ struct StreamTable: ~Copyable {
     }
 
     /// Returns the slot of a stream; -1 if the stream is not open.
-    func slotIndex(of stream: Int32) -> Int32 {
-        var index = homeIndex(stream)
-        while entries[index].stream != 0 {
-            if entries[index].stream == stream { return entries[index].slotIndex }
+    func slotIndex(of streamIdentifier: Int32) -> Int32 {
+        var index = homeIndex(streamIdentifier)
+        while entries[index].streamIdentifier != 0 {
+            if entries[index].streamIdentifier == streamIdentifier { return entries[index].slotIndex }
             index = (index + 1) & indexMask
         }
         return -1
     }
 
-    func insert(_ stream: Int32, slotIndex: Int32) {
-        var index = homeIndex(stream)
-        while entries[index].stream != 0 { index = (index + 1) & indexMask }
-        entries[index] = Entry(stream: stream, slotIndex: slotIndex)
+    func insert(_ streamIdentifier: Int32, slotIndex: Int32) {
+        var index = homeIndex(streamIdentifier)
+        while entries[index].streamIdentifier != 0 { index = (index + 1) & indexMask }
+        entries[index] = Entry(streamIdentifier: streamIdentifier, slotIndex: slotIndex)
     }
 
     /// Removes a stream, and closes the gap so that look-ups still find the entries behind the gap.
-    func remove(_ stream: Int32) {
-        var gap = homeIndex(stream)
-        while entries[gap].stream != stream {
-            precondition(entries[gap].stream != 0, "a stream that is not open is closed")
+    func remove(_ streamIdentifier: Int32) {
+        var gap = homeIndex(streamIdentifier)
+        while entries[gap].streamIdentifier != streamIdentifier {
+            precondition(entries[gap].streamIdentifier != 0, "a stream that is not open is closed")
             gap = (gap + 1) & indexMask
         }
         var index = (gap + 1) & indexMask
-        while entries[index].stream != 0 {
+        while entries[index].streamIdentifier != 0 {
             // Move the entry to the gap, except if its home (the index that its hash gives) lies between the gap and
             // the entry: a look-up begins at the home and would not find the entry in the gap.
-            let homeIndex = homeIndex(entries[index].stream)
+            let homeIndex = homeIndex(entries[index].streamIdentifier)
             if (index - homeIndex) & indexMask >= (index - gap) & indexMask {
                 entries[gap] = entries[index]
                 gap = index
             }
             index = (index + 1) & indexMask
         }
-        entries[gap].stream = 0
+        entries[gap].streamIdentifier = 0
     }
 
-    private func homeIndex(_ stream: Int32) -> Int {
+    private func homeIndex(_ streamIdentifier: Int32) -> Int {
         // This factor, nearly 2^32 divided by the golden ratio, puts consecutive streams far apart in the table.
-        Int(truncatingIfNeeded: (UInt32(bitPattern: stream >> 1) &* 0x9E37_79B1) >> hashShiftBits)
+        Int(truncatingIfNeeded: (UInt32(bitPattern: streamIdentifier >> 1) &* 0x9E37_79B1) >> hashShiftBits)
     }
 }

@@ -26,8 +26,9 @@ struct ManagementFault: Error, Sendable, Equatable {
     /// Whether APNs may have processed the request. False in these cases:
     /// - The client did not send the request.
     /// - APNs showed by a RST_STREAM or GOAWAY frame that it did not process the request.
-    var requestMayBeProcessed: Bool
-    var text: String
+    var mayHaveBeenProcessed: Bool
+    /// The fault in words, for logs and operators.
+    var detail: String
 }
 
 /// Why a request to the management service did not succeed.
@@ -47,16 +48,16 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     /// The HTTP status; 0 without a response.
     public var status: Int
     /// The error in words, for logs and operators. Contains no token and no header.
-    public var text: String
+    public var detail: String
 
-    public var description: String { text }
+    public var description: String { detail }
 
     /// Whether the same request may succeed later without a change by an operator.
     public var isTransient: Bool {
         switch cause {
         case .notProcessed, .ambiguous, .malformed: true
         case .refused(let reason):
-            ResponseDisposition(kind: .responded, status: UInt16(clamping: status), reason: reason).retryHelps
+            ResponseDisposition(completion: .responded, status: UInt16(clamping: status), reason: reason).retryHelps
         }
     }
 }
@@ -110,7 +111,7 @@ public final class ChannelManagement: Sendable {
                 ManagementBody.Channel(storagePolicy: storesNewestMessage ? 1 : 0, pushType: "LiveActivity")
             )
         } catch {
-            throw ChannelError(cause: .notProcessed, status: 0, text: "the request cannot be written: \(error)")
+            throw ChannelError(cause: .notProcessed, status: 0, detail: "the request cannot be written: \(error)")
         }
         let response = try await perform(
             ManagementRequest(method: .post, path: channelsPath, body: body),
@@ -118,7 +119,7 @@ public final class ChannelManagement: Sendable {
         )
         guard let channel = response.channelIdentifier, !channel.isEmpty else {
             // APNs has created the channel, but its id is unknown.
-            throw ChannelError(cause: .ambiguous, status: response.status, text: "201 without apns-channel-id")
+            throw ChannelError(cause: .ambiguous, status: response.status, detail: "201 without apns-channel-id")
         }
         return channel
     }
@@ -166,11 +167,11 @@ public final class ChannelManagement: Sendable {
         ManagementRequest(method: method, path: channelsPath, headerFields: [("apns-channel-id", channel)])
     }
 
-    private func malformedResponseError(_ response: ManagementResponse, _ text: String) -> ChannelError {
+    private func malformedResponseError(_ response: ManagementResponse, _ deviation: String) -> ChannelError {
         ChannelError(
             cause: .malformed,
             status: response.status,
-            text: "\(endpoint.authority) responded with \(response.status) and \(text)"
+            detail: "\(endpoint.authority) responded with \(response.status) and \(deviation)"
         )
     }
 
@@ -179,10 +180,10 @@ public final class ChannelManagement: Sendable {
             let response = ResponseBody(body)
             return (response.reason, String(decoding: response.reasonText.prefix(64), as: UTF8.self))
         }
-        var text = "\(endpoint.authority) responded with \(response.status)"
-        if !reasonText.isEmpty { text += " \(reasonText)" }
-        if reason.advice.utf8CodeUnitCount > 0 { text += ": \(reason.advice)" }
-        return ChannelError(cause: .refused(reason), status: response.status, text: text)
+        var detail = "\(endpoint.authority) responded with \(response.status)"
+        if !reasonText.isEmpty { detail += " \(reasonText)" }
+        if reason.advice.utf8CodeUnitCount > 0 { detail += ": \(reason.advice)" }
+        return ChannelError(cause: .refused(reason), status: response.status, detail: detail)
     }
 
     private func perform(_ request: ManagementRequest, expecting status: Int) async throws(ChannelError)
@@ -193,14 +194,14 @@ public final class ChannelManagement: Sendable {
             throw ChannelError(
                 cause: .notProcessed,
                 status: 0,
-                text: "more than \(Self.pendingRequestsMax) requests wait for \(endpoint.authority)"
+                detail: "more than \(Self.pendingRequestsMax) requests wait for \(endpoint.authority)"
             )
         }
         let cancellationWakeup: Wakeup
         do throws(SystemError) {
             cancellationWakeup = try Wakeup()
         } catch {
-            throw ChannelError(cause: .notProcessed, status: 0, text: "\(error)")
+            throw ChannelError(cause: .notProcessed, status: 0, detail: "\(error)")
         }
         let result: Result<ManagementResponse, ManagementFault> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -216,9 +217,9 @@ public final class ChannelManagement: Sendable {
         switch result {
         case .failure(let fault):
             throw ChannelError(
-                cause: fault.requestMayBeProcessed ? .ambiguous : .notProcessed,
+                cause: fault.mayHaveBeenProcessed ? .ambiguous : .notProcessed,
                 status: 0,
-                text: fault.text
+                detail: fault.detail
             )
         case .success(let response):
             guard response.status != status else { return response }
@@ -233,7 +234,7 @@ public final class ChannelManagement: Sendable {
         _ cancellationWakeup: Wakeup
     ) -> Result<ManagementResponse, ManagementFault> {
         guard let token = makeAuthorization() else {
-            return .failure(ManagementFault(requestMayBeProcessed: false, text: "no provider token could be signed"))
+            return .failure(ManagementFault(mayHaveBeenProcessed: false, detail: "no provider token could be signed"))
         }
         do {
             return try ManagementExchange(
@@ -244,7 +245,7 @@ public final class ChannelManagement: Sendable {
             )
             .run()
         } catch {
-            return .failure(ManagementFault(requestMayBeProcessed: false, text: "\(error)"))
+            return .failure(ManagementFault(mayHaveBeenProcessed: false, detail: "\(error)"))
         }
     }
 }

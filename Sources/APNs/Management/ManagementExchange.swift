@@ -117,8 +117,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     /// Ends the exchange without a response. In `awaitingResponse` the request has been sent, so APNs may have
     /// processed it.
-    private func fail(_ text: String) {
-        end(.failure(ManagementFault(requestMayBeProcessed: phase == .awaitingResponse, text: text)))
+    private func fail(_ detail: String) {
+        end(.failure(ManagementFault(mayHaveBeenProcessed: phase == .awaitingResponse, detail: detail)))
     }
 
     private func end(_ result: Result<ManagementResponse, ManagementFault>) {
@@ -137,7 +137,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     /// Called when the caller has signalled `cancellationWakeup`, the only descriptor that the exchange itself watches.
-    func descriptorReady(_ events: Interest) { fail("the request was cancelled") }
+    func descriptorReady(_ events: DescriptorEvents) { fail("the request was cancelled") }
 
     // MARK: - Events of the TLS stream
 
@@ -147,19 +147,19 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         write(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8))
         var preface: [UInt8] = []
         for (setting, value) in [
-            (Setting.headerTableSize, ManagementHeaderBlock.tableBytesMax), (Setting.enablePush, 0),
-            (Setting.initialWindowSize, UInt32(Self.streamWindowBytes)),
+            (SettingIdentifier.headerTableSize, ManagementHeaderBlock.tableBytesMax), (SettingIdentifier.enablePush, 0),
+            (SettingIdentifier.initialWindowSize, UInt32(Self.streamWindowBytes)),
         ] {
             withUnsafeBytes(of: setting.bigEndian) { preface.append(contentsOf: $0) }
             withUnsafeBytes(of: value.bigEndian) { preface.append(contentsOf: $0) }
         }
-        writeFrame(FrameType.settings, stream: 0, preface)
+        writeFrame(FrameType.settings, streamIdentifier: 0, preface)
     }
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         do throws(ConnectionFault) {
             var input = bytes
-            while phase != .ended, let frame = try frameReader.nextFrame(&input) { try handle(frame) }
+            while phase != .ended, let frame = try frameReader.nextFrame(&input) { try dispatch(frame) }
         } catch {
             fail("\(endpoint.authority) violated HTTP/2: \(error.detail)")
         }
@@ -179,12 +179,12 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     // MARK: - Reading and writing frames
 
-    private func handle(_ frame: Frame) throws(ConnectionFault) {
+    private func dispatch(_ frame: Frame) throws(ConnectionFault) {
         switch frame.type {
         case FrameType.settings: try settingsReceived(frame)
         case FrameType.ping:
             if frame.flags & FrameFlags.acknowledgement == 0 {
-                writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, stream: 0, Array(frame.payload))
+                writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, streamIdentifier: 0, Array(frame.payload))
             }
         case FrameType.headers: try headersReceived(frame)
         case FrameType.data: try dataReceived(frame)
@@ -199,7 +199,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private func settingsReceived(_ frame: Frame) throws(ConnectionFault) {
         guard frame.flags & FrameFlags.acknowledgement == 0 else { return }
         try peerSettings.apply(frame.payload)
-        writeFrame(FrameType.settings, flags: FrameFlags.acknowledgement, stream: 0, [])
+        writeFrame(FrameType.settings, flags: FrameFlags.acknowledgement, streamIdentifier: 0, [])
         guard phase == .awaitingSettings else { return }
         guard peerSettings.concurrentStreamsMax > 0 else { return }
         phase = .awaitingResponse
@@ -223,15 +223,15 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         writeFrame(
             FrameType.headers,
             flags: FrameFlags.endHeaders | endStreamFlag,
-            stream: Self.streamIdentifier,
+            streamIdentifier: Self.streamIdentifier,
             ManagementHeaderBlock.encode(fields)
         )
         guard !request.body.isEmpty else { return }
-        writeFrame(FrameType.data, flags: FrameFlags.endStream, stream: Self.streamIdentifier, request.body)
+        writeFrame(FrameType.data, flags: FrameFlags.endStream, streamIdentifier: Self.streamIdentifier, request.body)
     }
 
     private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
-        guard frame.stream == Self.streamIdentifier, phase == .awaitingResponse else {
+        guard frame.streamIdentifier == Self.streamIdentifier, phase == .awaitingResponse else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
         var status = 0
@@ -249,7 +249,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private func dataReceived(_ frame: Frame) throws(ConnectionFault) {
-        guard frame.stream == Self.streamIdentifier, phase == .awaitingResponse else {
+        guard frame.streamIdentifier == Self.streamIdentifier, phase == .awaitingResponse else {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
         response.body.append(contentsOf: frame.payload)
@@ -263,7 +263,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         guard usedWindowBytes >= 16_384 else { return }
         for identifier in [0, Self.streamIdentifier] {
             let increment = withUnsafeBytes(of: UInt32(usedWindowBytes).bigEndian) { Array($0) }
-            writeFrame(FrameType.windowUpdate, stream: identifier, increment)
+            writeFrame(FrameType.windowUpdate, streamIdentifier: identifier, increment)
         }
         usedWindowBytes = 0
     }
@@ -274,11 +274,11 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     }
 
     private func resetReceived(_ frame: Frame) {
-        guard frame.stream == Self.streamIdentifier else { return }
+        guard frame.streamIdentifier == Self.streamIdentifier else { return }
         let code = frame.payload.networkUInt32(at: 0)
         let isRefused = code == ErrorCode.refusedStream.rawValue
-        let text = "\(endpoint.authority) reset the request (\(code))"
-        end(.failure(ManagementFault(requestMayBeProcessed: phase == .awaitingResponse && !isRefused, text: text)))
+        let detail = "\(endpoint.authority) reset the request (\(code))"
+        end(.failure(ManagementFault(mayHaveBeenProcessed: phase == .awaitingResponse && !isRefused, detail: detail)))
     }
 
     private func goAwayReceived(_ frame: Frame) {
@@ -286,19 +286,25 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         // The server still responds to the streams up to `lastStream`. If our request is sent and its stream is one of
         // them, wait for the response.
         guard phase != .awaitingResponse || lastStream < Self.streamIdentifier else { return }
-        let text =
+        let detail =
             """
             \(endpoint.authority) closes the connection: \
             \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)
             """
-        end(.failure(ManagementFault(requestMayBeProcessed: false, text: text)))
+        end(.failure(ManagementFault(mayHaveBeenProcessed: false, detail: detail)))
     }
 
-    private func writeFrame(_ type: UInt8, flags: UInt8 = FrameFlags.none, stream: Int32, _ payload: [UInt8]) {
+    private func writeFrame(
+        _ type: UInt8,
+        flags: UInt8 = FrameFlags.none,
+        streamIdentifier: Int32,
+        _ payload: [UInt8]
+    ) {
         var header = [UInt8](repeating: 0, count: FrameHeader.byteCount)
         header.withUnsafeMutableBytes { bytes in
             guard let start = bytes.baseAddress else { return }
-            FrameHeader(payloadBytes: payload.count, type: type, flags: flags, stream: stream).write(to: start)
+            FrameHeader(payloadBytes: payload.count, type: type, flags: flags, streamIdentifier: streamIdentifier)
+                .write(to: start)
         }
         write(header + payload)
     }

@@ -355,8 +355,8 @@ extension DeviceModel {
             // A payload may have any timestamp, so the difference may not fit 64 bits.
             let (seconds, isTooLarge) = startAlert.timestamp.subtractingReportingOverflow(payload.timestamp)
             guard !isTooLarge, seconds.magnitude <= Self.duplicateStartTimestampDifferenceSecondsMax else { continue }
-            if isSame(tape, at: attributes, activities[index].attributes, &otherTape),
-                isSame(tape, at: alert, startAlert.json, &otherTape)
+            if isSame(tape, at: attributes, asJSON: activities[index].attributes, &otherTape),
+                isSame(tape, at: alert, asJSON: startAlert.json, &otherTape)
             {
                 return true
             }
@@ -364,7 +364,8 @@ extension DeviceModel {
         return false
     }
 
-    private func isSame(_ tape: borrowing JSONTape, at index: Int, _ json: [UInt8], _ otherTape: inout JSONTape) -> Bool
+    private func isSame(_ tape: borrowing JSONTape, at index: Int, asJSON json: [UInt8], _ otherTape: inout JSONTape)
+        -> Bool
     {
         json.withUnsafeBytes { bytes in
             do throws(JSONTape.Fault) {

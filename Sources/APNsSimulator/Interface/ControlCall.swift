@@ -55,14 +55,14 @@ struct ControlCall: Sendable {
 
 /// Access to the properties of the JSON object in a request. Errors name the property.
 extension JSONTape {
-    func requiredText(_ name: StaticString, of object: Int) throws(SimulatorError) -> String {
-        guard let value = try optionalText(name, of: object) else {
+    func requiredString(_ name: StaticString, of object: Int) throws(SimulatorError) -> String {
+        guard let value = try optionalString(name, of: object) else {
             throw SimulatorError(.invalidRequest, "\(name) is missing")
         }
         return value
     }
 
-    func optionalText(_ name: StaticString, of object: Int) throws(SimulatorError) -> String? {
+    func optionalString(_ name: StaticString, of object: Int) throws(SimulatorError) -> String? {
         guard let index = member(name, of: object), self[index].kind != .null else { return nil }
         guard self[index].kind == .string else { throw SimulatorError(.invalidRequest, "\(name) is not a string") }
         return string(index)
@@ -107,17 +107,17 @@ extension JSONTape {
         }
     }
 
-    func optionalTexts(_ name: StaticString, of object: Int) throws(SimulatorError) -> [String]? {
+    func optionalStrings(_ name: StaticString, of object: Int) throws(SimulatorError) -> [String]? {
         guard let index = member(name, of: object), self[index].kind != .null else { return nil }
         guard self[index].kind == .array else { throw SimulatorError(.invalidRequest, "\(name) is not a list") }
-        var texts: [String] = []
+        var strings: [String] = []
         try forEachElement(of: index) { (element) throws(SimulatorError) in
             guard self[element].kind == .string else {
                 throw SimulatorError(.invalidRequest, "\(name) is not a list of strings")
             }
-            texts.append(string(element))
+            strings.append(string(element))
         }
-        return texts
+        return strings
     }
 
     /// Returns a property of any type as JSON text; nil if it is missing. A string keeps its quotes.

@@ -10,7 +10,7 @@ extension ControlHandler {
 
     func createChannel(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, storage) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.requiredText("app", of: 0), try tape.optionalText("storage", of: 0) ?? "newest")
+            (try tape.requiredString("app", of: 0), try tape.optionalString("storage", of: 0) ?? "newest")
         }
         guard storage == "newest" || storage == "none" else {
             throw SimulatorError(.invalidRequest, "storage is not none or newest")
@@ -23,7 +23,7 @@ extension ControlHandler {
 
     func deleteChannel(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, channel) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.requiredText("app", of: 0), try tape.requiredText("channel", of: 0))
+            (try tape.requiredString("app", of: 0), try tape.requiredString("channel", of: 0))
         }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.deleteChannel(channel, app: app, nowMilliseconds: now)
@@ -33,7 +33,7 @@ extension ControlHandler {
 
     func setBroadcastCapability(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, isEnabled) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.requiredText("app", of: 0), try tape.optionalBool("enabled", of: 0))
+            (try tape.requiredString("app", of: 0), try tape.optionalBool("enabled", of: 0))
         }
         guard let isEnabled else { throw SimulatorError(.invalidRequest, "enabled is missing") }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
@@ -60,10 +60,10 @@ extension ControlHandler {
 
     private static func readDevices(_ call: ControlCall) throws(SimulatorError) -> (app: String, names: [String]) {
         try call.readBody { tape throws(SimulatorError) in
-            guard let names = try tape.optionalTexts("devices", of: 0) else {
+            guard let names = try tape.optionalStrings("devices", of: 0) else {
                 throw SimulatorError(.invalidRequest, "devices is missing")
             }
-            return (try tape.requiredText("app", of: 0), names)
+            return (try tape.requiredString("app", of: 0), names)
         }
     }
 }

@@ -16,18 +16,18 @@ extension ControlHandler {
                 (1...CompactCrowd.phonesMax).contains(count)
             else { throw SimulatorError(.invalidRequest, "count is not 1 to \(CompactCrowd.phonesMax)") }
             var crowd = CompactCrowd(
-                app: try tape.requiredText("app", of: 0),
-                name: try tape.requiredText("name", of: 0),
+                app: try tape.requiredString("app", of: 0),
+                name: try tape.requiredString("name", of: 0),
                 phoneCount: count
             )
-            crowd.audiences = try tape.optionalTexts("audiences", of: 0) ?? []
-            if let word = try tape.optionalText("environment", of: 0) {
+            crowd.audiences = try tape.optionalStrings("audiences", of: 0) ?? []
+            if let word = try tape.optionalString("environment", of: 0) {
                 guard let environment = Environment(rawValue: word) else {
                     throw SimulatorError(.invalidRequest, "environment is not production or sandbox")
                 }
                 crowd.environment = environment
             }
-            if let word = try tape.optionalText("identifiers", of: 0) {
+            if let word = try tape.optionalString("identifiers", of: 0) {
                 guard let identifiers = CompactCrowd.IdentifierForm(rawValue: word) else {
                     throw SimulatorError(.invalidRequest, "identifiers is not numbered or uuid")
                 }
@@ -96,7 +96,7 @@ extension ControlHandler {
                 (0...CompactCrowd.phonesMax).contains(count),
                 (0...CompactCrowd.phonesMax).contains(from)
             else { throw SimulatorError(.invalidRequest, "from or count is not 0 to \(CompactCrowd.phonesMax)") }
-            return (try tape.requiredText("app", of: 0), try tape.requiredText("name", of: 0), from..<from + count)
+            return (try tape.requiredString("app", of: 0), try tape.requiredString("name", of: 0), from..<from + count)
         }
     }
 }

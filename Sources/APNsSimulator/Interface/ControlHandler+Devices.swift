@@ -16,7 +16,7 @@ extension ControlHandler {
                     element = Int(tape[element].nextIndex)
                 }
             }
-            return (try tape.requiredText("app", of: 0), try tape.optionalText("teamId", of: 0), types)
+            return (try tape.requiredString("app", of: 0), try tape.optionalString("teamId", of: 0), types)
         }
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             try devices.declareApp(app, teamIdentifier: team, types: types)
@@ -29,12 +29,12 @@ extension ControlHandler {
         at index: Int
     ) throws(SimulatorError) -> DeviceModel.TypeDeclaration {
         guard tape[index].kind == .object else { throw SimulatorError(.invalidRequest, "attributesTypes: not objects") }
-        let name = try tape.requiredText("name", of: index)
+        let name = try tape.requiredString("name", of: index)
         return DeviceModel.TypeDeclaration(
             name: name,
             attributes: try readShape("attributes", tape, of: index),
             contentState: try readShape("contentState", tape, of: index),
-            identifierAttribute: try tape.optionalText("identifierAttribute", of: index)
+            identifierAttribute: try tape.optionalString("identifierAttribute", of: index)
         )
     }
 
@@ -55,18 +55,18 @@ extension ControlHandler {
 
     func installPhones(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, names, environment, phone) = try call.readBody { tape throws(SimulatorError) in
-            let environmentName = try tape.optionalText("environment", of: 0)
+            let environmentName = try tape.optionalString("environment", of: 0)
             let environment = environmentName.flatMap(Environment.init(rawValue:))
             if environmentName != nil, environment == nil {
                 throw SimulatorError(.invalidRequest, "environment is not production or sandbox")
             }
             let names = try Self.readNames("devices", prefix: "prefix", tape)
             return (
-                try tape.requiredText("app", of: 0), names, environment,
+                try tape.requiredString("app", of: 0), names, environment,
                 (
                     hasFrequentUpdates: try tape.optionalBool("frequentUpdates", of: 0) ?? false,
                     supportsChannels: try tape.optionalBool("channels", of: 0) ?? false,
-                    audiences: try tape.optionalTexts("audiences", of: 0) ?? []
+                    audiences: try tape.optionalStrings("audiences", of: 0) ?? []
                 )
             )
         }
@@ -103,17 +103,17 @@ extension ControlHandler {
         prefix: StaticString,
         _ tape: borrowing JSONTape
     ) throws(SimulatorError) -> [String] {
-        if let names = try tape.optionalTexts(list, of: 0) { return names }
+        if let names = try tape.optionalStrings(list, of: 0) { return names }
         guard let count = try tape.optionalInt64("count", of: 0), (1...Int64(itemsPerCallMax)).contains(count) else {
             throw SimulatorError(.invalidRequest, "\(list), or count from 1 to \(itemsPerCallMax), is missing")
         }
-        let prefix = try tape.optionalText(prefix, of: 0) ?? ""
+        let prefix = try tape.optionalString(prefix, of: 0) ?? ""
         return (0..<count).map { "\(prefix)\($0)" }
     }
 
     func startActivities(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, starts) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.requiredText("app", of: 0), try Self.readStarts(tape))
+            (try tape.requiredString("app", of: 0), try Self.readStarts(tape))
         }
         let records = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             let countBefore = devices.registrationCount
@@ -126,7 +126,7 @@ extension ControlHandler {
     private static func readStarts(_ tape: borrowing JSONTape) throws(SimulatorError) -> [DeviceModel.AppStart] {
         guard let list = tape.member("activities", of: 0) else {
             let devices = try readNames("devices", prefix: "devicePrefix", tape)
-            let prefix = try tape.optionalText("prefix", of: 0) ?? ""
+            let prefix = try tape.optionalString("prefix", of: 0) ?? ""
             var starts: [DeviceModel.AppStart] = []
             starts.reserveCapacity(devices.count)
             let commonStart = try readStart(tape, at: 0, activity: "", device: "")
@@ -146,7 +146,7 @@ extension ControlHandler {
                 throw SimulatorError(.invalidRequest, "activities: not objects")
             }
             let (activity, device) = (
-                try tape.requiredText("activity", of: element), try tape.requiredText("device", of: element)
+                try tape.requiredString("activity", of: element), try tape.requiredString("device", of: element)
             )
             starts.append(try readStart(tape, at: element, activity: activity, device: device))
             element = Int(tape[element].nextIndex)
@@ -167,7 +167,7 @@ extension ControlHandler {
         device: String
     ) throws(SimulatorError) -> DeviceModel.AppStart {
         let (ownType, commonType) = (
-            try tape.optionalText("attributesType", of: index), try tape.optionalText("attributesType", of: 0)
+            try tape.optionalString("attributesType", of: index), try tape.optionalString("attributesType", of: 0)
         )
         let attributes = tape.optionalJSON("attributes", of: index) ?? tape.optionalJSON("attributes", of: 0)
         let content = tape.optionalJSON("contentState", of: index) ?? tape.optionalJSON("contentState", of: 0)
@@ -175,10 +175,10 @@ extension ControlHandler {
             try tape.optionalInt64("timestamp", of: index), try tape.optionalInt64("timestamp", of: 0)
         )
         let (ownAudiences, commonAudiences) = (
-            try tape.optionalTexts("audiences", of: index), try tape.optionalTexts("audiences", of: 0)
+            try tape.optionalStrings("audiences", of: index), try tape.optionalStrings("audiences", of: 0)
         )
         let (ownChannel, commonChannel) = (
-            try tape.optionalText("channel", of: index), try tape.optionalText("channel", of: 0)
+            try tape.optionalString("channel", of: index), try tape.optionalString("channel", of: 0)
         )
         guard let type = ownType ?? commonType else {
             throw SimulatorError(.invalidRequest, "attributesType is missing")
@@ -240,13 +240,13 @@ extension ControlHandler {
 
     func rotateToken(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, activity, device, type, oldToken) = try call.readBody { tape throws(SimulatorError) in
-            let name = try tape.optionalText("oldToken", of: 0) ?? DeviceModel.ReplacedTokenBehavior.retired.rawValue
+            let name = try tape.optionalString("oldToken", of: 0) ?? DeviceModel.ReplacedTokenBehavior.retired.rawValue
             guard let oldToken = DeviceModel.ReplacedTokenBehavior(rawValue: name) else {
                 throw SimulatorError(.invalidRequest, "oldToken is not retired or acceptedWithoutEffect")
             }
             return (
-                try tape.requiredText("app", of: 0), try tape.optionalText("activity", of: 0),
-                try tape.optionalText("device", of: 0), try tape.optionalText("attributesType", of: 0), oldToken
+                try tape.requiredString("app", of: 0), try tape.optionalString("activity", of: 0),
+                try tape.optionalString("device", of: 0), try tape.optionalString("attributesType", of: 0), oldToken
             )
         }
         if let activity {
@@ -269,9 +269,9 @@ extension ControlHandler {
         return Self.jsonObject { _ in }
     }
 
-    func dismiss(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func dismissActivity(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, activity) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.requiredText("app", of: 0), try tape.requiredText("activity", of: 0))
+            (try tape.requiredString("app", of: 0), try tape.requiredString("activity", of: 0))
         }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.dismiss(activity: activity, app: app, nowMilliseconds: now)
@@ -279,9 +279,9 @@ extension ControlHandler {
         return Self.jsonObject { _ in }
     }
 
-    func uninstall(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func uninstallApp(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, device) = try call.readBody { tape throws(SimulatorError) in
-            (try tape.requiredText("app", of: 0), try tape.requiredText("device", of: 0))
+            (try tape.requiredString("app", of: 0), try tape.requiredString("device", of: 0))
         }
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.uninstall(app: app, device: device, nowMilliseconds: now)

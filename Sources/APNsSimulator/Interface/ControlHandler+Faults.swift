@@ -55,7 +55,7 @@ extension GoAway {
     ) throws(SimulatorError) {
         self.init()
         self.errorCode = try tape.optionalInteger(code, of: 0) ?? self.errorCode
-        self.reason = try tape.optionalText(reason, of: 0) ?? self.reason
+        self.reason = try tape.optionalString(reason, of: 0) ?? self.reason
         self.graceMilliseconds = try tape.optionalInteger(graceMilliseconds, of: 0) ?? 0
     }
 }

@@ -1,7 +1,7 @@
 /// Endpoints for the service itself: its description, counts, clock and reset. Two more endpoints compare and sum up
 /// what phones show.
 extension ControlHandler {
-    func describe() async throws(SimulatorError) -> [UInt8] {
+    func describeService() async throws(SimulatorError) -> [UInt8] {
         Self.jsonObject { writer in
             writer.member("host", simulator.configuration.host)
             writer.member("port", simulator.port)
@@ -21,7 +21,7 @@ extension ControlHandler {
                 let contentState = tape[value].kind == .null ? nil : Array(tape.json(value))
                 expected.append((tape.string(key), contentState))
             }
-            return (try tape.requiredText("app", of: 0), expected)
+            return (try tape.requiredString("app", of: 0), expected)
         }
         let comparison = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.compare(app: app, expected: expected, nowMilliseconds: now)
@@ -46,7 +46,7 @@ extension ControlHandler {
         }
     }
 
-    func summarize() async throws(SimulatorError) -> [UInt8] {
+    func summarizeDevices() async throws(SimulatorError) -> [UInt8] {
         let summary = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             devices.summary(nowMilliseconds: now)
         }

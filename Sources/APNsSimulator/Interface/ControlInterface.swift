@@ -98,14 +98,14 @@ final class ControlInterface: Sendable {
 
     /// Serves calls. Returns when the server and all calls have ended.
     private static func serve(_ server: HTTPServer, simulator: Simulator) async throws {
-        let calls = AsyncStream<HTTPExchange>.makeStream()
+        let exchanges = AsyncStream<HTTPExchange>.makeStream()
         try await withThrowingDiscardingTaskGroup { group in
             group.addTask {
-                defer { calls.continuation.finish() }
-                try await server.run { _ in ControlCallForwarder(calls.continuation) }
+                defer { exchanges.continuation.finish() }
+                try await server.run { _ in ControlCallForwarder(exchanges.continuation) }
             }
             let handler = ControlHandler(simulator: simulator)
-            for await exchange in calls.stream {
+            for await exchange in exchanges.stream {
                 group.addTask { exchange.respond(await handler.respond(to: exchange)) }
             }
         }
@@ -122,12 +122,14 @@ final class ControlInterface: Sendable {
 /// Passes the server's requests on to tasks, because most calls wait for the service's thread. The server
 /// limits the number of requests.
 private final class ControlCallForwarder: HTTPRequestHandler {
-    private let calls: AsyncStream<HTTPExchange>.Continuation
+    private let exchangeContinuation: AsyncStream<HTTPExchange>.Continuation
 
-    init(_ calls: AsyncStream<HTTPExchange>.Continuation) { self.calls = calls }
+    init(_ exchangeContinuation: AsyncStream<HTTPExchange>.Continuation) {
+        self.exchangeContinuation = exchangeContinuation
+    }
 
     func respond(to exchange: HTTPExchange) -> HTTPResponse? {
-        calls.yield(exchange)
+        exchangeContinuation.yield(exchange)
         return nil
     }
 
@@ -169,7 +171,7 @@ struct ControlHandler: Sendable {
 
     private func respond(to call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         switch (call.method, call.path) {
-        case ("GET", "/"): try await describe()
+        case ("GET", "/"): try await describeService()
         case ("POST", "/apps"): try await declareApp(call)
         case ("POST", "/phones"): try await installPhones(call)
         case ("POST", "/activities"): try await startActivities(call)
@@ -179,8 +181,8 @@ struct ControlHandler: Sendable {
         case ("GET", "/screens"): try await getScreens(call)
         case ("GET", "/registrations"): try await listRegistrations(call)
         case ("POST", "/rotate"): try await rotateToken(call)
-        case ("POST", "/dismiss"): try await dismiss(call)
-        case ("POST", "/uninstall"): try await uninstall(call)
+        case ("POST", "/dismiss"): try await dismissActivity(call)
+        case ("POST", "/uninstall"): try await uninstallApp(call)
         case ("POST", "/expect"): try await compareActivities(call)
         case ("POST", "/crowds"): try await createCrowd(call)
         case ("GET", "/crowd"): try await getCrowd(call)
@@ -189,7 +191,7 @@ struct ControlHandler: Sendable {
         case ("POST", "/crowd/rotate"): try await rotateTokensInCrowd(call)
         case ("POST", "/offline"): try await takeOffline(call)
         case ("POST", "/online"): try await bringOnline(call)
-        case ("GET", "/summary"): try await summarize()
+        case ("GET", "/summary"): try await summarizeDevices()
         case ("GET", "/stats"): try await getStatistics()
         case ("GET", "/faults"): try await getFaults()
         case ("PUT", "/faults"): try await putFaults(call)

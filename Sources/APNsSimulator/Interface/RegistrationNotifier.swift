@@ -17,10 +17,10 @@ final class RegistrationNotifier: Sendable {
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
         /// Readers whose deadline passed while they were not in `waiters`. Each reader stays here until its call of
-        /// `wait` removes it. There are two kinds:
+        /// `awaitRegistrations` removes it. There are two kinds:
         /// - The reader was woken, or returned without waiting, just before the deadline.
-        /// - `wait` had not yet added the reader to `waiters`. `wait` then returns at once: if it added the reader
-        ///   after the deadline, no timeout would wake the reader.
+        /// - `awaitRegistrations` had not yet added the reader to `waiters`. `awaitRegistrations` then returns at once:
+        ///   if it added the reader after the deadline, no timeout would wake the reader.
         var identifiersPastDeadline: Set<Int> = []
     }
 
@@ -57,14 +57,14 @@ final class RegistrationNotifier: Sendable {
 
     /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends. Then
     /// returns true. If `waitersMax` readers already wait, returns false at once.
-    func wait(cursor: Int, milliseconds: Int) async -> Bool {
+    func awaitRegistrations(since cursor: Int, timeoutMilliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.lastWaiterIdentifier += 1
             return state.lastWaiterIdentifier
         }
         let timeout = Task {
             do {
-                try await Task.sleep(for: .milliseconds(milliseconds))
+                try await Task.sleep(for: .milliseconds(timeoutMilliseconds))
             } catch {
                 return
             }

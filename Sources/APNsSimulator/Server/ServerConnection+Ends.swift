@@ -3,20 +3,24 @@ import Reactor
 
 /// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
-    /// Returns whether a complete request may be processed. If so, notes its stream in `lastProcessedStream`. The
-    /// request must not be processed in two cases:
+    /// Returns whether a complete request may be processed. If so, notes its stream in `lastProcessedStreamIdentifier`.
+    /// The request must not be processed in two cases:
     /// - The connection is about to be cut.
     /// - A GOAWAY that is sent or planned excludes the stream.
     func beginProcessing(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = server.connectionFaults(of: service)
-        let stream = slot.pointee.streamIdentifier
-        if isCutDue || stream > goAwayLastStream { return false }
-        // The planned GOAWAY will say that all streams up to `lastProcessedStream` are processed. Example: stream 7 was
-        // processed, and then the request on stream 5 becomes complete. So the request on stream 5 is processed too.
+        let streamIdentifier = slot.pointee.streamIdentifier
+        if isCutDue || streamIdentifier > goAwayLastStreamIdentifier { return false }
+        // The planned GOAWAY will say that all streams up to `lastProcessedStreamIdentifier` are processed. Example:
+        // stream 7 was processed, and then the request on stream 5 becomes complete. So the request on stream 5 is
+        // processed too.
         let isUnprocessed =
-            faults.unprocessedRequestCount > 0 && faults.goAwayAfterRequests < .max && stream > lastProcessedStream
+            faults.unprocessedRequestCount > 0 && faults.goAwayAfterRequests < .max
+            && streamIdentifier > lastProcessedStreamIdentifier
             && requestCount > faults.goAwayAfterRequests - faults.unprocessedRequestCount
-        if !isUnprocessed { lastProcessedStream = max(lastProcessedStream, stream) }
+        if !isUnprocessed {
+            lastProcessedStreamIdentifier = max(lastProcessedStreamIdentifier, streamIdentifier)
+        }
         return !isUnprocessed
     }
 
@@ -27,7 +31,7 @@ extension ServerConnection {
         let faults = server.connectionFaults(of: service)
         if requestCount == faults.goAwayAfterRequests {
             var goAway = self.faults.goAway
-            if faults.unprocessedRequestCount > 0 { goAway.lastStreamIdentifier = lastProcessedStream }
+            if faults.unprocessedRequestCount > 0 { goAway.lastStreamIdentifier = lastProcessedStreamIdentifier }
             submitGoAway(goAway)
         }
         if requestCount >= faults.cutAfterRequests { isCutDue = true }
@@ -92,15 +96,15 @@ extension ServerConnection {
         guard let session else { return }
         phase = .draining
         server.statistics.goAwayCount += 1
-        let lastStream = goAway.lastStreamIdentifier ?? nghttp2_session_get_last_proc_stream_id(session)
-        // From now on, streams above `lastStream` must not be processed. nghttp2 ignores these streams only after it
-        // has sent the frame. Before that, `beginProcessing` refuses them.
-        goAwayLastStream = lastStream
+        let lastStreamIdentifier = goAway.lastStreamIdentifier ?? nghttp2_session_get_last_proc_stream_id(session)
+        // From now on, streams above `lastStreamIdentifier` must not be processed. nghttp2 ignores these streams only
+        // after it has sent the frame. Before that, `beginProcessing` refuses them.
+        goAwayLastStreamIdentifier = lastStreamIdentifier
         let data = goAway.debugData
         nghttp2_submit_goaway(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
-            lastStream,
+            lastStreamIdentifier,
             goAway.errorCode,
             data,
             data.count

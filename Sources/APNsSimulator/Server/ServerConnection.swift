@@ -28,9 +28,9 @@ final class ServerConnection {
     var requestCount = 0
     private var announcedStreamsMax: UInt32 = 0
     /// The highest stream whose request has been processed (`beginProcessing`); 0: none yet.
-    var lastProcessedStream: Int32 = 0
+    var lastProcessedStreamIdentifier: Int32 = 0
     /// The last stream of the final GOAWAY; `Int32.max`: there is no final GOAWAY yet.
-    var goAwayLastStream = Int32.max
+    var goAwayLastStreamIdentifier = Int32.max
     /// Whether the connection is left half open: the simulator writes nothing more on it.
     var isHalfOpen = false
     /// Whether the simulator reads nothing more from this half-open connection.
@@ -99,7 +99,7 @@ final class ServerConnection {
         if !beginProcessing(slot) {
             server.log(slot, LoggedPushResult("unprocessed"))
         } else if isHalfOpen {
-            handleWithoutResponding(slot, isValid: reason == .success)
+            leaveWithoutResponse(slot, isValid: reason == .success)
         } else if reason == .success {
             handleValidRequest(slot)
         } else {
@@ -140,20 +140,20 @@ final class ServerConnection {
             server.statistics.refusedStreamCount += 1
             resetStream(slot, NGHTTP2_REFUSED_STREAM.rawValue)
         case .reset:
-            server.log(slot, LoggedPushResult("reset", effect: processWithLostResponse(slot)))
+            server.log(slot, LoggedPushResult("reset", effect: processRequestWithoutResponse(slot)))
             server.statistics.resetStreamCount += 1
             resetStream(slot, faults.resetCode)
         case .noResponse:
-            handleWithoutResponding(slot, isValid: true)
+            leaveWithoutResponse(slot, isValid: true)
         }
     }
 
-    private func handleWithoutResponding(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
-        server.log(slot, LoggedPushResult("unanswered", effect: isValid ? processWithLostResponse(slot) : nil))
+    private func leaveWithoutResponse(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
+        server.log(slot, LoggedPushResult("unanswered", effect: isValid ? processRequestWithoutResponse(slot) : nil))
         server.statistics.requestWithoutResponseCount += 1
     }
 
-    private func processWithLostResponse(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
+    private func processRequestWithoutResponse(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {
         faults.requestsWithoutResponseTakeEffect ? processRequest(slot).effect : nil
     }
 

@@ -48,7 +48,7 @@ final class Mailbox: Sendable {
         return isPosted
     }
 
-    func takeAll() -> [Work] {
+    func takeWork() -> [Work] {
         state.withLock { state in
             defer { state.work = [] }
             return state.work
@@ -182,7 +182,7 @@ final class ServerLoop {
     /// Returns the counts so far. First updates `lastSecondRequestCount`. Otherwise this count would be too old when no
     /// requests come, because only requests update it.
     func currentStatistics() -> ServiceStatistics {
-        statistics.advance(nowMilliseconds: loop.wallMilliseconds)
+        statistics.finishSecondIfOver(nowMilliseconds: loop.wallMilliseconds)
         statistics.lostPushLogLineCount = pushLog?.lostLineCount ?? 0
         return statistics
     }
@@ -217,7 +217,7 @@ final class ServerLoop {
     func shutDown() {
         for listener in listeners { listener.close() }
         mailbox.close()
-        for work in mailbox.takeAll() { work(self) }
+        for work in mailbox.takeWork() { work(self) }
         for connection in Array(connections.values) { connection.close() }
         loop.cancel(responseTimer)
         loop.remove(descriptor: mailbox.wakeup.descriptor)
@@ -276,9 +276,9 @@ extension ServerLoop: TimerHandler {
 }
 
 extension ServerLoop: DescriptorHandler {
-    func descriptorReady(_ events: Interest) {
+    func descriptorReady(_ events: DescriptorEvents) {
         mailbox.wakeup.reset()
-        for work in mailbox.takeAll() { work(self) }
+        for work in mailbox.takeWork() { work(self) }
     }
 }
 

@@ -49,7 +49,7 @@ public struct ServiceStatistics: Sendable {
     }
 
     mutating func countRequest(nowMilliseconds: Int64) {
-        advance(nowMilliseconds: nowMilliseconds)
+        finishSecondIfOver(nowMilliseconds: nowMilliseconds)
         requestCount += 1
         currentSecondRequestCount += 1
     }
@@ -57,7 +57,7 @@ public struct ServiceStatistics: Sendable {
     /// If `currentSecond` is over, begins to count the present second, and sets `lastSecondRequestCount` to the count
     /// of the second before it. Example: the last call was in second 10. A call in second 11 sets the count of second
     /// 10. A call in second 12 sets 0: each request calls this function, so no request came in second 11.
-    mutating func advance(nowMilliseconds: Int64) {
+    mutating func finishSecondIfOver(nowMilliseconds: Int64) {
         let nowSeconds = nowMilliseconds / 1_000
         if nowSeconds == currentSecond { return }
         lastSecondRequestCount = nowSeconds == currentSecond + 1 ? currentSecondRequestCount : 0

@@ -7,7 +7,7 @@ enum AudienceHashLimits {
     /// For this time after its admission, an unfinished version decides how many ranges later versions get: as many as
     /// it has. With another number, ranges of the two versions would overlap. A version that is still unfinished after
     /// this time will probably never finish: the record of one of its ranges may be lost.
-    static let unfinishedFanoutAgeMillisecondsMax: Int64 = 3_600_000
+    static let rangeCountKeptMillisecondsMax: Int64 = 3_600_000
     /// The maximum age of a state that members get when they join, counted from its admission: 12 hours, because no
     /// activity is visible longer.
     static let joinerBodyAgeMillisecondsMax: Int64 = 12 * 3_600_000

@@ -54,7 +54,7 @@ enum AudienceScript: Int, CaseIterable {
         ("ACTIVITY_EXPIRY_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("FANOUTS_MAX", Int64(AudienceHashLimits.fanoutsMax)),
-        ("RANGE_COUNT_KEPT_MILLISECONDS_MAX", AudienceHashLimits.unfinishedFanoutAgeMillisecondsMax),
+        ("RANGE_COUNT_KEPT_MILLISECONDS_MAX", AudienceHashLimits.rangeCountKeptMillisecondsMax),
         ("JOINER_BODY_AGE_MILLISECONDS_MAX", AudienceHashLimits.joinerBodyAgeMillisecondsMax),
         // Bits of a command to an audience and of its admission. A modulus is twice its bit: the top of admit.lua says
         // how the scripts test bits. A number modulo KIND_MODULUS has only the bits IS_END and IS_START.
@@ -66,7 +66,7 @@ enum AudienceScript: Int, CaseIterable {
         ("REQUESTS_HIGH_PRIORITY", Int64(AudienceRequestBits.requestsHighPriorityBit)),
         ("REQUESTS_HIGH_PRIORITY_MODULUS", 2 * Int64(AudienceRequestBits.requestsHighPriorityBit)),
         ("MAY_USE_RESERVE", Int64(AudienceRequestBits.mayUseReserveBit)),
-        ("IS_DEMOTED", Int64(AudienceAdmissionFlags.isDemotedBit)),
+        ("IS_DEMOTED", Int64(StoredAdmissionBits.isDemotedBit)),
         // The two priorities that a budget can grant.
         ("LOW_PRIORITY", Int64(PushPriority.low)), ("HIGH_PRIORITY", Int64(PushPriority.high)),
         // Byte 22 of a fan-out in the hash (`StoredFanout`).

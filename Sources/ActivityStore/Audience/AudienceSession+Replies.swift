@@ -61,7 +61,7 @@ extension AudienceSession {
     }
 
     /// The verdicts on a checkpoint, indexed by the number in the script's reply.
-    private static let checkpointVerdicts: [AudienceVerdict] = [.claimedByAnother, .settled, .lost]
+    private static let checkpointVerdicts: [AudienceVerdict] = [.claimedByAnother, .settled, .claimLost]
 
     /// Handles the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was recorded.
     private func handleCheckpointReply(
@@ -102,9 +102,9 @@ extension AudienceSession {
         case .admit: parseAdmission(reply, from: reader)
         case .settle: reply.isWord("settled") ? AudienceReply(.settled) : nil
         case .readNewestState: parseNewestState(reply, from: reader)
-        case .claim: parseProgress(reply, from: reader)
+        case .claim: parseClaim(reply, from: reader)
         case .finish: parseFinish(reply, from: reader)
-        case .readDirectory: reply.bytesIfStringOrNull.map { AudienceReply(.pages, bytes: $0) }
+        case .readDirectory: reply.bytesIfStringOrNull.map { AudienceReply(.directory, bytes: $0) }
         case .readPage: reply.bytesIfStringOrNull.map { AudienceReply(.page, bytes: $0) }
         case .checkpoint, .append, .readDirectoryForAppend, .arrange: nil
         }
@@ -166,11 +166,11 @@ extension AudienceSession {
         return audienceReply
     }
 
-    private func parseProgress(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+    private func parseClaim(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 3, reader.element(0).isWord("progress"), reader.element(2).kind == .string else {
             return nil
         }
-        return addingNewestVersion(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
+        return addingNewestVersion(AudienceReply(.claimed, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
     /// Reads the newest admitted version from the element at `index`, and returns `reply` with this version. An empty

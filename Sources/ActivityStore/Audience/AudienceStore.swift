@@ -83,12 +83,12 @@ public final class AudienceStore {
         switch call.operation {
         case .append(let entry):
             return entryAppender.beginAppend(tag: call.tag, app: call.app, call.audience, entry)
-        case .directory(let segment), .page(let segment, _):
+        case .readDirectory(let segment), .readPage(let segment, _):
             guard var count = AudienceStoreKey.write(app: call.app, call.audience, segment: segment, to: keyBuffer)
             else {
                 return .outOfBounds
             }
-            if case .page(_, let lowerBound) = call.operation {
+            if case .readPage(_, let lowerBound) = call.operation {
                 let suffix = AudienceStoreKey.pageSuffix(lowerBound)
                 for index in suffix.indices { keyBuffer[count + index] = suffix[index] }
                 count += AudienceStoreKey.pageSuffixBytes
@@ -137,7 +137,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         case .settle(let version), .finishRange(_, let version, _, _), .finishBroadcast(_, let version, _, _):
             version.isStorable
         case .checkpoint(_, _, let text): text.count <= AudienceLimits.checkpointBytesMax
-        case .newestState, .claim, .directory, .page, .append: true
+        case .readNewestState, .claim, .readDirectory, .readPage, .append: true
         }
     }
 }

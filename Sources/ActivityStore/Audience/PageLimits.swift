@@ -47,8 +47,8 @@ enum PageLimits {
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
     /// Returns the length up to which a page of this length can grow before Redis must reserve more memory for it.
-    static func capacity(for bytes: Int) -> Int {
-        let blockBytes = bytes + stringOverheadBytes
+    static func capacityBytes(forPageBytes pageBytes: Int) -> Int {
+        let blockBytes = pageBytes + stringOverheadBytes
         let growthBytes =
             blockBytes <= smallPageBytesMax
             ? smallPageGrowthBytes : blockBytes <= mediumPageBytesMax ? mediumPageGrowthBytes : largePageGrowthBytes

@@ -9,11 +9,12 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
         case .settle: (.settle, 2, 32)
-        case .newestState: (.readNewestState, 1, 8)
+        case .readNewestState: (.readNewestState, 1, 8)
         case .claim: (.claim, 3, 32)
         case .finishRange: (.finish, 4, 96)
         case .finishBroadcast: (.finish, 5, 104)
-        case .checkpoint, .directory, .page, .append: preconditionFailure("the script does not perform this operation")
+        case .checkpoint, .readDirectory, .readPage, .append:
+            preconditionFailure("the script does not perform this operation")
         }
     }
 }
@@ -27,7 +28,7 @@ extension RedisCommandWriter {
         case .settle(let version):
             writeArgument(operation: "settle")
             writeArgument(byteCount: StoredVersion.byteCount) { $0.writeStoredVersion(version) }
-        case .newestState:
+        case .readNewestState:
             writeArgument(operation: "newest")
         case .claim(let range, let claim):
             writeArgument(operation: "claim")
@@ -52,7 +53,7 @@ extension RedisCommandWriter {
             counts[outcome] = 1
             writeArgument(byteCount: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
             writeArgument(number: Int(broadcast.broadcastCount))
-        case .checkpoint, .directory, .page, .append:
+        case .checkpoint, .readDirectory, .readPage, .append:
             preconditionFailure("the script does not perform this operation")
         }
     }
@@ -140,7 +141,7 @@ enum AudienceRequestBits {
 
 /// What an admitted command is, and what became of its priority: bits in the field `a` of an audience's hash. The
 /// script copies the first two from the bits of the request.
-enum AudienceAdmissionFlags {
+enum StoredAdmissionBits {
     static let isEndBit = AudienceRequestBits.isEndBit
     static let isStartBit = AudienceRequestBits.isStartBit
     /// The command asked for priority 10, and a budget gave 5.

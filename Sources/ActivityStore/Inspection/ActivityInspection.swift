@@ -95,18 +95,18 @@ public struct ActivityInspection: Sendable, Equatable {
         let updatesUntilSeconds = Int64(try unread.readNumber(byteCount: 4))
         if updatesUntilSeconds > 0 { updatesUntilMilliseconds = updatesUntilSeconds * 1_000 + 999 }
         let tokenByteCountAndFlags = Int(try unread.readNumber(byteCount: 2))
-        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.flagsInTokenByteCount
+        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.followBitsInTokenByteCount
         let flags = try unread.readByte()
         allowsFrequentUpdates = flags & StoredActivity.Flag.frequentUpdatesBit != 0
         let phaseLetter = try readNewestVersion(&unread)
         registeredAtMilliseconds = try unread.readBinaryMilliseconds()
         token = try InspectedToken(form: flags & 7, try unread.readPart("token", count: tokenByteCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
-        if tokenByteCountAndFlags >= StoredActivity.acceptedAlertFlag {
+        if tokenByteCountAndFlags >= StoredActivity.acceptedAlertFollowsBit {
             unread = unread.renamed("alert")
             acceptedAlertVersion = try unread.readVersion()
         }
-        if tokenByteCountAndFlags & StoredActivity.audiencesFlag != 0 { try readAudiences(&unread) }
+        if tokenByteCountAndFlags & StoredActivity.audiencesFollowBit != 0 { try readAudiences(&unread) }
         try readOptionalParts(&unread, flags)
         try readHeldCommand(unread.renamed("held"), phaseLetter)
     }

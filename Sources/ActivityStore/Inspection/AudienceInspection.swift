@@ -137,13 +137,13 @@ extension AudienceInspection.AdmittedVersion {
         version = try field.readVersion()
         digest = try field.readNumber(byteCount: 8)
         let flags = try field.readByte()
-        isEnd = flags & AudienceAdmissionFlags.isEndBit != 0
-        isStart = flags & AudienceAdmissionFlags.isStartBit != 0
+        isEnd = flags & StoredAdmissionBits.isEndBit != 0
+        isStart = flags & StoredAdmissionBits.isStartBit != 0
         grant = AudienceGrant(
             timestamp: try field.readBinarySeconds(),
             priority: try field.readByte(),
             frequentUpdatesPriority: try field.readByte(),
-            isDemoted: flags & AudienceAdmissionFlags.isDemotedBit != 0,
+            isDemoted: flags & StoredAdmissionBits.isDemotedBit != 0,
             rangeCount: UInt16(try field.readNumber(byteCount: 2))
         )
         admittedAtMilliseconds = try field.readBinaryMilliseconds()

@@ -14,7 +14,7 @@ extension ActivityState {
         }
         let expiryChange: ExpiryChange = adoptToken(of: call, nowMilliseconds: nowMilliseconds) ? .renewed : .unchanged
         if let verdict = findRefusal(call) { return (makeRefusalReply(call, verdict), expiryChange) }
-        let isRepeated = version == call.version && newestIsEnd == call.isEnd
+        let isRepeated = newestVersion == call.version && newestIsEnd == call.isEnd
         if let reply = findObstacle(to: call, isRepeated: isRepeated, nowMilliseconds: nowMilliseconds) {
             return (reply, expiryChange)
         }
@@ -64,7 +64,7 @@ extension ActivityState {
     /// command is the newest version and not settled yet.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         // The scripts decide the same. (decision: order of versions)
-        guard let newest = version else { return nil }
+        guard let newest = newestVersion else { return nil }
         if newestIsEnd {
             if call.isEnd {
                 if newest == call.version { return versionPhase.isSettled ? .duplicate : nil }
@@ -110,7 +110,7 @@ extension ActivityState {
         isRepeated: Bool,
         nowMilliseconds: Int64
     ) -> StoreReply<[UInt8]>? {
-        if call.isTooOld, version == nil { return StoreReply<[UInt8]>(.expired) }
+        if call.isTooOld, newestVersion == nil { return StoreReply<[UInt8]>(.expired) }
         // The scripts decide the same. (decision: eight hours)
         if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {
             return StoreReply<[UInt8]>(.activityOver)
@@ -220,8 +220,8 @@ extension ActivityState {
         }
         // Whether the start is the newest version only because `recordStart` has stored it. The code below then admits
         // it like a new start, which begins a life.
-        let isRecordedAsNewest = isRecordedAgain && self.version == version && !newestIsEnd
-        if let newest = self.version, newest >= version, !isRecordedAsNewest {
+        let isRecordedAsNewest = isRecordedAgain && newestVersion == version && !newestIsEnd
+        if let newest = newestVersion, newest >= version, !isRecordedAsNewest {
             // The newest version is an update with exactly the start's version, and is settled.
             if newest == version && versionPhase.isSettled && !newestIsEnd {
                 return (StoreReply(.duplicate), .unchanged)
@@ -242,7 +242,7 @@ extension ActivityState {
             token = nil
             acceptedAlertVersion = nil
             versionPhase = .startSending
-            self.version = version
+            newestVersion = version
             newestIsEnd = false
         }
         assignTimestamp(version)
@@ -260,7 +260,7 @@ extension ActivityState {
     mutating func recordStart(_ version: Version, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         // The activity has this start or a newer one.
         if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
-        let isNewest = self.version.map { $0 < version } ?? true
+        let isNewest = newestVersion.map { $0 < version } ?? true
         // If the start became the newest version, the held command would be removed. But perhaps no worker ever sent
         // this start. So keep the held command, and do not store the start.
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
@@ -271,7 +271,7 @@ extension ActivityState {
             shownDigest = nil
             hasDrawnOnBudget = false
             versionPhase = .settled
-            self.version = version
+            newestVersion = version
             newestIsEnd = false
             lastAssignedTimestamp = max(lastAssignedTimestamp, version.timestamp)
         }
@@ -318,11 +318,11 @@ extension ActivityState {
 
     /// Makes the command the newest version. If an older command is held and has no alert, removes the held command.
     private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionPhase: VersionPhase) {
-        if version != call.version || newestIsEnd != call.isEnd {
+        if newestVersion != call.version || newestIsEnd != call.isEnd {
             if let heldCommand, !heldCommand.hasAlert { self.heldCommand = nil }
             hasDrawnOnBudget = false
         }
-        version = call.version
+        newestVersion = call.version
         newestIsEnd = call.isEnd
         self.versionPhase = versionPhase
     }

@@ -8,7 +8,7 @@ import LiveActivity
 extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
-        version = inspection.newestVersion?.version
+        newestVersion = inspection.newestVersion?.version
         versionPhase = inspection.newestVersion.map { VersionPhase($0.phase) } ?? .waiting
         newestIsEnd = inspection.newestVersion?.isEnd ?? false
         lastAssignedTimestamp = inspection.lastAssignedTimestamp
@@ -25,7 +25,7 @@ extension ActivityState {
         heldCommand = inspection.heldCommand.map {
             // Redis keeps an older held command only for its alert, so it does not matter whether that command is an
             // end.
-            let isEnd = newestIsEnd && $0.version == version
+            let isEnd = newestIsEnd && $0.version == newestVersion
             return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, hasAlert: $0.hasAlert)
         }
         acceptedAlertVersion = inspection.acceptedAlertVersion

@@ -39,7 +39,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// The newest version that was admitted; nil if there is none.
-    public internal(set) var version: Version?
+    public internal(set) var newestVersion: Version?
     public internal(set) var versionPhase = VersionPhase.waiting
     /// Whether the newest version is an end.
     public internal(set) var newestIsEnd = false
@@ -68,12 +68,14 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var expiresAtMilliseconds: Int64?
 
     /// Whether the newest version itself is held.
-    public var newestIsHeld: Bool { heldCommand.map { $0.version == version && $0.isEnd == newestIsEnd } ?? false }
+    public var newestIsHeld: Bool {
+        heldCommand.map { $0.version == newestVersion && $0.isEnd == newestIsEnd } ?? false
+    }
 
     mutating func hold(_ version: Version, _ command: [UInt8], hasAlert: Bool) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
-        guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
+        guard newestVersion == version else { return (StoreReply(.superseded), .unchanged) }
         if versionPhase.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil {
             // If the activity already holds this command, the reply to an earlier call was lost, and the token came
@@ -166,7 +168,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             }
             var reply = StoreReply<[UInt8]>(.settled)
             reply.hasRetiredToken = retirement.map { retireToken(by: $0) } ?? false
-            if settlement == .accepted, self.version == version, newestIsEnd, !audiences.currentDigests.isEmpty {
+            if settlement == .accepted, newestVersion == version, newestIsEnd, !audiences.currentDigests.isEmpty {
                 expiryChange = .renewed
                 leaveAudiencesAtEnd()
             }
@@ -185,7 +187,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     private mutating func settle(_ version: Version, _ settlement: Settlement, digest: UInt64) -> ExpiryChange {
         var expiryChange = ExpiryChange.unchanged
         let previousHeldCommand = heldCommand
-        if self.version == version { settleNewestVersion(settlement, digest: digest) }
+        if newestVersion == version { settleNewestVersion(settlement, digest: digest) }
         if let start, start.version == version, start.claim != nil {
             expiryChange = .renewed
             self.start?.isSettled = true
@@ -196,7 +198,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
+        guard newestVersion == version else { return (StoreReply(.superseded), .unchanged) }
         if versionPhase == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
         guard versionPhase == .notShown else { return (StoreReply(.retry), .unchanged) }
         versionPhase = .waiting

@@ -19,15 +19,15 @@ extension AudienceCall.Operation {
         switch self {
         case .admit(let admission): .admit(admission.map(transform))
         case .settle(let version): .settle(version: version)
-        case .newestState: .newestState
+        case .readNewestState: .readNewestState
         case .claim(let range, let claim): .claim(range, claim: claim)
         case .checkpoint(let range, let claim, let text): .checkpoint(range, claim: claim, text: transform(text))
         case .finishRange(let range, let version, let counts, let times):
             .finishRange(range, version: version, counts, times)
         case .finishBroadcast(let broadcast, let version, let outcome, let times):
             .finishBroadcast(broadcast, version: version, outcome, times)
-        case .directory(let segment): .directory(segment: segment)
-        case .page(let segment, let lowerBound): .page(segment: segment, lowerBound: lowerBound)
+        case .readDirectory(let segment): .readDirectory(segment: segment)
+        case .readPage(let segment, let lowerBound): .readPage(segment: segment, lowerBound: lowerBound)
         case .append(let entry): .append(entry.map(transform))
         }
     }
@@ -52,12 +52,12 @@ extension AudienceAdmission {
 
 extension MemberEntry {
     fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> MemberEntry<Other> {
-        with(identifier: transform(identifier), token: transform(token))
+        replacingBytes(identifier: transform(identifier), token: transform(token))
     }
 
     /// Returns a copy of this entry that has its id and token in another form, such as a pointer instead of an array.
     /// The caller passes them in this form, as `identifier` and `token`.
-    func with<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
+    func replacingBytes<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             location: location,
             isLeaving: isLeaving,

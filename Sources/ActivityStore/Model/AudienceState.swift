@@ -66,7 +66,7 @@ package struct AudienceState: Sendable {
                 renewExpiry(nowMilliseconds)
             }
             return AudienceReply(.settled)
-        case .newestState: return makeNewestStateReply(nowMilliseconds: nowMilliseconds)
+        case .readNewestState: return makeNewestStateReply(nowMilliseconds: nowMilliseconds)
         case .claim(let range, let claim): return claimRange(range, claim: claim, nowMilliseconds: nowMilliseconds)
         case .checkpoint(let range, let claim, let text):
             return checkpoint(range, claim: claim, text, nowMilliseconds: nowMilliseconds)
@@ -74,7 +74,7 @@ package struct AudienceState: Sendable {
             return finishRange(range, version, counts, times, nowMilliseconds: nowMilliseconds)
         case .finishBroadcast(let broadcast, let version, let outcome, let times):
             return finishBroadcast(broadcast, version, outcome, times, nowMilliseconds: nowMilliseconds)
-        case .directory, .page, .append: preconditionFailure("an operation on a segment")
+        case .readDirectory, .readPage, .append: preconditionFailure("an operation on a segment")
         }
     }
 
@@ -234,7 +234,7 @@ package struct AudienceState: Sendable {
     ) -> UInt16 {
         let fanoutUnderWay = fanouts.last {
             $0.totals == nil
-                && nowMilliseconds - $0.admittedAtMilliseconds < AudienceHashLimits.unfinishedFanoutAgeMillisecondsMax
+                && nowMilliseconds - $0.admittedAtMilliseconds < AudienceHashLimits.rangeCountKeptMillisecondsMax
         }
         let count = fanoutUnderWay?.rangeCount ?? call.rangeCount
         if let admittedVersion, admittedVersion.grant.rangeCount != count {
@@ -274,7 +274,7 @@ package struct AudienceState: Sendable {
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, nowMilliseconds: Int64) -> AudienceReply<
         [UInt8]
     > {
-        var reply = AudienceReply<[UInt8]>(.progress)
+        var reply = AudienceReply<[UInt8]>(.claimed)
         reply.newestVersion = newestVersionForActivities
         reply.bytes = ranges[range]?.checkpointText ?? []
         ranges[range] = RangeState(claim: claim, checkpointText: ranges[range]?.checkpointText ?? [])
@@ -291,7 +291,7 @@ package struct AudienceState: Sendable {
         var reply = AudienceReply<[UInt8]>(.claimedByAnother)
         reply.newestVersion = newestVersionForActivities
         guard let state = ranges[range] else {
-            reply.verdict = .lost
+            reply.verdict = .claimLost
             return reply
         }
         guard state.claim == claim else { return reply }

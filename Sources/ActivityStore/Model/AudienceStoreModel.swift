@@ -33,9 +33,9 @@ public struct AudienceStoreModel: Sendable {
     public mutating func perform(_ call: AudienceCall<[UInt8]>) -> AudienceReply<[UInt8]> {
         let key = AudienceKey(app: call.app, audience: call.audience)
         switch call.operation {
-        case .directory(let segment):
+        case .readDirectory(let segment):
             return readDirectory(SegmentKey(audience: key, segment: segment))
-        case .page(let segment, let lowerBound):
+        case .readPage(let segment, let lowerBound):
             return readPage(SegmentKey(audience: key, segment: segment), lowerBound)
         case .append(let entry):
             let segment = SegmentKey(audience: key, segment: entry.location.segment)
@@ -72,7 +72,7 @@ public struct AudienceStoreModel: Sendable {
 
     private mutating func readDirectory(_ key: SegmentKey) -> AudienceReply<[UInt8]> {
         segments[key]?.removeExpired(nowMilliseconds: nowMilliseconds)
-        var reply = AudienceReply<[UInt8]>(.pages)
+        var reply = AudienceReply<[UInt8]>(.directory)
         reply.bytes = (segments[key]?.lowerBounds ?? [])
             .flatMap { bound in
                 withUnsafeBytes(of: bound.littleEndian) { Array($0) }

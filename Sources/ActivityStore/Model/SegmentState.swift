@@ -64,7 +64,7 @@ struct PageState: Sendable {
     private(set) var nextLowerBound: UInt32
     var flags: UInt8 = 0
     private var entries: [StoredEntry] = []
-    private var capacity = PageLimits.capacity(for: 0)
+    private var capacityBytes = PageLimits.capacityBytes(forPageBytes: 0)
     private var renewedAtSeconds: Int64 = 0
     private(set) var expiresAtMilliseconds: Int64 = 0
 
@@ -82,7 +82,7 @@ struct PageState: Sendable {
         func encodeNumber(_ value: some FixedWidthInteger) -> [UInt8] {
             withUnsafeBytes(of: value.littleEndian) { Array($0) }
         }
-        return [MemberPage.Header.formatVersion, flags] + encodeNumber(UInt16(capacity)) + encodeNumber(lowerBound)
+        return [MemberPage.Header.formatVersion, flags] + encodeNumber(UInt16(capacityBytes)) + encodeNumber(lowerBound)
             + encodeNumber(nextLowerBound)
             + encodeNumber(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
     }
@@ -91,10 +91,10 @@ struct PageState: Sendable {
         entries.append(entry)
         let count = byteCount
         if count > bytesMax { return .addedNeedsArranging }
-        let newCapacity = PageLimits.capacity(for: count)
+        let newCapacityBytes = PageLimits.capacityBytes(forPageBytes: count)
         // Raise the capacity only if the page fills more than half of the new capacity. The way in which the script
         // reserves memory would make a shorter page longer (append.lua: Memory).
-        if count > capacity, count > newCapacity / 2 { capacity = newCapacity }
+        if count > capacityBytes, count > newCapacityBytes / 2 { capacityBytes = newCapacityBytes }
         let needsRenewal = nowMilliseconds / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
         return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added
     }
@@ -124,7 +124,7 @@ struct PageState: Sendable {
         if let splitPosition {
             entries = entries.filter { $0.position < splitPosition } + entries.filter { $0.position >= splitPosition }
         }
-        capacity = PageLimits.capacity(for: byteCount)
+        capacityBytes = PageLimits.capacityBytes(forPageBytes: byteCount)
     }
 
     /// The position at which the page is split; nil if the page has only one position.
@@ -140,10 +140,10 @@ struct PageState: Sendable {
         upperPage.renewedAtSeconds = renewedAtSeconds
         upperPage.expiresAtMilliseconds = expiresAtMilliseconds
         upperPage.entries = entries.filter { $0.position >= middle }
-        upperPage.capacity = PageLimits.capacity(for: upperPage.byteCount)
+        upperPage.capacityBytes = PageLimits.capacityBytes(forPageBytes: upperPage.byteCount)
         nextLowerBound = middle
         entries.removeAll { $0.position >= middle }
-        capacity = PageLimits.capacity(for: byteCount)
+        capacityBytes = PageLimits.capacityBytes(forPageBytes: byteCount)
         return upperPage
     }
 }
@@ -163,7 +163,7 @@ struct StoredEntry: Sendable {
         let byteCount = buffer.withUnsafeMutableBytes { buffer in
             entry.identifier.withUnsafeBytes { identifier in
                 entry.token.withUnsafeBytes { token in
-                    MemberEntryFormat.write(entry.with(identifier: identifier, token: token), to: buffer)
+                    MemberEntryFormat.write(entry.replacingBytes(identifier: identifier, token: token), to: buffer)
                 }
             }
         }

@@ -112,8 +112,8 @@ extension TokenRetirement {
 extension DeviceRegistrationStep {
     fileprivate func map<Other>(_ transform: (Bytes) -> Other) -> DeviceRegistrationStep<Other> {
         switch self {
-        case .first(let audiences, let supportsChannels):
-            .first(audiences: audiences.map(transform), supportsChannels: supportsChannels)
+        case .registerToken(let audiences, let supportsChannels):
+            .registerToken(audiences: audiences.map(transform), supportsChannels: supportsChannels)
         case .nextHeldStart(let start): .nextHeldStart(after: start.map(transform))
         }
     }

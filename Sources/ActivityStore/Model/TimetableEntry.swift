@@ -42,7 +42,7 @@ public struct TimetableEntry: Sendable, Equatable {
         // `updatedAfterEnd`. At `otherEndAdmitted`, the script removes a life that workers have claimed several times,
         // but the model has no claims.
         case .updatedAfterEnd, .otherEndAdmitted: break
-        case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
+        case .lifeFinished(let beganAtMilliseconds, let restartAtMilliseconds):
             guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }
             guard restartAtMilliseconds > 0, previous.start != nil else {
                 life = nil

@@ -53,12 +53,12 @@ enum StoredActivity {
     static let registrationTimeByteOffset = 44
     static let tokenByteOffset = 50
     /// Added to the number of the token's bytes if an accepted alert follows the token. The number itself is always far
-    /// lower. The flag is not in the byte of ``Flag``, because that byte has no free bit.
-    static let acceptedAlertFlag = 32_768
+    /// lower. The bit is not in the byte of ``Flag``, because that byte has no free bit.
+    static let acceptedAlertFollowsBit = 32_768
     /// Added to the number of the token's bytes if the part about audiences follows the token.
-    static let audiencesFlag = 16_384
-    /// All flags in the number of the token's bytes.
-    static let flagsInTokenByteCount = acceptedAlertFlag | audiencesFlag
+    static let audiencesFollowBit = 16_384
+    /// All bits that are added to the number of the token's bytes.
+    static let followBitsInTokenByteCount = acceptedAlertFollowsBit | audiencesFollowBit
     /// The number of bytes of a timestamp (UNIX seconds): enough for ten digits.
     static let secondsBytes = 5
     /// The number of bytes of a time in milliseconds: enough for thirteen digits.

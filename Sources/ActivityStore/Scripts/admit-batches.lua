@@ -22,11 +22,11 @@
 -- `sub`, `callRedis`, UNKNOWN and MALFORMED (admit.lua); `isNewer` (versions.lua); `splitPhase`, `findParts` and
 -- `joinParts` (admit-values.lua); `makeSettle` and `makeAdmit`, which make the long path.
 --
--- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces
--- follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has a few hundred bytes; a held
--- command adds up to 128 KiB. Then the script decides about each key and writes it separately, so that each key fails
--- alone. An error of Lua would fail the whole batch. So the script runs Redis commands with `pcall`, and checks the
--- length of a value before it reads the value.
+-- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CommandCallBatch.swift). The
+-- paces follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has a few hundred bytes;
+-- a held command adds up to 128 KiB. Then the script decides about each key and writes it separately, so that each key
+-- fails alone. An error of Lua would fail the whole batch. So the script runs Redis commands with `pcall`, and checks
+-- the length of a value before it reads the value.
 --
 -- The reply is an array of three parts; if there is only one element, the reply is this element without an array.
 -- 1. The replies to the calls, in the order of the keys.
@@ -126,7 +126,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local admit, settle
 
   -- # Reading a call for the long path
-  -- Reads a whole call (CallBatch.swift). `position` is where it begins. Returns:
+  -- Reads a whole call (CommandCallBatch.swift). `position` is where it begins. Returns:
   --     its version
   --     `paceByte`, byte 14: the number of the pace's argument, and three bits (CallPaceBits)
   --     `requestByte`, byte 15: eight bits (CallRequestBits)

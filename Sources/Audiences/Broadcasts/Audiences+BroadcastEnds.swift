@@ -38,7 +38,7 @@ extension Audiences {
 
     /// Called when the store has added the broadcast to its command's counts, or has refused the call. If all ranges
     /// and broadcasts of the command are finished, the reply has the command's totals.
-    mutating func broadcastCounted(_ broadcast: BroadcastIndex, _ reply: Reply?, now: Moment) {
+    mutating func handleFinishBroadcastReply(_ broadcast: BroadcastIndex, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
             broadcasts[broadcast].unacknowledgedCount += 1
@@ -256,17 +256,17 @@ extension Audiences {
         guard channels[channel].isQueued else { return }
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         var predecessor = ChannelIndex.null
-        var current = apps[appIndex].readyChannelHeads[environment]
+        var current = apps[appIndex].firstReadyChannel[environment]
         while current != channel, current != .null { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
         if predecessor == .null {
-            apps[appIndex].readyChannelHeads[environment] = next
+            apps[appIndex].firstReadyChannel[environment] = next
         } else {
             channels[predecessor].nextInQueue = next
         }
-        if apps[appIndex].readyChannelTails[environment] == channel {
-            apps[appIndex].readyChannelTails[environment] = predecessor
+        if apps[appIndex].lastReadyChannel[environment] == channel {
+            apps[appIndex].lastReadyChannel[environment] = predecessor
         }
         channels[channel].isQueued = false
     }

@@ -231,13 +231,13 @@ extension Audiences {
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .null
-        let last = apps[appIndex].readyChannelTails[environment]
+        let last = apps[appIndex].lastReadyChannel[environment]
         if last == .null {
-            apps[appIndex].readyChannelHeads[environment] = channel
+            apps[appIndex].firstReadyChannel[environment] = channel
         } else {
             channels[last].nextInQueue = channel
         }
-        apps[appIndex].readyChannelTails[environment] = channel
+        apps[appIndex].lastReadyChannel[environment] = channel
     }
 
     func appAndEnvironment(ofChannel channel: ChannelIndex) -> (appIndex: Int, environment: APNsEnvironment) {
@@ -246,11 +246,11 @@ extension Audiences {
     }
 
     private mutating func popReadyChannel(_ appIndex: Int, _ environment: APNsEnvironment) -> ChannelIndex? {
-        let channel = apps[appIndex].readyChannelHeads[environment]
+        let channel = apps[appIndex].firstReadyChannel[environment]
         guard channel != .null else { return nil }
         let next = channels[channel].nextInQueue
-        apps[appIndex].readyChannelHeads[environment] = next
-        if next == .null { apps[appIndex].readyChannelTails[environment] = .null }
+        apps[appIndex].firstReadyChannel[environment] = next
+        if next == .null { apps[appIndex].lastReadyChannel[environment] = .null }
         channels[channel].isQueued = false
         return channel
     }

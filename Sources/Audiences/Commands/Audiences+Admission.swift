@@ -12,7 +12,7 @@ extension Audiences {
 
     mutating func requestSamplePages(_ command: CommandIndex) {
         commands[command].enter(.sizing)
-        commands[command].sampledBytes = 0
+        commands[command].estimatedSampleBytes = 0
         commands[command].unacknowledgedCount = UInt16(Self.sampledSegments.count)
         for sampleIndex in Self.sampledSegments.indices {
             storeQueue.append(.readSamplePage(command, sampleIndex: UInt8(sampleIndex)))
@@ -28,7 +28,7 @@ extension Audiences {
         if let bytes, let page = MemberPage(bytes) {
             let coveredFraction =
                 page.nextLowerBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
-            commands[command].sampledBytes +=
+            commands[command].estimatedSampleBytes +=
                 Double(bytes.count - MemberPage.Header.byteCount) / max(coveredFraction, 1e-6)
         }
         commands[command].unacknowledgedCount -= 1
@@ -40,7 +40,7 @@ extension Audiences {
 
     func rangeCount(of command: CommandIndex) -> UInt16 {
         let segmentsPerSample = Double(MemberLocation.segmentCount) / Double(Self.sampledSegments.count)
-        let memberCount = commands[command].sampledBytes / Self.bytesPerMember * segmentsPerSample
+        let memberCount = commands[command].estimatedSampleBytes / Self.bytesPerMember * segmentsPerSample
         return UInt16(Self.rangeCount(memberCount: memberCount, membersPerRangeMax: configuration.membersPerRangeMax))
     }
 
@@ -171,7 +171,7 @@ extension Audiences {
         case .duplicate: finishCurrentCommand(command, .outcome(.duplicate), now: now)
         case .unchanged: finishCurrentCommand(command, .outcome(.unchanged), now: now)
         case .ended: finishCurrentCommand(command, .outcome(.ended), now: now)
-        case .unknown, .settled, .claimedByAnother, .lost, .progress, .finished, .pages, .page, .appended:
+        case .unknown, .settled, .claimedByAnother, .claimLost, .claimed, .finished, .directory, .page, .appended:
             finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)
         }
     }

@@ -103,7 +103,7 @@ struct CommandSlot: BitwiseCopyable {
     /// the records of 256 ranges and two broadcasts.
     var unacknowledgedCount: UInt16 = 0
     /// The estimated bytes of all members in the four sampled segments.
-    var sampledBytes: Double = 0
+    var estimatedSampleBytes: Double = 0
     var isFanoutRecordTooLarge = false
     /// Whether the command's alert was removed, because it was too old.
     var isAlertExpired = false

@@ -17,7 +17,7 @@ extension Audiences {
     private static var settlementDelayMillisecondsMax: Int64 { 1_000 }
     /// How long the core tries to send the push. Then it frees the member's slot for other members. The member gets no
     /// state before the audience's next command or its own next registration.
-    private static var joinerPushMillisecondsMax: Int64 { 60_000 }
+    private static var giveUpJoinerAfterMilliseconds: Int64 { 60_000 }
     /// If the store last replied longer ago than this, the states are requested again before one of them is sent.
     /// Otherwise a member that has waited long for its pool could get an old state (R20).
     private static var stateAgeMillisecondsMax: Int64 { 1_000 }
@@ -75,7 +75,7 @@ extension Audiences {
     /// its next joined audience. After the last audience, the member joins its pool's queue.
     ///
     /// - Parameter reply: nil if the store refused the request.
-    mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
+    mutating func handleNewestStateReply(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addNewestState(slot.key.digest, reply)
         // The reply may be too old for changes that came after the call was queued, so queue another call for them. If
@@ -165,13 +165,13 @@ extension Audiences {
         }
         membershipChanges[change].enter(.awaitingPush)
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
-        let last = apps[appIndex].joinerTails[environment]
+        let last = apps[appIndex].lastQueuedJoiner[environment]
         if last == .null {
-            apps[appIndex].joinerHeads[environment] = change
+            apps[appIndex].firstQueuedJoiner[environment] = change
         } else {
             membershipChanges[last].nextInQueue = change
         }
-        apps[appIndex].joinerTails[environment] = change
+        apps[appIndex].lastQueuedJoiner[environment] = change
     }
 
     private func appAndEnvironment(
@@ -184,10 +184,10 @@ extension Audiences {
     /// Returns the push to the next member in a pool's queue of joiners; nil if none can be sent.
     mutating func offerNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
-        while case let change = apps[appIndex].joinerHeads[environment], change != .null {
+        while case let change = apps[appIndex].firstQueuedJoiner[environment], change != .null {
             let slot = membershipChanges[change]
-            apps[appIndex].joinerHeads[environment] = slot.nextInQueue
-            if slot.nextInQueue == .null { apps[appIndex].joinerTails[environment] = .null }
+            apps[appIndex].firstQueuedJoiner[environment] = slot.nextInQueue
+            if slot.nextInQueue == .null { apps[appIndex].lastQueuedJoiner[environment] = .null }
             membershipChanges[change].nextInQueue = .null
             if slot.stateRepliedAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
@@ -227,10 +227,10 @@ extension Audiences {
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         membershipChanges[change].enter(.awaitingPush)
-        membershipChanges[change].nextInQueue = apps[appIndex].joinerHeads[environment]
-        apps[appIndex].joinerHeads[environment] = change
-        if apps[appIndex].joinerTails[environment] == .null {
-            apps[appIndex].joinerTails[environment] = change
+        membershipChanges[change].nextInQueue = apps[appIndex].firstQueuedJoiner[environment]
+        apps[appIndex].firstQueuedJoiner[environment] = change
+        if apps[appIndex].lastQueuedJoiner[environment] == .null {
+            apps[appIndex].lastQueuedJoiner[environment] = change
         }
         apps[appIndex].inFlightPushCounts[environment] -= 1
     }
@@ -277,7 +277,7 @@ extension Audiences {
     /// - APNs delays the push, and more than half of the slots for changes are in use.
     private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         membershipChanges[change].isOverriddenByLaterChange
-            || milliseconds > membershipChanges[change].allNotifiedAtMilliseconds + Self.joinerPushMillisecondsMax
+            || milliseconds > membershipChanges[change].allNotifiedAtMilliseconds + Self.giveUpJoinerAfterMilliseconds
             || membershipChanges.count > membershipChanges.limit / 2 && isPushDelayedByAPNs(change, at: milliseconds)
     }
 
@@ -328,9 +328,9 @@ extension Audiences {
             return endMembershipChange(change)
         case .awaitingPush, .requestingStates, .underWay:
             // The member waits for its pool, the store or APNs, and needs no timer for this. Check the member again
-            // when the core must give up the push, after `joinerPushMillisecondsMax`.
+            // when the core must give up the push, after `giveUpJoinerAfterMilliseconds`.
             membershipChanges[change].dueMilliseconds =
-                membershipChanges[change].allNotifiedAtMilliseconds + Self.joinerPushMillisecondsMax + 1
+                membershipChanges[change].allNotifiedAtMilliseconds + Self.giveUpJoinerAfterMilliseconds + 1
         case .queued, .notifying, .backingOff: break
         }
         if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { startMembershipChangeTimer(change) }
@@ -339,17 +339,17 @@ extension Audiences {
     private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         var predecessor = MembershipChangeIndex.null
-        var current = apps[appIndex].joinerHeads[environment]
+        var current = apps[appIndex].firstQueuedJoiner[environment]
         while current != change, current != .null {
             (predecessor, current) = (current, membershipChanges[current].nextInQueue)
         }
         precondition(current == change, "a member that is ready is in its pool's queue")
         let next = membershipChanges[change].nextInQueue
         if predecessor == .null {
-            apps[appIndex].joinerHeads[environment] = next
+            apps[appIndex].firstQueuedJoiner[environment] = next
         } else {
             membershipChanges[predecessor].nextInQueue = next
         }
-        if next == .null { apps[appIndex].joinerTails[environment] = predecessor }
+        if next == .null { apps[appIndex].lastQueuedJoiner[environment] = predecessor }
     }
 }

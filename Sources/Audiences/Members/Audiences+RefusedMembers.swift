@@ -17,7 +17,7 @@ extension Audiences {
     ) {
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         let isDead = outcome == .unregistered
-        let kind = kind(of: tag)
+        let kind = subjectKind(of: tag)
         let (appIndex, audience) = (rounds[round].appIndex, rounds[round].digest)
         let registeredAtWallMilliseconds = registeredAtWallMilliseconds(tag)
         let refusedMember = refusedMembers.allocate(
@@ -40,7 +40,7 @@ extension Audiences {
             )
         )
         keepCopies(for: refusedMember, tag, reason: result.reason)
-        rounds[round].members.awaitingStoreCount += 1
+        rounds[round].members.refusedOrRereadCount += 1
         if !tag.isParked { pages[tag.page].setProgress(tag.memberIndex, .refused) }
         queueRecord(.memberResult(refusedMember), about: refusedMember)
         if isDead { queueDeadTokenFollowUps(of: refusedMember, isActivity: kind == .activity) }
@@ -103,7 +103,7 @@ extension Audiences {
         queueDeadTokenFollowUps(of: refusedMember, isActivity: true)
     }
 
-    private func kind(of tag: PushTag) -> StoreSubjectKind {
+    private func subjectKind(of tag: PushTag) -> StoreSubjectKind {
         tag.isParked ? parkedMembers[tag.parkedMember].kind : pages[tag.page].member(tag.memberIndex)?.kind ?? .activity
     }
 
@@ -147,7 +147,7 @@ extension Audiences {
         refusedMembers.free(refusedMember)
         // A refused member that has just joined belongs to no round.
         guard round != .null else { return }
-        rounds[round].members.awaitingStoreCount -= 1
+        rounds[round].members.refusedOrRereadCount -= 1
         let tag = PushTag(rawValue: rawTag)
         if rounds[round].phase == .abandoned {
             if !tag.isParked {
@@ -218,11 +218,11 @@ extension Audiences {
     public mutating func activityStoreFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let refusedMember = refusedMember(ofActivityStoreCall: tag)
         switch failure {
-        case .noReply: activityStoreQueue.append(refusedMember)
+        case .retriableAtOnce: activityStoreQueue.append(refusedMember)
         case .serverRefusesMostCalls:
             activityStoreQueue.pause(now: now)
             activityStoreQueue.append(refusedMember)
-        case .unexplained: activityStoreQueue.setAside(refusedMember, now: now)
+        case .retriableAfterPause: activityStoreQueue.setAside(refusedMember, now: now)
         case .refused: callOrRecordAcknowledged(about: refusedMember, now: now)
         }
     }

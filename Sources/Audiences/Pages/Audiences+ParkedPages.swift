@@ -39,7 +39,7 @@ extension Audiences {
     }
 
     private mutating func waitForRoomToPark(_ round: RoundIndex, now: Moment) {
-        wake(round, at: now.monotonicMilliseconds + Self.parkedMembersRereadPauseMilliseconds)
+        scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.parkedMembersRereadPauseMilliseconds)
     }
 
     /// Gives up room that `readParkedMembersAgain` has reserved for the round's next `memberCount` parked members; all
@@ -83,8 +83,8 @@ extension Audiences {
         releaseRoomToPark(of: round, memberCount: parkedCount)
         for memberIndex in memberIndices {
             guard let pageMember = pages[page].member(memberIndex) else { continue }
-            let location = MemberOnPage(page: .null, memberIndex: 0, position: position)
-            park(pageMember, at: location, of: round, pauseMilliseconds: 0, now: now)
+            let place = MemberPlace(page: .null, memberIndex: 0, position: position)
+            park(pageMember, at: place, of: round, pauseMilliseconds: 0, now: now)
         }
         return true
     }
@@ -103,7 +103,7 @@ extension Audiences {
         defer { offerPageRoom(Int(rounds[round].appIndex)) }
         parkedMembers[member].isUnderWay = true
         // Above 0, this count keeps the round from being freed, so the round still exists when the reply comes.
-        rounds[round].members.awaitingStoreCount += 1
+        rounds[round].members.refusedOrRereadCount += 1
         let page = addPage(round, start: parkedMembers[member].position)
         pages[page].parkedMember = member
         return true
@@ -120,7 +120,7 @@ extension Audiences {
             isStillMember = true
         }
         freePageAndOfferRoom(page)
-        rounds[round].members.awaitingStoreCount -= 1
+        rounds[round].members.refusedOrRereadCount -= 1
         if isStillMember || rounds[round].phase != .running {
             parkAgain(member, pauseMilliseconds: 0, now: now)
         } else {

@@ -306,14 +306,14 @@ extension Audiences {
     /// 1. The round reads a page ahead.
     /// 2. A member joins, and is shown the version that is now the newest.
     /// 3. A newer version comes, and goes to the members that were read. The new member is not among them.
-    mutating func refreshPages(of round: RoundIndex) {
+    mutating func readUnsentMembersAgain(of round: RoundIndex) {
         readAgainFromPresentPosition(of: round)
         offerPageRoom(Int(rounds[round].appIndex))
     }
 
     /// Discards the members that have not had their turn, and sets the round's read position back to its present
     /// position, so that these members are read again. The caller must call ``offerPageRoom(_:)`` afterwards, or call
-    /// ``refreshPages(of:)``, which does both.
+    /// ``readUnsentMembersAgain(of:)``, which does both.
     mutating func readAgainFromPresentPosition(of round: RoundIndex) {
         discardUnsentMembers(of: round)
         rounds[round].progress.readPosition = rounds[round].progress.presentPosition
@@ -367,7 +367,7 @@ extension Audiences {
             let waitingRound = popFirstFromPageQueue(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {
-                wake(waitingRound, at: 0)
+                scheduleAdvance(of: waitingRound, at: 0)
             } else {
                 prefetchPages(of: waitingRound, isFirstInQueue: true)
             }

@@ -47,7 +47,7 @@ extension Audiences {
 
     /// Returns a number that grows when a record is settled, or when a record is skipped because a previous owner
     /// settled it. While the number is unchanged, the caller need not read the metadata of ``progress(_:)`` again.
-    public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
+    public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.progressRevision ?? 0 }
 
     /// Returns the offset that may be committed: every record below it is settled. Nil before the first record, and if
     /// the lane does not have the partition.

@@ -12,11 +12,11 @@ import Numbers
 extension Audiences {
     /// Parks a member. Its next attempt is due after the pause.
     ///
-    /// - Parameter location: the member's position, page and index. The page is `.null` if the partition's previous
-    ///   owner had parked the member.
+    /// - Parameter place: the member's position, page and index. The page is `.null` if the partition's previous owner
+    ///   had parked the member.
     mutating func park(
         _ pageMember: PageMember,
-        at location: MemberOnPage,
+        at place: MemberPlace,
         of round: RoundIndex,
         failedAttemptCount: UInt8 = 0,
         wasThrottled: Bool = false,
@@ -25,13 +25,13 @@ extension Audiences {
     ) {
         let first = rounds[round].members.firstParked
         let readAtMilliseconds =
-            location.page == .null ? now.monotonicMilliseconds : pages[location.page].readAtMilliseconds
+            place.page == .null ? now.monotonicMilliseconds : pages[place.page].readAtMilliseconds
         let index = parkedMembers.allocate(
             ParkedMember(
                 pageMember,
                 round: round,
                 nextParkedMember: first,
-                location: location,
+                place: place,
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,
                 readAtMilliseconds: readAtMilliseconds,
@@ -41,7 +41,7 @@ extension Audiences {
         if first != .null { parkedMembers[first].previousParkedMember = index }
         rounds[round].members.firstParked = index
         rounds[round].members.parkedCount += 1
-        rounds[round].members.lowestParkedPosition = min(rounds[round].members.lowestParkedPosition, location.position)
+        rounds[round].members.lowestParkedPosition = min(rounds[round].members.lowestParkedPosition, place.position)
         rounds[round].checkpoints.revision += 1
         noteParkedMemberDueTime(index)
     }

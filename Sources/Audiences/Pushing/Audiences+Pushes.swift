@@ -53,7 +53,7 @@ extension Audiences {
         let environment = pool.environment
         apps[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
         guard apps[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
-        if apps[appIndex].readyChannelHeads[environment] != .null,
+        if apps[appIndex].firstReadyChannel[environment] != .null,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
             apps[appIndex].inFlightPushCounts[environment] += 1
@@ -149,7 +149,7 @@ extension Audiences {
             }
             guard isPageFresh(next.page, now: now) else {
                 rounds[round].queuePlaces.mustQueueAtFront = true
-                refreshPages(of: round)
+                readUnsentMembersAgain(of: round)
                 return .nothing
             }
             let rangeVersion = rangeVersion(at: next.position, of: round)
@@ -208,7 +208,7 @@ extension Audiences {
     /// shell cannot send the push.
     private mutating func offerPush(
         _ pageMember: PageMember,
-        _ next: MemberOnPage,
+        _ next: MemberPlace,
         _ rangeVersion: RangeVersionIndex,
         now: Moment
     ) -> AudiencePush {

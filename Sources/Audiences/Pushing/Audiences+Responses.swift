@@ -23,7 +23,7 @@ extension Audiences {
         }
         decrementInFlightPushCounts(round, push.environment)
         noteResponseTimes(of: push.rangeVersion, result)
-        guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
+        guard rounds[round].phase != .abandoned else { return dropMemberOfAbandonedRound(tag, of: round, now: now) }
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, push, result, now: now)
@@ -89,13 +89,13 @@ extension Audiences {
         let page = pages.mutableAddress(of: tag.page)
         page.pointee.setProgress(tag.memberIndex, .done(outcome))
         page.pointee.unfinishedMemberCount -= 1
-        pagePushEnded(tag.page, now: now)
+        advanceIfNoMemberIsUnfinished(on: tag.page, now: now)
     }
 
     /// Called when one of the page's members is finished or parked: the member's push or start has ended, and if APNs
     /// refused the push, the refusal has been recorded. If this was the page's last unfinished member, the round may go
     /// on.
-    private mutating func pagePushEnded(_ page: PageIndex, now: Moment) {
+    private mutating func advanceIfNoMemberIsUnfinished(on page: PageIndex, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinishedMemberCount == 0 else { return }
         let round = slot.pointee.round
@@ -107,7 +107,7 @@ extension Audiences {
 
     /// Ends the work on a member of an abandoned round, when its push or start has ended. Frees the member's page and
     /// the round if nothing else needs them. The outcome is not recorded, because another worker may own the range.
-    mutating func releaseAbandonedMember(_ tag: PushTag, of round: RoundIndex, now: Moment) {
+    mutating func dropMemberOfAbandonedRound(_ tag: PushTag, of round: RoundIndex, now: Moment) {
         if tag.isParked {
             parkedMembers[tag.parkedMember].isUnderWay = false
         } else {
@@ -148,7 +148,7 @@ extension Audiences {
         } else if let member = pages[tag.page].member(tag.memberIndex) {
             park(
                 member,
-                at: MemberOnPage(page: tag.page, memberIndex: tag.memberIndex, position: push.position),
+                at: MemberPlace(page: tag.page, memberIndex: tag.memberIndex, position: push.position),
                 of: round,
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,
@@ -157,7 +157,7 @@ extension Audiences {
             )
             pages[tag.page].setProgress(tag.memberIndex, .parked)
             pages[tag.page].unfinishedMemberCount -= 1
-            pagePushEnded(tag.page, now: now)
+            advanceIfNoMemberIsUnfinished(on: tag.page, now: now)
         }
         advance(round, now: now)
     }

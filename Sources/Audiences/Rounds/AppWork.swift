@@ -23,12 +23,12 @@ struct AppWork: BitwiseCopyable {
     /// pool for which the shell has not asked lately is unavailable (``Audiences/isPoolUnavailable(_:of:now:)``).
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
     var lastAskedForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
-    /// The heads and the tails of the linked queues of members that have joined and wait for a push with a state.
-    var joinerHeads: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
-    var joinerTails: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
-    /// The heads and the tails of the linked queues of channels that have something to send now.
-    var readyChannelHeads: ByEnvironment<ChannelIndex> = .init(repeating: .null)
-    var readyChannelTails: ByEnvironment<ChannelIndex> = .init(repeating: .null)
+    /// The first and the last of the linked queues of members that have joined and wait for a push with a state.
+    var firstQueuedJoiner: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
+    var lastQueuedJoiner: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
+    /// The first and the last of the linked queues of channels that have something to send now.
+    var firstReadyChannel: ByEnvironment<ChannelIndex> = .init(repeating: .null)
+    var lastReadyChannel: ByEnvironment<ChannelIndex> = .init(repeating: .null)
     /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again in each lap. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
     /// By `MembershipChangeKind.rawValue`: how many changes of memberships the store has acknowledged. A change in

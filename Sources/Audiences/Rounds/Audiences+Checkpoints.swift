@@ -59,7 +59,7 @@ extension Audiences {
                 dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
             }
         }
-        wake(round, at: dueMilliseconds)
+        scheduleAdvance(of: round, at: dueMilliseconds)
     }
 
     /// Returns the text of a round's checkpoint, and keeps a copy as `textBeingRecorded`. Nil if the text is too long:
@@ -116,9 +116,9 @@ extension Audiences {
         rounds[round].isCallOutstanding = false
         rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.composedRevision
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
-        if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .lost {
+        if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .claimLost {
             counters.lostRoundCount &+= 1
-            return claimLost(round, areMembersLost: verdict == .lost, now: now)
+            return claimLost(round, areMembersLost: verdict == .claimLost, now: now)
         }
         if reply?.verdict == .settled {
             rounds[round].checkpoints.recordedText.free()

@@ -106,7 +106,7 @@ extension Audiences {
 
     /// Called when the store has added the counts of a range, or has refused the call. If all ranges and broadcasts of
     /// the command are finished, the reply has the command's totals.
-    mutating func rangeCounted(_ rangeVersion: RangeVersionIndex, _ reply: Reply?, now: Moment) {
+    mutating func handleFinishRangeReply(_ rangeVersion: RangeVersionIndex, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             rangeVersions[rangeVersion].totals = totals
             rangeVersions[rangeVersion].unacknowledgedCount += 1

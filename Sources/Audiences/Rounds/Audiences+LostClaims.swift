@@ -131,11 +131,11 @@ extension Audiences {
     mutating func claimAgain(_ round: RoundIndex, now: Moment) {
         let claim = rounds[round].claim
         guard claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
-            return wake(round, at: claim.nextClaimAtMilliseconds)
+            return scheduleAdvance(of: round, at: claim.nextClaimAtMilliseconds)
         }
         let wait = memberWait(of: claim, now: now)
         guard wait != .underWay else {
-            return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
+            return scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }
         if wait == .reachedLimit { rounds[round].claim.waitForMembersCount = Self.waitForMembersCountMax }

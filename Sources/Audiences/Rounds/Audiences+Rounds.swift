@@ -164,7 +164,7 @@ extension Audiences {
             claimedAtMilliseconds + configuration.versionsOfPreviousOwnerWaitMillisecondsMax
         )
         guard waitEndMilliseconds <= now.monotonicMilliseconds else {
-            wake(round, at: waitEndMilliseconds)
+            scheduleAdvance(of: round, at: waitEndMilliseconds)
             return false
         }
         closeAllVersions(of: round)
@@ -208,7 +208,7 @@ extension Audiences {
     // MARK: - The end of a round
 
     /// Makes sure that ``advance(_:now:)`` is called for the round at this monotonic time or earlier.
-    mutating func wake(_ round: RoundIndex, at milliseconds: Int64) {
+    mutating func scheduleAdvance(of round: RoundIndex, at milliseconds: Int64) {
         guard milliseconds < rounds[round].timerDueMilliseconds else { return }
         rounds[round].timerDueMilliseconds = milliseconds
         startTimer(.round(round), dueMilliseconds: milliseconds)
@@ -217,7 +217,7 @@ extension Audiences {
     /// Whether the outcomes of all pushes that were sent are known, so that a checkpoint can have them: no push or
     /// start is under way, no refused member is being recorded, and no parked member is being read again.
     func isIdle(_ round: RoundIndex) -> Bool {
-        rounds[round].members.inFlightCount == 0 && rounds[round].members.awaitingStoreCount == 0
+        rounds[round].members.inFlightCount == 0 && rounds[round].members.refusedOrRereadCount == 0
     }
 
     /// Frees a round that has nothing left to do. The slot stays while a call, a push or a late version needs it. (R8)

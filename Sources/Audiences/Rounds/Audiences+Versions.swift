@@ -110,12 +110,12 @@ extension Audiences {
     /// Makes a newer version take over: its window begins at the round's present position, and is one lap long.
     private mutating func takeOver(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let start = rounds[round].progress.presentPosition
-        noteSinceWhenNothingIsSent(of: round, at: start, now: now)
+        noteTakeover(of: round, at: start, now: now)
         rangeVersions[rangeVersion].startPosition = start
         rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
         beginVersion(rangeVersion, of: round)
         // The pages that were read ahead may lack members that joined before this version was admitted.
-        if rounds[round].phase == .running { refreshPages(of: round) }
+        if rounds[round].phase == .running { readUnsentMembersAgain(of: round) }
         carryAlert(to: rangeVersion, of: round, now: now)
         closeOlderVersions(of: round, beginningAt: start)
         closeOldestVersionIfTooMany(of: round)

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 /// A record of the fan-out topic that was decoded. Its pointers are valid only while
-/// ``Audiences/receive(_:instruction:droppedFields:now:)`` runs.
+/// ``Audiences/receiveFanoutRecord(_:instruction:droppedFields:now:)`` runs.
 struct IncomingFanoutRecord {
     let record: IncomingRecord
     /// The bytes of the record's value, to which the ranges of `command` refer.

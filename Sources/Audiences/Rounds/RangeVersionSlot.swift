@@ -57,7 +57,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// without the closing brace. For each device, the core adds the channel or `input-push-token`, and the brace.
     /// Empty if the start names a channel itself, or the audience has none: each device then gets the dictionary
     /// unchanged.
-    var dictionaryWithoutAddress = HeapBytes.none
+    var apsWithoutAddress = HeapBytes.none
     /// A second body of this version, which differs from the first by its alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
     /// - Otherwise the second body carries the alert of an older version. It is sent to the members from
@@ -119,11 +119,11 @@ struct RangeVersionSlot: BitwiseCopyable {
 
     var occupiedBytes: Int {
         MemoryLayout<Self>.size + record.occupiedBytes + bodyWithOtherAlert.count + policyName.count
-            + activityTemplate.count + dictionaryWithoutAddress.count
+            + activityTemplate.count + apsWithoutAddress.count
     }
 
     func freeBytes() {
         record.freeBytes()
-        for bytes in [policyName, activityTemplate, dictionaryWithoutAddress, bodyWithOtherAlert] { bytes.free() }
+        for bytes in [policyName, activityTemplate, apsWithoutAddress, bodyWithOtherAlert] { bytes.free() }
     }
 }

@@ -23,9 +23,9 @@ extension Audiences {
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             guard unacknowledgedStartCount < configuration.unacknowledgedStartsMax else {
-                return wake(round, at: now.monotonicMilliseconds + Self.startsRetryPauseMilliseconds)
+                return scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.startsRetryPauseMilliseconds)
             }
-            guard isPageFresh(next.page, now: now) else { return refreshPages(of: round) }
+            guard isPageFresh(next.page, now: now) else { return readUnsentMembersAgain(of: round) }
             let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let member = pages[next.page].member(next.memberIndex), member.kind == .device else {
                 advancePast(next, progress: .notAddressed, rangeVersion)
@@ -45,7 +45,7 @@ extension Audiences {
         }
     }
 
-    private mutating func queueStart(_ next: MemberOnPage, _ rangeVersion: RangeVersionIndex) {
+    private mutating func queueStart(_ next: MemberPlace, _ rangeVersion: RangeVersionIndex) {
         advancePast(next, progress: .inFlight, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].members.inFlightCount += 1
@@ -58,7 +58,7 @@ extension Audiences {
         unacknowledgedStartCount -= 1
         rounds[round].members.inFlightCount -= 1
         let tag = PushTag(page: index.page, memberIndex: index.memberIndex)
-        guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
+        guard rounds[round].phase != .abandoned else { return dropMemberOfAbandonedRound(tag, of: round, now: now) }
         finishMember(tag, isTooLarge ? .failed : .started, now: now)
     }
 
@@ -100,7 +100,7 @@ extension Audiences {
             if !slot.policyName.isNone { command.policy = slot.policyName.bytes }
             command.expirationSeconds = slot.record.ownExpirationSeconds
             if let address = Self.startedActivityAddress(of: member, slot) {
-                command.aps = slot.dictionaryWithoutAddress.bytes
+                command.aps = slot.apsWithoutAddress.bytes
                 command.address = address
             }
             command.write(to: &recordValueWriter)
@@ -135,7 +135,7 @@ extension Audiences {
     ///
     /// The result is empty if the audience has no channel, or if the start names a channel itself: then its producer
     /// manages the channel.
-    static func dictionaryWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
+    static func apsWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
         let dictionary = slot.record.bodyLayout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.instruction.channelsForStarts.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { buffer in
@@ -152,14 +152,14 @@ extension Audiences {
     ///   audience has no channel in the device's environment, or even the shorter `input-push-token` would make the
     ///   body too long.
     static func startedActivityAddress(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
-        guard !slot.dictionaryWithoutAddress.isNone,
+        guard !slot.apsWithoutAddress.isNone,
             let channel = slot.record.instruction.channelsForStarts[member.environment]
         else {
             return nil
         }
         let bytesLeft =
             Limits.bodyBytesMax
-            - (slot.record.body.count - Int(slot.record.bodyLayout.aps.count) + slot.dictionaryWithoutAddress.count)
+            - (slot.record.body.count - Int(slot.record.bodyLayout.aps.count) + slot.apsWithoutAddress.count)
         let channelAddress = StartedActivityAddress.channel(channel.identifier)
         if member.supportsChannels, channelAddress.byteCount <= bytesLeft { return channelAddress }
         return StartedActivityAddress.token.byteCount <= bytesLeft ? .token : nil

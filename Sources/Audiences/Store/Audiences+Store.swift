@@ -97,7 +97,7 @@ extension Audiences {
     ) -> Result {
         switch ticket {
         case .readSamplePage(let command, let sampleIndex):
-            let operation = Operation.page(segment: Self.sampledSegments[Int(sampleIndex)], lowerBound: 0)
+            let operation = Operation.readPage(segment: Self.sampledSegments[Int(sampleIndex)], lowerBound: 0)
             return body(makeCall(ticket, of: command, operation))
         case .admit(let command): return body(makeCall(ticket, of: command, .admit(admission(of: command, now: now))))
         case .settle(let command):
@@ -125,7 +125,7 @@ extension Audiences {
             let segment = segment(of: page)
             let operation: Operation =
                 ticket == .readDirectory(page)
-                ? .directory(segment: segment) : .page(segment: segment, lowerBound: pages[page].lowerBound)
+                ? .readDirectory(segment: segment) : .readPage(segment: segment, lowerBound: pages[page].lowerBound)
             return body(makeCall(ticket, slot.appIndex, slot.digest, operation))
         case .removeMember(let refusedMember):
             let slot = refusedMembers[refusedMember]
@@ -148,7 +148,7 @@ extension Audiences {
             return body(makeCall(ticket, slot.member.appIndex, audience, .append(slot.entryForNextAudience)))
         case .readNewestState(let request):
             let key = newestStateRequests[request].key
-            return body(makeCall(ticket, key.appIndex, key.digest, .newestState))
+            return body(makeCall(ticket, key.appIndex, key.digest, .readNewestState))
         }
     }
 
@@ -174,11 +174,11 @@ extension Audiences {
     public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let ticket = decodeTicket(tag)
         switch failure {
-        case .noReply: storeQueue.append(ticket)
+        case .retriableAtOnce: storeQueue.append(ticket)
         case .serverRefusesMostCalls:
             storeQueue.pause(now: now)
             storeQueue.append(ticket)
-        case .unexplained: storeQueue.setAside(ticket, now: now)
+        case .retriableAfterPause: storeQueue.setAside(ticket, now: now)
         case .refused: handleCallReply(ticket, nil, now: now)
         }
     }
@@ -200,14 +200,14 @@ extension Audiences {
         case .readSamplePage(let command, _): samplePageReceived(command, reply?.bytes)
         case .admit(let command):
             guard let reply else {
-                return finishCurrentCommand(command, .outcome(.failed), reason: Self.refusedCallReason, now: now)
+                return finishCurrentCommand(command, .outcome(.failed), reason: Self.refusedAdmissionReason, now: now)
             }
             handleAdmissionReply(command, reply, now: now)
         case .settle(let command): commandSettled(command, now: now)
         case .claim(let round): handleClaimReply(round, reply, now: now)
         case .checkpoint(let round): handleCheckpointReply(round, reply, now: now)
-        case .finishRange(let rangeVersion): rangeCounted(rangeVersion, reply, now: now)
-        case .finishBroadcast(let broadcast): broadcastCounted(broadcast, reply, now: now)
+        case .finishRange(let rangeVersion): handleFinishRangeReply(rangeVersion, reply, now: now)
+        case .finishBroadcast(let broadcast): handleFinishBroadcastReply(broadcast, reply, now: now)
         case .readDirectory(let page): directoryReceived(page, reply?.bytes, now: now)
         case .readPage(let page): pageReceived(page, reply?.bytes, now: now)
         case .removeMember(let refusedMember):
@@ -221,7 +221,7 @@ extension Audiences {
                 )
             }
             audienceNotified(change, now: now)
-        case .readNewestState(let request): newestStateReceived(request, reply, now: now)
+        case .readNewestState(let request): handleNewestStateReply(request, reply, now: now)
         }
     }
 
@@ -230,5 +230,5 @@ extension Audiences {
         apps[Int(appIndex)].membershipChangeCounts[Int(change.rawValue)] &+= 1
     }
 
-    private static var refusedCallReason: StaticString { "Redis refused the admission" }
+    private static var refusedAdmissionReason: StaticString { "Redis refused the admission" }
 }

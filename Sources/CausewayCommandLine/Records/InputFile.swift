@@ -34,7 +34,7 @@ package struct InputFile {
         try splitter.finish(body)
     }
 
-    private func readError(_ operation: String) -> ReadError {
-        ReadError(path: name, reason: "\(operation): \(String(cString: strerror(errno)))")
+    private func readError(_ failure: String) -> ReadError {
+        ReadError(path: name, reason: "\(failure): \(String(cString: strerror(errno)))")
     }
 }

@@ -14,7 +14,7 @@ package struct RecordRateLimit {
     private let recordsPerSecond: Double?
     /// The seconds that are never caught up, summed since the sender began. A long time without records adds all of its
     /// seconds but ``catchUpSecondsMax``: after 10 s without records, 9 s.
-    private var unusedSeconds = 0.0
+    private var skippedSeconds = 0.0
 
     package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }
 
@@ -25,8 +25,8 @@ package struct RecordRateLimit {
     ///   - elapsedSeconds: the time since the sender began.
     package mutating func waitSeconds(sentCount: Int, elapsedSeconds: Double) -> Double {
         guard let recordsPerSecond else { return 0 }
-        let dueSeconds = Double(sentCount) / recordsPerSecond + unusedSeconds
-        unusedSeconds += max(0, elapsedSeconds - dueSeconds - Self.catchUpSecondsMax)
+        let dueSeconds = Double(sentCount) / recordsPerSecond + skippedSeconds
+        skippedSeconds += max(0, elapsedSeconds - dueSeconds - Self.catchUpSecondsMax)
         return max(0, dueSeconds - elapsedSeconds)
     }
 

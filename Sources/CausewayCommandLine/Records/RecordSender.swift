@@ -63,7 +63,7 @@ package struct RecordSender {
         }
 
         /// Counts the records without a report as failed, because the sender waits for no more reports.
-        mutating func failUnreportedRecords(_ reason: String) {
+        mutating func countUnreportedRecordsAsFailed(_ reason: String) {
             guard acknowledgedCount + failedCount < sentCount else { return }
             failureReason = failureReason ?? reason
             failedCount = sentCount - acknowledgedCount
@@ -98,7 +98,7 @@ package struct RecordSender {
     /// - Parameters:
     ///   - producer: the producer to use. Do not close it: ``flushAndClose(flushTimeoutMilliseconds:)`` does. If this
     ///     initializer throws, it has closed the producer.
-    ///   - brokerMonitor: the producer's log handler, which prints a message if no broker responds; nil: no message.
+    ///   - brokerMonitor: the producer's event handler, which prints a message if no broker responds; nil: no message.
     package init(
         producer: Producer,
         topic: String,
@@ -179,13 +179,18 @@ package struct RecordSender {
         {
             tally.failureReason = failure
         }
-        tally.failUnreportedRecords("no acknowledgement within \(flushTimeoutMilliseconds / 1_000) s")
+        tally.countUnreportedRecordsAsFailed("no acknowledgement within \(flushTimeoutMilliseconds / 1_000) s")
         _ = producer.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
         return tally
     }
 
-    /// Adds the acknowledgements that have arrived to the tally. Call this during a long wait between two records.
-    package mutating func collectAcknowledgements() { takeDeliveryReports() }
+    /// Adds the delivery reports that have arrived to the tally. Call this during a long wait between two records.
+    package mutating func takeDeliveryReports() {
+        var reports: [DeliveryReport] = []
+        producer.pollReports { tag, error, _ in reports.append(DeliveryReport(tag: tag, error: error)) }
+        count(reports)
+        brokerMonitor?.printIfUnreached(producer.hasReachedBroker)
+    }
 
     /// Waits until all records have a report, or the time has passed.
     private mutating func flush(_ timeoutMilliseconds: Int64) {
@@ -235,13 +240,6 @@ package struct RecordSender {
                 )
             }
         }
-    }
-
-    private mutating func takeDeliveryReports() {
-        var reports: [DeliveryReport] = []
-        producer.pollReports { tag, error, _ in reports.append(DeliveryReport(tag: tag, error: error)) }
-        count(reports)
-        brokerMonitor?.printIfUnreached(producer.hasReachedBroker)
     }
 
     private mutating func count(_ reports: [DeliveryReport]) {

@@ -125,7 +125,7 @@ struct JSONSchemaPage {
         switch value {
         case .text(let text): .text(text)
         case .integer(let number): .number(UInt64(number))
-        case .chosen(let texts), .texts(let texts): .array(texts.map { .text($0) })
+        case .choices(let texts), .texts(let texts): .array(texts.map { .text($0) })
         case .properties(let properties): .object(properties.map { .init($0.name, .text($0.value)) })
         }
     }

@@ -117,12 +117,12 @@ extension SchemaKey {
             .any,
             meaning: meaning,
             decode: { value in
-                guard case .chosen(let texts) = value else { return nil }
+                guard case .choices(let texts) = value else { return nil }
                 return texts.compactMap { text in
                     APNsEnvironment.allCases.first { "\($0.name)" == text }
                 }
             },
-            encode: { .chosen($0.map { "\($0.name)" }) }
+            encode: { .choices($0.map { "\($0.name)" }) }
         )
     }
 

@@ -15,7 +15,7 @@ enum ConfigurationValueKind: Sendable, Equatable {
 enum ConfigurationValue: Sendable {
     case text(String)
     case integer(Int)
-    case chosen([String])
+    case choices([String])
     case texts([String])
     case properties([KafkaProperty])
 
@@ -28,7 +28,7 @@ enum ConfigurationValue: Sendable {
         switch self {
         case .text(let text): text
         case .integer(let number): "\(number)"
-        case .chosen(let texts), .texts(let texts): "[\(texts.joined(separator: ", "))]"
+        case .choices(let texts), .texts(let texts): "[\(texts.joined(separator: ", "))]"
         case .properties(let properties): properties.isEmpty ? "{}" : nil
         }
     }

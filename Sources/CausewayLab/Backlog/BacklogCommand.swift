@@ -71,7 +71,7 @@ struct BacklogCommand: SeasonCommand {
         guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
     }
 
-    func text(_ figures: BacklogFigures) -> String { figures.text }
+    func makeReport(of figures: BacklogFigures) -> String { figures.report }
 
     func playSeason(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> BacklogFigures

@@ -47,7 +47,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
 
     private var areResultsComplete: Bool { outcomes.reduce(0) { $0 + $1.count } == commands }
 
-    var text: String {
+    var report: String {
         let outcomes = outcomes.map { "\(Numeral.grouped($0.count)) \($0.outcome)" }.joined(separator: ", ")
         return """
             \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)

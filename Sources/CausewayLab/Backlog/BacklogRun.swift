@@ -86,7 +86,7 @@ final class BacklogRun {
         )
         try deployment.startRedis()
         try deployment.startSimulator(shapes: [shapesPath])
-        let configuration = WorkerConfigurationText.text(
+        let configuration = WorkerConfigurationText.makeYAML(
             deployment: deployment,
             apps: [.init(name: "cricket", bundleIdentifier: MatchCommands.app)],
             laneCount: laneCount,
@@ -142,7 +142,7 @@ final class BacklogRun {
         try deployment.startWorker()
         try wait(Self.registrationWaitMillisecondsMax, "tokens to be registered") { () throws(LabError) in
             commandProducer.takeDeliveryReports()
-            return try deployment.redisKeyCount() >= 2 * feed.phoneCount
+            return try deployment.countRedisKeys() >= 2 * feed.phoneCount
         }
         try deployment.stopWorker(graceMilliseconds: Demo.drainMillisecondsMax)
     }
@@ -160,7 +160,7 @@ final class BacklogRun {
             }
             try checkInterruptionAndProcesses()
         }
-        while commandProducer.producer.outstandingCount > 0 {
+        while commandProducer.producer.outstandingRecordCount > 0 {
             commandProducer.takeDeliveryReports()
             try checkInterruptionAndProcesses()
             usleep(1_000)
@@ -259,7 +259,7 @@ final class BacklogRun {
 
     /// Returns when the worker got its partitions, UNIX milliseconds. Only the worker's log says this.
     private func readAssignedAtMilliseconds() throws(LabError) -> Int64 {
-        let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
+        let lines = TextFile.readLastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
         guard let time,
             let date = try? Date(String(time), strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
@@ -280,7 +280,7 @@ final class BacklogRun {
                 throw LabError(
                     "waited \(milliseconds / 1_000) s for \(awaitedEvent), without success; "
                         + "the worker's log ends with",
-                    logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLineCount)
+                    logTail: TextFile.readLastLines(of: deployment.path("worker.log"), ChildProcess.logTailLineCount)
                 )
             }
             try checkInterruptionAndProcesses()

@@ -30,7 +30,7 @@ extension Demo {
         var figures = pageProgress.figures
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
-        figures.durationMilliseconds = Int64(options.seconds) * 1_000
+        figures.durationMilliseconds = Int64(options.seasonSeconds) * 1_000
         figures.commands = feed.commandCount
         figures.commandsInAll = feed.totalCommandCount
         figures.results = reader.tally.commandCount

@@ -6,7 +6,7 @@ extension Demo {
     func makeProgress(_ reader: ResultsReader, _ rates: RateMeter, elapsedMilliseconds: Int64) -> DemoProgress {
         DemoProgress(
             elapsedMilliseconds: elapsedMilliseconds,
-            durationMilliseconds: Int64(options.seconds) * 1_000,
+            durationMilliseconds: Int64(options.seasonSeconds) * 1_000,
             commandCount: feed.totalCommandCount,
             resultCount: reader.tally.commandCount,
             commandsPerSecond: rates.commandsPerSecond,
@@ -26,7 +26,7 @@ extension Demo {
             result (\(outcomes.joined(separator: ", "))), \(Numeral.grouped(commandProducer.undeliveredRecordCount)) \
             did not reach the broker; the worker's log ends with
             """,
-            logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLineCount)
+            logTail: TextFile.readLastLines(of: deployment.path("worker.log"), ChildProcess.logTailLineCount)
         )
     }
 }

@@ -10,7 +10,7 @@ struct DemoOptions {
     var addressees = SeasonFeed.Addressees.activities
     /// Whether audiences have broadcast channels. If so, half of the phones subscribe to them.
     var hasChannels = false
-    var seconds = 60
+    var seasonSeconds = 60
     var matchCount = 60
     /// The number of lanes of the worker; 0: one for each processor that the worker may use.
     var laneCount = 1
@@ -69,7 +69,7 @@ final class Demo {
         feed = SeasonFeed(
             matches: Array(season.matches.prefix(options.matchCount)),
             followerCount: options.followerCount,
-            durationMilliseconds: Int64(options.seconds) * 1_000,
+            durationMilliseconds: Int64(options.seasonSeconds) * 1_000,
             addressees: options.addressees,
             hasChannels: options.hasChannels,
             journal: try options.evidenceFiles?.makeJournal()
@@ -137,7 +137,7 @@ final class Demo {
         let phones = SimulatedPhones(client: LoopbackHTTPClient(port: deployment.simulator.controlPort)) {
             feed.audience(ofRegistration: $0)
         }
-        let configuration = WorkerConfigurationText.text(
+        let configuration = WorkerConfigurationText.makeYAML(
             deployment: deployment,
             apps: [.init(name: "cricket", bundleIdentifier: MatchCommands.app, channels: channelSettings)],
             laneCount: options.laneCount,
@@ -170,7 +170,7 @@ final class Demo {
         if feed.addressees == .audiences {
             // A start to an audience reaches only the devices that have joined the audience before.
             try wait(until: "the devices have joined their audiences", reader, commandProducer) {
-                deployment.workerMetrics.hasSettled(registrationCount: relay.copiedCount)
+                deployment.workerMetrics.hasSettled(registrationCount: relay.copiedRegistrationCount)
             }
         }
         try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
@@ -306,7 +306,7 @@ final class Demo {
             channels: nil,
             balls: feed.matches.reduce(0) { $0 + $1.balls.count },
             phones: feed.phoneCount,
-            seasonSeconds: Double(options.seconds),
+            seasonSeconds: Double(options.seasonSeconds),
             replaySeconds: Double(replayMilliseconds) / 1_000,
             commands: feed.commandCount,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
@@ -320,7 +320,7 @@ final class Demo {
             deadLetters: reader.deadLetterCount,
             freshness: DemoFigures.Freshness(tally.freshness),
             worker: workerUsage,
-            others: otherUsages,
+            otherProcesses: otherUsages,
             scores: try phones.readScores(of: feed),
             phonesWithFinalScore: comparison.matchingPhoneCount,
             phonesBackInTime: summary.timestampRegressionCount + summary.ignoredOldPushCount,

@@ -173,7 +173,7 @@ struct DemoCommand: SeasonCommand {
         }
     }
 
-    func text(_ figures: DemoFigures) -> String {
+    func makeReport(of figures: DemoFigures) -> String {
         TextPage(figures, isColoured: isatty(STDOUT_FILENO) == 1).lines.joined(separator: "\n")
     }
 
@@ -182,7 +182,7 @@ struct DemoCommand: SeasonCommand {
     {
         var options = DemoOptions(
             followerCount: followers,
-            seconds: seconds,
+            seasonSeconds: seconds,
             matchCount: matches,
             laneCount: lanes,
             shapesPath: files.shapesPath,

@@ -98,7 +98,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var freshness: Freshness?
     var worker: ProcessUsage
     /// The CPU time and memory of each process of the demo except the worker: its own, and those that it has started.
-    var others: [NamedProcessUsage]
+    var otherProcesses: [NamedProcessUsage]
     var scores: [Score]
     var phonesWithFinalScore: Int
     /// How often a phone went back in time: it got a state older than the one that it showed.
@@ -111,6 +111,15 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var demotions: Int
     /// How often each fault was caused because the command line asked for it. Actions on the live page do not count.
     var disturbances: [DisturbanceCount]
+
+    /// The keys in the JSON. A key stays as it is when its property is renamed.
+    private enum CodingKeys: String, CodingKey {
+        case matches, audiences, channels, balls, phones, seasonSeconds, replaySeconds, commands, outcomes, pushes
+        case pushesBeforeSeason, pushesAtPriority10, workerMicrosecondsPerPush, retries, repeatedResults, released
+        case invalidations, deadLetters, freshness, worker
+        case otherProcesses = "others"
+        case scores, phonesWithFinalScore, phonesBackInTime, phonesStartedTwice, wrongPhones, demotions, disturbances
+    }
 
     struct DisturbanceCount: Codable, Equatable {
         var what: String

@@ -8,7 +8,7 @@ struct RegistrationRelay {
     let phones: SimulatedPhones
     /// The number of registrations copied so far. The simulator numbers registrations in order, so this is also where
     /// the next read begins.
-    private(set) var copiedCount = 0
+    private(set) var copiedRegistrationCount = 0
 
     init(phones: SimulatedPhones) {
         self.phones = phones
@@ -27,11 +27,11 @@ struct RegistrationRelay {
         stallError: (String) -> LabError = { LabError($0) }
     ) throws(LabError) {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
-        while copiedCount < total {
+        while copiedRegistrationCount < total {
             try beforePage()
             try copyPage(to: commandProducer)
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw stallError("only \(copiedCount) of \(total) tokens have been registered")
+                throw stallError("only \(copiedRegistrationCount) of \(total) tokens have been registered")
             }
         }
     }
@@ -39,7 +39,7 @@ struct RegistrationRelay {
     /// Copies the next registrations, at most `recordsPerPageMax`. Waits a short time if there are none yet.
     private mutating func copyPage(to commandProducer: CommandProducer) throws(LabError) {
         let page = try phones.readRegistrations(
-            since: copiedCount,
+            since: copiedRegistrationCount,
             limit: Self.recordsPerPageMax,
             waitMilliseconds: Self.waitMilliseconds
         )
@@ -48,6 +48,6 @@ struct RegistrationRelay {
                 commandProducer.takeDeliveryReports()
             }
         }
-        copiedCount = page.next
+        copiedRegistrationCount = page.next
     }
 }

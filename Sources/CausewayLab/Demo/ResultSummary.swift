@@ -38,7 +38,9 @@ struct ResultSummary: Equatable {
     var isOfMember: Bool { namesAudience && namesActivityOrDevice }
 
     /// Whether the result has an outcome, and the partition and offset of the record that the result is about.
-    var isComplete: Bool { (outcome != nil || fanoutOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
+    var hasOutcomeAndSource: Bool {
+        (outcome != nil || fanoutOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0
+    }
 }
 
 extension ResultSummary {

@@ -53,7 +53,7 @@ struct ResultTally {
     /// - Parameter isFreshnessCounted: whether the command counts in ``freshness``. False before the season, because
     ///   the worker may still be starting.
     mutating func add(_ result: ResultSummary, isFreshnessCounted: Bool) {
-        guard result.isComplete, result.sourcePartition < Self.partitionsMax,
+        guard result.hasOutcomeAndSource, result.sourcePartition < Self.partitionsMax,
             result.sourceOffset < Self.offsetsPerPartitionMax
         else {
             unreadableRecordCount += 1

@@ -61,7 +61,7 @@ struct SimulatedPhones {
                         "attributes": Dictionary(attributes, uniquingKeysWith: { first, _ in first }),
                     ] as [String: Any]
                 }
-            let state = try LabJSON.object(match.openingStep.state.json)
+            let state = try LabJSON.decodeObject(match.openingStep.state.json)
             try client.requestObject(
                 "POST",
                 "/activities",
@@ -102,7 +102,7 @@ struct SimulatedPhones {
                 throw LabError("the simulator's registrations have an unexpected form")
             }
             if let audience = audienceOfRegistration(key) { value["audiences"] = [audience] }
-            records.append((key, try LabJSON.bytes(value)))
+            records.append((key, try LabJSON.encode(value)))
         }
         return (records, next)
     }
@@ -111,7 +111,7 @@ struct SimulatedPhones {
     func compare(with feed: SeasonFeed) throws(LabError) -> FinalStateComparison {
         var comparison = FinalStateComparison(matchingPhoneCount: 0, wrongPhones: [])
         for index in feed.matches.indices {
-            let state = try LabJSON.object(feed.finalState(match: index).json)
+            let state = try LabJSON.decodeObject(feed.finalState(match: index).json)
             var followers = Array(1...feed.followerCount)[...]
             while !followers.isEmpty {
                 let chunk = followers.prefix(Self.activitiesPerRequest)

@@ -191,7 +191,7 @@ extension TextPage {
     }
 
     private static func otherProcessValues(_ figures: DemoFigures) -> [LabelledValue] {
-        let costs = figures.others.map { process in
+        let costs = figures.otherProcesses.map { process in
             "\(process.name) \(Numeral.oneDecimal(Double(process.usage.cpuMilliseconds) / 1_000)) s"
         }
         return [LabelledValue(label: "other CPU: " + costs.joined(separator: ", "), style: .faint)]

@@ -15,7 +15,7 @@ final class ChildProcess {
         case exited(Int32)
         case killed(signal: Int32)
 
-        var text: String {
+        var eventText: String {
             switch self {
             case .exited(let code): "exited with code \(code)"
             case .killed(let signal): "was killed by signal \(signal)"
@@ -154,8 +154,8 @@ final class ChildProcess {
     }
 
     /// Waits until the child ends. Returns nil if the child still runs after this time.
-    func wait(milliseconds: Int64) -> ExitStatus? {
-        let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
+    func wait(timeoutMilliseconds: Int64) -> ExitStatus? {
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + timeoutMilliseconds
         while poll() == nil, Clock.monotonicMilliseconds < deadlineMilliseconds { usleep(2_000) }
         return exitStatus
     }
@@ -164,7 +164,7 @@ final class ChildProcess {
     func stop(graceMilliseconds: Int64) {
         guard poll() == nil else { return }
         signal(SIGTERM)
-        if wait(milliseconds: graceMilliseconds) == nil {
+        if wait(timeoutMilliseconds: graceMilliseconds) == nil {
             signal(SIGKILL)
             reap(options: 0)
         }
@@ -181,9 +181,9 @@ final class ChildProcess {
     }
 
     /// Returns the first line that the child prints. The lab's servers report their ports in this line.
-    func firstLine(milliseconds: Int64) throws(LabError) -> String {
+    func readFirstLine(timeoutMilliseconds: Int64) throws(LabError) -> String {
         precondition(output >= 0, "only a piped output can be read")
-        let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + timeoutMilliseconds
         var line: [UInt8] = []
         while line.count < 65_536 {
             var pollEntry = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
@@ -195,8 +195,8 @@ final class ChildProcess {
             case 1 where byte == UInt8(ascii: "\n"): return String(decoding: line, as: UTF8.self)
             case 1: line.append(byte)
             case 0:
-                _ = wait(milliseconds: 10_000)
-                throw makeError(exitStatus?.text ?? "closed its output")
+                _ = wait(timeoutMilliseconds: 10_000)
+                throw makeError(exitStatus?.eventText ?? "closed its output")
             default: if errno != EINTR { throw LabError("read", errno: errno) }
             }
         }
@@ -207,7 +207,7 @@ final class ChildProcess {
     func makeError(_ event: String) -> LabError {
         LabError(
             "the \(name) \(event); its log ends with",
-            logTail: TextFile.lastLines(of: logFile, Self.logTailLineCount)
+            logTail: TextFile.readLastLines(of: logFile, Self.logTailLineCount)
         )
     }
 }

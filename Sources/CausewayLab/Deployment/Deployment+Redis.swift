@@ -18,7 +18,7 @@ extension Deployment {
                 return
             }
         }
-        throw LabError("redis-server did not start", logTail: TextFile.lastLines(of: path("redis.log"), 20))
+        throw LabError("redis-server did not start", logTail: TextFile.readLastLines(of: path("redis.log"), 20))
     }
 
     /// Stops Redis after it has written its data to disk, so that ``restartRedis()`` loses nothing.
@@ -27,8 +27,8 @@ extension Deployment {
             return
         }
         let redis = processesExceptWorker.remove(at: redisIndex)
-        _ = Self.redisReply(port: redisPort, to: "SHUTDOWN SAVE")
-        guard redis.wait(milliseconds: Self.processWaitMillisecondsMax) == .exited(0) else {
+        _ = Self.requestRedisReply(port: redisPort, to: "SHUTDOWN SAVE")
+        guard redis.wait(timeoutMilliseconds: Self.processWaitMillisecondsMax) == .exited(0) else {
             throw redis.makeError("does not shut down")
         }
     }
@@ -36,7 +36,10 @@ extension Deployment {
     /// Starts Redis on the same port again, with the data that it has written to disk, if any.
     func restartRedis() throws(LabError) {
         guard try startRedis(port: redisPort) else {
-            throw LabError("redis-server did not start again", logTail: TextFile.lastLines(of: path("redis.log"), 20))
+            throw LabError(
+                "redis-server did not start again",
+                logTail: TextFile.readLastLines(of: path("redis.log"), 20)
+            )
         }
     }
 
@@ -45,7 +48,9 @@ extension Deployment {
 
     /// Runs a Redis command whose only correct reply is OK.
     func runRedisCommand(_ command: String) throws(LabError) {
-        guard Self.redisReply(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
+        guard Self.requestRedisReply(port: redisPort, to: command) == "+OK" else {
+            throw LabError("Redis refused \(command)")
+        }
     }
 
     /// Kills Redis and starts an empty one on the same port. Also removes the file with data that an earlier
@@ -60,20 +65,20 @@ extension Deployment {
     }
 
     /// Returns the number of keys in Redis, without marks.
-    func redisKeyCount() throws(LabError) -> Int { try Self.redisKeyCount(port: redisPort) }
+    func countRedisKeys() throws(LabError) -> Int { try Self.countRedisKeys(port: redisPort) }
 
     /// Returns the number of marks (`PartitionMark`) in Redis.
-    func redisMarkCount() throws(LabError) -> Int {
+    func countRedisMarks() throws(LabError) -> Int {
         try Self.evaluateCount(port: redisPort, "#redis.call('KEYS', '{causeway/mark*')")
     }
 
     /// Returns the number of keys in a redis-server, without marks.
-    static func redisKeyCount(port: UInt16) throws(LabError) -> Int {
+    static func countRedisKeys(port: UInt16) throws(LabError) -> Int {
         try evaluateCount(port: port, "redis.call('DBSIZE') - #redis.call('KEYS', '{causeway/mark*')")
     }
 
     private static func evaluateCount(port: UInt16, _ expression: String) throws(LabError) -> Int {
-        let reply = redisReply(port: port, to: "EVAL \"return \(expression)\" 0")
+        let reply = requestRedisReply(port: port, to: "EVAL \"return \(expression)\" 0")
         guard let reply, let count = Int(reply.dropFirst()) else {
             throw LabError("Redis did not report its number of keys")
         }
@@ -95,7 +100,7 @@ extension Deployment {
         )
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.processWaitMillisecondsMax
         while Clock.monotonicMilliseconds < deadlineMilliseconds, redis.poll() == nil {
-            if Self.redisReply(port: port, to: "PING") == "+PONG", redis.poll() == nil {
+            if Self.requestRedisReply(port: port, to: "PING") == "+PONG", redis.poll() == nil {
                 processesExceptWorker.append(redis)
                 return true
             }
@@ -108,7 +113,7 @@ extension Deployment {
 
     /// Returns the first line of Redis' reply to a command, such as `+OK` or `:3`. Returns nil if no complete line of
     /// fewer than `replyBytesMax` bytes comes.
-    static func redisReply(port: UInt16, to command: String) -> String? {
+    static func requestRedisReply(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
         guard LoopbackPort.connect(descriptor, to: port) else { return nil }

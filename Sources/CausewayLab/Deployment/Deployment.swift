@@ -123,7 +123,7 @@ final class Deployment {
     func readEndpoints<Endpoints: Decodable>(_ type: Endpoints.Type, from child: ChildProcess) throws(LabError)
         -> Endpoints
     {
-        let line = try child.firstLine(milliseconds: Self.processWaitMillisecondsMax)
+        let line = try child.readFirstLine(timeoutMilliseconds: Self.processWaitMillisecondsMax)
         guard let endpoints = StableJSON.decode(type, line.utf8) else {
             throw child.makeError("printed an unexpected line (\(line))")
         }
@@ -137,7 +137,7 @@ final class Deployment {
     /// - Throws: an error if any process of the deployment has ended.
     func throwIfAnyProcessHasEnded() throws(LabError) {
         for process in processesExceptWorker + (worker.map { [$0] } ?? []) {
-            if let exitStatus = process.poll() { throw process.makeError(exitStatus.text) }
+            if let exitStatus = process.poll() { throw process.makeError(exitStatus.eventText) }
         }
     }
 
@@ -154,7 +154,7 @@ final class Deployment {
     /// Kills the worker as in a crash, and starts another one.
     func killAndRestartWorker() throws(LabError) {
         worker?.signal(SIGKILL)
-        _ = worker?.wait(milliseconds: Self.processWaitMillisecondsMax)
+        _ = worker?.wait(timeoutMilliseconds: Self.processWaitMillisecondsMax)
         try startWorker()
     }
 
@@ -164,10 +164,10 @@ final class Deployment {
     func stopWorker(graceMilliseconds: Int64) throws(LabError) {
         guard let worker else { return }
         worker.signal(SIGTERM)
-        guard let exitStatus = worker.wait(milliseconds: graceMilliseconds) else {
+        guard let exitStatus = worker.wait(timeoutMilliseconds: graceMilliseconds) else {
             throw worker.makeError("does not drain within \(graceMilliseconds / 1_000) s")
         }
-        guard exitStatus == .exited(0) else { throw worker.makeError("\(exitStatus.text) where 0 was expected") }
+        guard exitStatus == .exited(0) else { throw worker.makeError("\(exitStatus.eventText) where 0 was expected") }
         self.worker = nil
     }
 

@@ -25,8 +25,8 @@ struct LoopbackHTTPClient {
         }
     }
 
-    /// Returns the body of a successful response.
-    func successfulResponseBody(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> [UInt8] {
+    /// Sends a request and returns the body of the response. Throws an error if the response is not a success.
+    func requestSuccessfully(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> [UInt8] {
         let response = try request(method, target, body: body)
         guard (200...299).contains(response.status) else {
             let text = String(decoding: response.body.prefix(500), as: UTF8.self)

@@ -21,7 +21,7 @@ protocol SeasonCommand: AsyncParsableCommand {
     /// Plays the season's records, and returns the measurements. Ends early if the user interrupts the run.
     func playSeason(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> Figures
-    func text(_ figures: Figures) -> String
+    func makeReport(of figures: Figures) -> String
     /// Called after the figures are printed, for example to wait until the user ends the run. The deployment runs until
     /// this method returns.
     func waitBeforeStop(on deployment: Deployment, until interruption: Interruption)
@@ -59,7 +59,7 @@ extension SeasonCommand {
             directory.remove(keeping: keep)
         }
         let figures = try playSeason(files, on: deployment, until: interruption)
-        print(text(figures))
+        print(makeReport(of: figures))
         if let json { try TextFile.write(figures: figures, to: json) }
         waitBeforeStop(on: deployment, until: interruption)
         return figures.hasSucceeded

@@ -44,7 +44,7 @@ enum TextFile {
     }
 
     /// Returns the last lines of a log; none if the file cannot be read.
-    static func lastLines(of path: String, _ count: Int) -> [String] {
+    static func readLastLines(of path: String, _ count: Int) -> [String] {
         guard let content = try? read(path) else { return [] }
         return String(decoding: content, as: UTF8.self).split(separator: "\n").suffix(count).map(String.init)
     }

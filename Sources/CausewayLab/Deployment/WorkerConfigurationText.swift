@@ -59,7 +59,7 @@ struct WorkerConfigurationText {
     var policy: Settings = []
     var worker: Settings
 
-    var text: String {
+    var yaml: String {
         """
         log:
           format: text
@@ -74,10 +74,10 @@ struct WorkerConfigurationText {
         redis:
         \(lines(redis, indentation: 2))
         apns:
-        \(hosts.map(text).joined(separator: "\n"))
+        \(hosts.map(yaml).joined(separator: "\n"))
         \(lines(apns, indentation: 2))
         apps:
-        \(apps.map(text).joined(separator: "\n"))
+        \(apps.map(yaml).joined(separator: "\n"))
         \(policy.isEmpty ? "" : "policies:\n  default:\n" + lines(policy, indentation: 4))
         worker:
         \(lines(worker, indentation: 2))
@@ -89,7 +89,7 @@ struct WorkerConfigurationText {
         settings.map { String(repeating: " ", count: indentation) + "\($0.key): \($0.value)" }.joined(separator: "\n")
     }
 
-    private func text(_ host: Host) -> String {
+    private func yaml(_ host: Host) -> String {
         let management = host.managementPort.map { "\n    managementHost: localhost\n    managementPort: \($0)" } ?? ""
         return """
               \(host.environment.rawValue):
@@ -98,20 +98,20 @@ struct WorkerConfigurationText {
             """
     }
 
-    private func text(_ app: App) -> String {
+    private func yaml(_ app: App) -> String {
         """
           \(app.name):
             bundleId: \(app.bundleIdentifier)
             teamId: \(teamIdentifier)
             keyId: \(keyIdentifier)
             keyFile: "\(app.keyFile ?? keyFile)"
-            environments: [\(app.environment.rawValue)]\(app.channels.map(text) ?? "")
+            environments: [\(app.environment.rawValue)]\(app.channels.map(yaml) ?? "")
         """
     }
 
     /// Returns the settings of an app's channels, as YAML. The channels store no message, because a channel is kept
     /// until its stored message expires, and a run does not wait so long.
-    private func text(_ channels: Channels) -> String {
+    private func yaml(_ channels: Channels) -> String {
         """
 
             channels:
@@ -153,7 +153,7 @@ extension WorkerConfigurationText {
         )
     }
 
-    static func text(
+    static func makeYAML(
         deployment: Deployment,
         apps: [App],
         laneCount: Int,
@@ -169,7 +169,7 @@ extension WorkerConfigurationText {
         )
         configuration.supersededResults = supersededResults
         configuration.policy = settings(of: policy)
-        return configuration.text
+        return configuration.yaml
     }
 
     /// Returns the settings for a policy's spacing and its two budgets; none if the policy has only default numbers.

@@ -6,11 +6,11 @@ struct WorkerMetrics {
     /// 0.
     ///
     /// - Parameter label: the label as it is printed, for example `topic="registrations"`; nil: all series.
-    func sum(of metric: String, label: String? = nil) -> Double {
+    func readSum(of metric: String, label: String? = nil) -> Double {
         var sum = 0.0
         for port in httpPorts {
             let response = try? LoopbackHTTPClient(port: port, serverName: "the worker")
-                .successfulResponseBody("GET", "/metrics")
+                .requestSuccessfully("GET", "/metrics")
             let text = String(decoding: response ?? [], as: UTF8.self)
             for line in text.split(separator: "\n") where line.hasPrefix(metric) && !line.hasPrefix("#") {
                 let series = line.prefix { $0 != " " }
@@ -23,9 +23,9 @@ struct WorkerMetrics {
         return sum
     }
 
-    /// Records of the registrations topic that the workers have received.
-    var receivedRegistrationCount: Int {
-        Int(sum(of: "causeway_records_received_total", label: "topic=\"registrations\""))
+    /// Returns how many records of the registrations topic the workers have received.
+    func countReceivedRegistrations() -> Int {
+        Int(readSum(of: "causeway_records_received_total", label: "topic=\"registrations\""))
     }
 
     /// Whether the workers have settled all records that they received, including this many registrations.
@@ -33,6 +33,6 @@ struct WorkerMetrics {
         // Read first how many registrations were received, and then how many records are in progress. A lane publishes
         // both numbers at the same time. So if the second number is 0, all registrations of the first number are
         // settled.
-        receivedRegistrationCount == registrationCount && sum(of: "causeway_records_in_progress") == 0
+        countReceivedRegistrations() == registrationCount && readSum(of: "causeway_records_in_progress") == 0
     }
 }

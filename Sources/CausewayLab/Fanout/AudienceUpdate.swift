@@ -35,12 +35,12 @@ struct AudienceUpdate {
 
     /// Returns the record as JSON.
     func makeRecord() throws(LabError) -> [UInt8] {
-        try LabJSON.bytes([
+        try LabJSON.encode([
             "app": FanoutDeployment.app, "audience": FanoutCrowd.audience, "id": identifier, "sequence": number,
             "priority": 10, "aps": aps,
         ])
     }
 
     /// Returns the body of the command's pushes.
-    func makeBody() throws(LabError) -> [UInt8] { try LabJSON.bytes(["aps": aps]) }
+    func makeBody() throws(LabError) -> [UInt8] { try LabJSON.encode(["aps": aps]) }
 }

@@ -97,7 +97,7 @@ struct FanoutCommand: ParsableCommand {
     func run() throws {
         do {
             let figures = try runFanout()
-            StandardStreams.printOutput(figures.text)
+            StandardStreams.printOutput(figures.report)
             if let json { try TextFile.write(figures: figures, to: json) }
             guard figures.hasSucceeded else { throw ExitCode(1) }
         } catch let error as LabError {

@@ -91,14 +91,14 @@ final class FanoutDeployment {
         )
         configuration.supersededResults = .countedWhenBehind
         configuration.worker.append(("memoryMebibytes", "\(memoryMebibytes)"))
-        return configuration.text
+        return configuration.yaml
     }
 
     /// - Throws: an error if any process of the deployment has ended.
     func throwIfAnyProcessHasEnded() throws(LabError) {
         try base.throwIfAnyProcessHasEnded()
         for worker in workers {
-            if let exitStatus = worker.poll() { throw worker.makeError(exitStatus.text) }
+            if let exitStatus = worker.poll() { throw worker.makeError(exitStatus.eventText) }
         }
     }
 
@@ -108,7 +108,7 @@ final class FanoutDeployment {
 
     /// Runs a script in Redis that returns a whole number.
     func evaluateRedisScript(_ script: String) throws(LabError) -> Int {
-        guard let reply = Deployment.redisReply(port: base.redisPort, to: "EVAL \"\(script)\" 0"),
+        guard let reply = Deployment.requestRedisReply(port: base.redisPort, to: "EVAL \"\(script)\" 0"),
             reply.hasPrefix(":"),
             let number = Int(reply.dropFirst())
         else { throw LabError("Redis does not reply with a number: \(script)") }
@@ -134,10 +134,12 @@ final class FanoutDeployment {
     func stopWorkers() throws(LabError) {
         for worker in workers { worker.signal(SIGTERM) }
         for worker in workers {
-            guard let exitStatus = worker.wait(milliseconds: Self.drainMillisecondsMax) else {
+            guard let exitStatus = worker.wait(timeoutMilliseconds: Self.drainMillisecondsMax) else {
                 throw worker.makeError("does not drain within \(Self.drainMillisecondsMax / 1_000) s")
             }
-            guard exitStatus == .exited(0) else { throw worker.makeError("\(exitStatus.text) where 0 was expected") }
+            guard exitStatus == .exited(0) else {
+                throw worker.makeError("\(exitStatus.eventText) where 0 was expected")
+            }
         }
         workers = []
     }

@@ -15,7 +15,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// divided by the number of members. Keys are included.
     var redisBytesPerMember: Double
     /// The time from the last command's record until the last phone shows that command's state.
-    var seconds: Double
+    var fanoutSeconds: Double
     /// Pushes to the audience's members that reached their phones.
     var pushes: Int
     /// CPU time of all workers from the first command to the last result, divided by `pushes`. It includes the work for
@@ -29,10 +29,10 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var workerPeakMemoryBytes: Int64
     /// The freshness of single commands to phones outside the audience before the fan-out; nil: there were no single
     /// commands.
-    var singleBefore: SingleCommandLoad.Freshness?
+    var singleCommandsBeforeFanout: SingleCommandLoad.Freshness?
     /// The freshness of single commands to phones outside the audience during the fan-out; nil: there were no single
     /// commands.
-    var singleDuring: SingleCommandLoad.Freshness?
+    var singleCommandsDuringFanout: SingleCommandLoad.Freshness?
     /// The number of the audience's result records since the first command.
     var resultRecords: Int
     /// The outcomes of the commands, in the order of the commands.
@@ -40,28 +40,43 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// Whether the results of each command count all members (`FanoutResults.memberCountsAddUp`).
     var resultsAddUp: Bool
     /// Phones that do not show the newest state.
-    var wrong: Int
+    var phonesWithoutNewestState: Int
     /// Phones that got a state older than the one that they showed.
-    var reversed: Int
-    var alertedTwice: Int
+    var phonesBackInTime: Int
+    var phonesAlertedTwice: Int
     /// Phones on which the alert of the goal did not ring: the number of members minus the number of alerts that rang.
-    var unalerted: Int
+    var phonesWithoutAlert: Int
+
+    /// The keys in the JSON. A key stays as it is when its property is renamed.
+    private enum CodingKeys: String, CodingKey {
+        case members, workers, overtakenAtPercent, joinSeconds, redisMicrosecondsPerJoin, redisBytesPerMember
+        case fanoutSeconds = "seconds"
+        case pushes, workerCPUMicrosecondsPerPush, redisCPUMicrosecondsPerPush, h2loadMicrosecondsPerPush
+        case workerPeakMemoryBytes
+        case singleCommandsBeforeFanout = "singleBefore"
+        case singleCommandsDuringFanout = "singleDuring"
+        case resultRecords, outcomes, resultsAddUp
+        case phonesWithoutNewestState = "wrong"
+        case phonesBackInTime = "reversed"
+        case phonesAlertedTwice = "alertedTwice"
+        case phonesWithoutAlert = "unalerted"
+    }
 
     /// The maximum number of results of a command: 256 for its ranges, and one for the command itself.
     static let resultsPerCommandMax = 257
 
     var hasSucceeded: Bool {
-        wrong == 0 && reversed == 0 && alertedTwice == 0 && unalerted == 0 && resultsAddUp
-            && resultRecords <= Self.resultsPerCommandMax * outcomes.count
+        phonesWithoutNewestState == 0 && phonesBackInTime == 0 && phonesAlertedTwice == 0 && phonesWithoutAlert == 0
+            && resultsAddUp && resultRecords <= Self.resultsPerCommandMax * outcomes.count
     }
 
-    var text: String {
+    var report: String {
         let overtakenText = overtakenAtPercent.map { ", overtaken at \($0) %" } ?? ""
         let h2loadText = h2loadMicrosecondsPerPush.map { ", h2load \(decimalText($0)) µs a push" } ?? ""
         return """
             \(Numeral.grouped(members)) members, \
             \(workers == 1 ? "one worker" : "\(workers) workers")\(overtakenText): \(outcomes.joined(separator: ", ")) \
-            in \(decimalText(seconds)) s
+            in \(decimalText(fanoutSeconds)) s
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(resultRecords)) result \
             records\(resultsAddUp ? "" : ", which do not add up")
             CPU time of the worker \(decimalText(workerCPUMicrosecondsPerPush)) µs a push\(h2loadText), redis-server \
@@ -70,18 +85,20 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
             \(decimalText(redisBytesPerMember)) bytes
             \(singleCommandsText)joined in \(decimalText(joinSeconds)) s, \(decimalText(redisMicrosecondsPerJoin)) µs \
             of redis-server each
-            \(Numeral.grouped(members - wrong)) of \(Numeral.grouped(members)) phones show the newest state; \
-            \(Numeral.grouped(reversed)) went back in time, \(Numeral.grouped(alertedTwice)) got an alert twice, \
-            \(Numeral.grouped(unalerted)) got none
+            \(Numeral.grouped(members - phonesWithoutNewestState)) of \(Numeral.grouped(members)) phones show the \
+            newest state; \(Numeral.grouped(phonesBackInTime)) went back in time, \
+            \(Numeral.grouped(phonesAlertedTwice)) got an alert twice, \(Numeral.grouped(phonesWithoutAlert)) got none
             """
     }
 
     private var singleCommandsText: String {
-        guard let singleBefore, let singleDuring else { return "" }
+        guard let singleCommandsBeforeFanout, let singleCommandsDuringFanout else { return "" }
         return """
-            single commands: half within \(singleBefore.p50Milliseconds) ms, 99 of 100 within \
-            \(singleBefore.p99Milliseconds) ms; beside the round \(singleDuring.p50Milliseconds) and \
-            \(singleDuring.p99Milliseconds) ms (\(Numeral.grouped(singleDuring.commands)) commands)
+            single commands: half within \(singleCommandsBeforeFanout.p50Milliseconds) ms, 99 of 100 within \
+            \(singleCommandsBeforeFanout.p99Milliseconds) ms; beside the round \
+            \(singleCommandsDuringFanout.p50Milliseconds) and \
+            \(singleCommandsDuringFanout.p99Milliseconds) ms \
+            (\(Numeral.grouped(singleCommandsDuringFanout.commands)) commands)
 
             """
     }

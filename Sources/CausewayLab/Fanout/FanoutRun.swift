@@ -93,23 +93,23 @@ final class FanoutRun {
             joinSeconds: Double(joinCost.milliseconds) / 1_000,
             redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(memberCount),
             redisBytesPerMember: Double(audienceBytes) / Double(memberCount),
-            seconds: Double(crowdReport.lastPushAtMilliseconds - measurement.recordTimestampMilliseconds) / 1_000,
+            fanoutSeconds: Double(crowdReport.lastPushAtMilliseconds - measurement.recordTimestampMilliseconds) / 1_000,
             pushes: crowdReport.pushCount,
             workerCPUMicrosecondsPerPush: Double(measurement.workerCPUMicroseconds) / pushDivisor,
             redisCPUMicrosecondsPerPush: Double(measurement.redisCPUMicroseconds) / pushDivisor,
             h2loadMicrosecondsPerPush: h2loadCosts.isEmpty ? nil : h2loadCosts.reduce(0, +) / Double(h2loadCosts.count),
             workerPeakMemoryBytes: measurement.workerPeakMemoryBytes,
-            singleBefore: results.singleCommandLoad?.freshness(.before),
-            singleDuring: results.singleCommandLoad?.freshness(.during),
+            singleCommandsBeforeFanout: results.singleCommandLoad?.freshness(.before),
+            singleCommandsDuringFanout: results.singleCommandLoad?.freshness(.during),
             resultRecords: results.resultRecordCount - measurement.resultRecordCountBeforeFanout,
             outcomes: measurement.commands.map { results.commandResults[$0.identifier]?.outcome ?? "no result" },
             resultsAddUp: measurement.commands.allSatisfy {
                 results.memberCountsAddUp($0.identifier, memberCount: memberCount)
             },
-            wrong: memberCount - crowdReport.matchingPhoneCount,
-            reversed: crowdReport.outdatedPushPhoneCount,
-            alertedTwice: crowdReport.repeatedAlertPhoneCount,
-            unalerted: max(0, memberCount - crowdReport.alertCount)
+            phonesWithoutNewestState: memberCount - crowdReport.matchingPhoneCount,
+            phonesBackInTime: crowdReport.outdatedPushPhoneCount,
+            phonesAlertedTwice: crowdReport.repeatedAlertPhoneCount,
+            phonesWithoutAlert: max(0, memberCount - crowdReport.alertCount)
         )
     }
 
@@ -128,7 +128,7 @@ final class FanoutRun {
 
     private func registerMembers() throws(LabError) -> JoinCost {
         try wait("workers that read") { () throws(LabError) in
-            Int(deployment.metrics.sum(of: "causeway_partitions_assigned")) > 0
+            Int(deployment.metrics.readSum(of: "causeway_partitions_assigned")) > 0
         }
         let beganAtMilliseconds = Clock.monotonicMilliseconds
         let redisCPUMicrosecondsBefore = redisCPUMicroseconds
@@ -171,7 +171,7 @@ final class FanoutRun {
     /// 50 are written, and all 50 are received but not settled. Then the result is 49.
     private func countDoneRegistrations(writtenCount: Int) -> Int {
         if deployment.metrics.hasSettled(registrationCount: writtenCount) { return writtenCount }
-        return min(deployment.metrics.receivedRegistrationCount, writtenCount - 1)
+        return min(deployment.metrics.countReceivedRegistrations(), writtenCount - 1)
     }
 
     private func requireAudienceKeys() throws(LabError) {
@@ -331,7 +331,10 @@ final class FanoutRun {
                     \(Numeral.grouped(doneCount)) of \(Numeral.grouped(totalCount)) are done; the worker's log ends \
                     with
                     """,
-                    logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLineCount)
+                    logTail: TextFile.readLastLines(
+                        of: deployment.base.path("worker-0.log"),
+                        ChildProcess.logTailLineCount
+                    )
                 )
             }
             try pollOnce()

@@ -13,7 +13,7 @@ struct LivePageResultTally {
     private(set) var freshness = DurationHistogram()
 
     mutating func add(_ result: ResultSummary) {
-        guard result.isComplete, !result.isOfRange, !result.namesChannel, !result.isOfMember else { return }
+        guard result.hasOutcomeAndSource, !result.isOfRange, !result.namesChannel, !result.isOfMember else { return }
         // The second result of a held command names the registration that released the command. This result must not
         // count the command again.
         commandCount += result.supersededCommandCount + (result.isFromCommandsTopic ? 1 : 0)

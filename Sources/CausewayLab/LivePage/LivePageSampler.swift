@@ -93,16 +93,16 @@ final class LivePageSampler: @unchecked Sendable {
         let client = LoopbackHTTPClient(port: dataSources.controlPort)
         for step in steps {
             if case .begin(.cutConnections) = step {
-                _ = try? client.successfulResponseBody("POST", "/cut")
+                _ = try? client.requestSuccessfully("POST", "/cut")
                 continue
             }
-            _ = try? client.successfulResponseBody(
+            _ = try? client.requestSuccessfully(
                 "PUT",
                 "/faults",
                 body: Array(pageState.disturbances.faultsJSON.utf8)
             )
             if case .begin(.blackHole) = step {
-                _ = try? client.successfulResponseBody("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
+                _ = try? client.requestSuccessfully("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
             }
         }
     }
@@ -119,7 +119,7 @@ final class LivePageSampler: @unchecked Sendable {
             for index in viewers.indices { viewers[index].cursor = 0 }
         }
         let client = dataSources.map { LoopbackHTTPClient(port: $0.controlPort) }
-        let service = client.flatMap { try? $0.successfulResponseBody("GET", "/stats") }
+        let service = client.flatMap { try? $0.requestSuccessfully("GET", "/stats") }
         var events: [Int: (bytes: [UInt8], next: Int)] = [:]
         for index in viewers.indices {
             let cursor = viewers[index].cursor
@@ -138,7 +138,7 @@ final class LivePageSampler: @unchecked Sendable {
                 events[cursor] = (event, screens?.next ?? cursor)
             }
             guard let event = events[cursor] else { continue }
-            if viewers[index].stream.append(event.bytes) == .taken { viewers[index].cursor = event.next }
+            if viewers[index].stream.append(event.bytes) == .appended { viewers[index].cursor = event.next }
         }
     }
 
@@ -150,7 +150,7 @@ final class LivePageSampler: @unchecked Sendable {
         since cursor: Int
     ) -> (response: [UInt8], next: Int)? {
         let focus = PageEventWriter.focusedPhoneNumbers(phoneCount: phoneCount).map(String.init).joined(separator: ",")
-        guard let response = try? client.successfulResponseBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),
+        guard let response = try? client.requestSuccessfully("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageEventWriter.firstNumber("next", in: response),
             let count = PageEventWriter.firstNumber("phones", in: response)
         else { return nil }

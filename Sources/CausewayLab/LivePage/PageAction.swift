@@ -36,16 +36,16 @@ struct PageDisturbances: Equatable {
     }
 
     /// When each disturbance ends. Monotonic milliseconds.
-    private(set) var endsAtMilliseconds: [PageAction: Int64] = [:]
+    private(set) var endMillisecondsByAction: [PageAction: Int64] = [:]
 
-    func isOn(_ action: PageAction) -> Bool { endsAtMilliseconds[action] != nil }
+    func isOn(_ action: PageAction) -> Bool { endMillisecondsByAction[action] != nil }
 
     /// Handles a press of the action's button, and returns the step to carry out. If the action's disturbance is on,
     /// the disturbance ends; otherwise the action begins.
     mutating func press(_ action: PageAction, nowMilliseconds: Int64) -> Step {
-        if endsAtMilliseconds.removeValue(forKey: action) != nil { return .end(action) }
+        if endMillisecondsByAction.removeValue(forKey: action) != nil { return .end(action) }
         if let durationMilliseconds = action.durationMilliseconds {
-            endsAtMilliseconds[action] = nowMilliseconds + durationMilliseconds
+            endMillisecondsByAction[action] = nowMilliseconds + durationMilliseconds
         }
         return .begin(action)
     }
@@ -55,9 +55,9 @@ struct PageDisturbances: Equatable {
     /// - Parameter isForAPNs: true: only the disturbances of the simulated APNs; false: only the others.
     mutating func expire(nowMilliseconds: Int64, forAPNs isForAPNs: Bool) -> [Step] {
         let expiredActions = PageAction.allCases.filter {
-            $0.isForAPNs == isForAPNs && (endsAtMilliseconds[$0] ?? .max) <= nowMilliseconds
+            $0.isForAPNs == isForAPNs && (endMillisecondsByAction[$0] ?? .max) <= nowMilliseconds
         }
-        for action in expiredActions { endsAtMilliseconds[action] = nil }
+        for action in expiredActions { endMillisecondsByAction[action] = nil }
         return expiredActions.map(Step.end)
     }
 

@@ -50,7 +50,7 @@ struct PageEventWriter {
         bytes += figures
         let actions = PageAction.allCases.map { action in
             let remainingMilliseconds =
-                disturbances.endsAtMilliseconds[action].map { max(0, $0 - nowMilliseconds) } ?? 0
+                disturbances.endMillisecondsByAction[action].map { max(0, $0 - nowMilliseconds) } ?? 0
             let remark = remarks[action].map { ",\"remark\":\(quoted($0))" } ?? ""
             return
                 "\"\(action.rawValue)\":{\"allowed\":\(allowedActions.contains(action)),\"on\":\(disturbances.isOn(action)),"

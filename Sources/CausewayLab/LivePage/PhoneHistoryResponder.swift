@@ -55,7 +55,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
     private func makeResponse(about phone: Int) -> HTTPResponse {
         guard let dataSources = pageState.dataSources,
             let phoneJSON = try? LoopbackHTTPClient(port: dataSources.controlPort)
-                .successfulResponseBody("GET", "/phone?number=\(phone)")
+                .requestSuccessfully("GET", "/phone?number=\(phone)")
         else { return .statusOnly(404) }
         var body = Array("{\"phone\":".utf8) + phoneJSON
         if let inspectCommandLine = dataSources.inspectCommandLine, let subject = InspectedActivity(of: phoneJSON) {
@@ -85,7 +85,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
                 output: .pipe
             )
             defer { child.stop(graceMilliseconds: 0) }
-            let line = try child.firstLine(milliseconds: inspectionTimeoutMilliseconds)
+            let line = try child.readFirstLine(timeoutMilliseconds: inspectionTimeoutMilliseconds)
             guard (try? JSONSerialization.jsonObject(with: Data(line.utf8))) != nil else {
                 throw child.makeError("printed an unexpected line")
             }

@@ -57,7 +57,7 @@ final class TopicFollower {
                 .high
             let first = try reader.fetchOffset(
                 of: partition,
-                atOrAfter: sinceMilliseconds,
+                atOrAfterMilliseconds: sinceMilliseconds,
                 timeoutMilliseconds: Self.requestTimeoutMilliseconds
             )
             nextOffsets.append(first ?? end)

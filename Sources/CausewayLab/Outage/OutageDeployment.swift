@@ -20,8 +20,8 @@ final class OutageDeployment {
     /// the worker may end with any exit code.
     private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasAnyProcessFrozen: Bool)] =
         [:]
-    /// The faults of workers that this deployment has noticed, as text.
-    private(set) var faults: [String] = []
+    /// The failures of workers that this deployment has noticed, as text.
+    private(set) var workerFailures: [String] = []
     /// The command line of a broker that can serve several workers of a consumer group; nil: there is only the embedded
     /// broker, which serves one worker.
     private let rebalancingBrokerCommand: [String]?
@@ -144,7 +144,7 @@ final class OutageDeployment {
             bootstrapServers: base.bootstrapServers,
             consumerProperties: outage.workers.consumerProperties.merging(["fetch.wait.max.ms": "50"]) { $1 },
             redis: redis.configuration,
-            apns: sorted(Self.apns.merging(outage.workers.apnsSettings) { $1 }) + [
+            apns: sorted(Self.apnsSettings.merging(outage.workers.apnsSettings) { $1 }) + [
                 ("caFile", "\"\(base.path("authorities.pem"))\"")
             ],
             hosts: simulators.map { .init(environment: $0.environment, port: $0.endpoints.apnsPort) },
@@ -161,12 +161,12 @@ final class OutageDeployment {
                 ("lanes", "\(outage.workers.laneCount)"), ("drainMilliseconds", "\(outage.workers.drainMilliseconds)"),
             ] + sorted(outage.workers.workerSettings)
         )
-        .text
+        .yaml
     }
 
     /// Settings of the section `apns`. The times are shorter than the defaults, because an outage of a case lasts only
     /// seconds.
-    private static let apns = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]
+    private static let apnsSettings = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]
 
     private func sorted(_ keys: [String: String]) -> WorkerConfigurationText.Settings {
         keys.sorted { $0.key < $1.key }
@@ -215,7 +215,7 @@ final class OutageDeployment {
 
     private func findProcess(_ part: OutageProcess) throws(LabError) -> ChildProcess {
         switch part {
-        case .redis(let index): return try redis.server(index)
+        case .redis(let index): return try redis.findServer(index)
         case .simulator(let environment): return try findSimulator(environment).process
         case .worker(let number):
             guard let worker = workers[number % workers.count] else { throw LabError("worker \(number) does not run") }
@@ -253,7 +253,7 @@ final class OutageDeployment {
         case .worker(let number):
             let worker = try findProcess(part)
             worker.signal(SIGKILL)
-            _ = worker.wait(milliseconds: Self.killedWorkerWaitMillisecondsMax)
+            _ = worker.wait(timeoutMilliseconds: Self.killedWorkerWaitMillisecondsMax)
             workers[number % workers.count] = nil
         case .broker, .simulator: throw LabError("a case cannot kill \(part)")
         }
@@ -274,21 +274,26 @@ final class OutageDeployment {
         workers[number] = nil
     }
 
-    /// Waits for a worker that got SIGTERM. Notes a fault if the worker ends late, or with a wrong exit code.
+    /// Waits for a worker that got SIGTERM. Notes a failure if the worker ends late, or with a wrong exit code.
     private func awaitStop(ofWorker number: Int) {
         guard let (worker, deadlineMilliseconds, wasAnyProcessFrozen) = stoppingWorkers.removeValue(forKey: number)
         else {
             return
         }
-        guard let exitStatus = worker.wait(milliseconds: max(1, deadlineMilliseconds - Clock.monotonicMilliseconds))
+        guard
+            let exitStatus = worker.wait(
+                timeoutMilliseconds: max(1, deadlineMilliseconds - Clock.monotonicMilliseconds)
+            )
         else {
             worker.stop(graceMilliseconds: 0)
             let limitMilliseconds = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
-            faults.append("the \(worker.name) does not exit within \(limitMilliseconds) ms of SIGTERM")
+            workerFailures.append("the \(worker.name) does not exit within \(limitMilliseconds) ms of SIGTERM")
             return
         }
         if case .exited = exitStatus, wasAnyProcessFrozen { return }
-        if exitStatus != .exited(0) { faults.append("the \(worker.name) \(exitStatus.text) after SIGTERM") }
+        if exitStatus != .exited(0) {
+            workerFailures.append("the \(worker.name) \(exitStatus.eventText) after SIGTERM")
+        }
     }
 
     /// Sends SIGTERM to the running workers and waits for their ends.
@@ -313,7 +318,7 @@ final class OutageDeployment {
     /// - Throws: an error if the broker, a simulator, a Redis or a worker has ended by itself.
     func throwIfAnyProcessHasEnded() throws(LabError) {
         for process in base.processesExceptWorker + redis.processes + workers.compactMap({ $0 }) {
-            if let exitStatus = process.poll() { throw process.makeError(exitStatus.text) }
+            if let exitStatus = process.poll() { throw process.makeError(exitStatus.eventText) }
         }
     }
 

@@ -23,7 +23,7 @@ struct OutageFeed {
     /// Writes the commands that are due. The activities take turns, spread evenly over the interval.
     ///
     /// - Parameter elapsedMilliseconds: the time since the first command.
-    mutating func writeDueCommands(to elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
+    mutating func writeDueCommands(elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
         guard !isFinished else { return }
         let writingMilliseconds = min(elapsedMilliseconds, app.durationMilliseconds)
         let dueCommandCount = Int(writingMilliseconds * Int64(app.activityCount) / app.commandIntervalMilliseconds)

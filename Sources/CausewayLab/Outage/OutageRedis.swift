@@ -59,7 +59,9 @@ final class OutageRedis {
     private func startWithSentinel() throws(LabError) {
         try addServer()
         try addServer(["--replicaof", "127.0.0.1", String(servers[0].port)])
-        try wait("a replica that follows") { Deployment.redisReply(port: servers[0].port, to: "WAIT 1 100") == ":1" }
+        try wait("a replica that follows") {
+            Deployment.requestRedisReply(port: servers[0].port, to: "WAIT 1 100") == ":1"
+        }
         let file = deployment.path("sentinel.conf")
         let port = try LoopbackPort.findFree()
         try TextFile.write(
@@ -103,15 +105,16 @@ final class OutageRedis {
         }
         try wait("a cluster whose servers know each other") {
             servers.allSatisfy { server in
-                Deployment.redisReply(port: server.port, to: "CLUSTER SLOTS") == "*\(primaryCount)"
-                    && Deployment.redisReply(port: server.port, to: "GET probe")?.hasPrefix("-CLUSTERDOWN") == false
+                Deployment.requestRedisReply(port: server.port, to: "CLUSTER SLOTS") == "*\(primaryCount)"
+                    && Deployment.requestRedisReply(port: server.port, to: "GET probe")?.hasPrefix("-CLUSTERDOWN")
+                        == false
             }
         }
     }
 
     // MARK: - Breaking the servers
 
-    func server(_ index: Int) throws(LabError) -> ChildProcess {
+    func findServer(_ index: Int) throws(LabError) -> ChildProcess {
         guard servers.indices.contains(index), let process = servers[index].process else {
             throw LabError("there is no redis-server \(index)")
         }
@@ -123,9 +126,9 @@ final class OutageRedis {
 
     /// Kills a server, as if its machine failed.
     func kill(_ index: Int) throws(LabError) {
-        let process = try server(index)
+        let process = try findServer(index)
         process.signal(SIGKILL)
-        _ = process.wait(milliseconds: Self.processWaitMillisecondsMax)
+        _ = process.wait(timeoutMilliseconds: Self.processWaitMillisecondsMax)
         servers[index].process = nil
     }
 
@@ -161,7 +164,7 @@ final class OutageRedis {
     }
 
     private func sendCommand(_ port: UInt16, _ command: String) throws(LabError) {
-        let reply = Deployment.redisReply(port: port, to: command)
+        let reply = Deployment.requestRedisReply(port: port, to: command)
         guard reply == "+OK" else { throw LabError("Redis replies with \(reply ?? "nothing") to \(command)") }
     }
 
@@ -171,14 +174,14 @@ final class OutageRedis {
     func countKeys() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {
-            sum += try Deployment.redisKeyCount(port: server.port)
+            sum += try Deployment.countRedisKeys(port: server.port)
         }
         return sum
     }
 
     private func awaitReply(_ port: UInt16, of process: ChildProcess) throws(LabError) {
         try wait("\(process.name) to reply") {
-            process.poll() == nil && Deployment.redisReply(port: port, to: "PING") == "+PONG"
+            process.poll() == nil && Deployment.requestRedisReply(port: port, to: "PING") == "+PONG"
         }
     }
 
@@ -188,7 +191,7 @@ final class OutageRedis {
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError(
                     "waited too long for \(awaitedEvent)",
-                    logTail: TextFile.lastLines(of: deployment.path("redis-0.log"), 20)
+                    logTail: TextFile.readLastLines(of: deployment.path("redis-0.log"), 20)
                 )
             }
             // Sleep and ask again, because Redis does not report when it is ready.

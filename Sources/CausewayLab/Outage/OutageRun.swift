@@ -60,7 +60,7 @@ final class OutageRun {
         return OutageReport(
             name: outage.name,
             findings: findings,
-            unmetExpectations: deployment.faults + expectationChecker.unmetExpectations(of: outage.expectations)
+            unmetExpectations: deployment.workerFailures + expectationChecker.unmetExpectations(of: outage.expectations)
         )
     }
 
@@ -91,7 +91,9 @@ final class OutageRun {
         firstCommandAtWallMilliseconds = Clock.wallMilliseconds
         while !(steps.isEmpty && feeds.allSatisfy(\.isFinished)) {
             let elapsedMilliseconds = Clock.monotonicMilliseconds - beganAtMilliseconds
-            for index in feeds.indices { try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer) }
+            for index in feeds.indices {
+                try feeds[index].writeDueCommands(elapsedMilliseconds: elapsedMilliseconds, commandProducer)
+            }
             if let step = steps.first, elapsedMilliseconds >= step.dueMilliseconds {
                 steps.removeFirst()
                 try perform(step.action)

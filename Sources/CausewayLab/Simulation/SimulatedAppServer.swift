@@ -14,7 +14,7 @@ struct SimulatedAppServer: Sendable {
     init(bootstrapServers: String, topic: String) throws(KafkaError) {
         let properties = [("bootstrap.servers", bootstrapServers)]
         brokerMonitor = BrokerMonitor(of: "causeway-lab simulator", properties: properties)
-        producer = try Producer(properties: properties, logHandler: brokerMonitor)
+        producer = try Producer(properties: properties, eventHandler: brokerMonitor)
         self.topic = topic
     }
 
@@ -33,7 +33,7 @@ struct SimulatedAppServer: Sendable {
             {
                 for record in page.records { sender.send(record.value) }
                 cursor = page.next
-                sender.collectAcknowledgements()
+                sender.takeDeliveryReports()
             }
             if let reason = sender.flushAndClose().failureReason {
                 StandardStreams.printError("causeway-lab simulator: \(reason)")

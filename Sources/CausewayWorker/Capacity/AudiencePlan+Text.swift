@@ -33,7 +33,7 @@ extension AudiencePlan {
                 "request and limit; a round keeps only some pages of members in memory"
             ),
             PlanText.makeLanesLine(laneCount),
-            ("partitions", Numeral.grouped(partitionCount), PlanText.partitionedTopics),
+            ("partitions", Numeral.grouped(partitionCount), PlanText.partitionedTopicsText),
             (
                 "APNs connections", Numeral.grouped(connectionCount),
                 """

@@ -72,7 +72,7 @@ package struct AudiencePlan: Sendable, Equatable {
             )
                 + 1
         )
-        busyProcessorHundredths = workingProcessorHundredths + podCount * costs.lowLoadCPUHundredths
+        busyProcessorHundredths = workingProcessorHundredths + podCount * costs.lowLoadProcessorHundredths
         laneCount = podCount * demand.fleet.processorsPerPod
         partitionCount = CapacityPlan.ceilingQuotient(laneCount * CapacityPlan.partitionsPerLane, podCount) * podCount
     }

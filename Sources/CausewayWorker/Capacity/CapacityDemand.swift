@@ -22,7 +22,7 @@ package struct CapacityDemand: Sendable, Equatable {
     package var replicationFactor: Int64 = 3
     /// Kafka gets room for the commands and results of this many hours at the peak's rate. Range: 1...8,760. This is
     /// not the retention of the topics (``TopicPlan``), which also keep the records of quieter hours.
-    package var retentionHours: Int64 = 4
+    package var storedPeakHours: Int64 = 4
 
     /// The allowed range of `--commands-per-push`, in commands, not in hundredths.
     package static let commandsPerPushRange: ClosedRange<Int64> = 1...1_000
@@ -42,7 +42,7 @@ package struct CapacityDemand: Sendable, Equatable {
         try CapacityError.require("restarted-activities", restartedActivityCount, in: 0...10_000_000_000)
         try fleet.validate()
         try CapacityError.require("replication", replicationFactor, in: 1...9)
-        try CapacityError.require("retention-hours", retentionHours, in: 1...8_760)
+        try CapacityError.require("retention-hours", storedPeakHours, in: 1...8_760)
     }
 }
 

@@ -42,7 +42,7 @@ extension CapacityPlan {
             PlanText.makeLanesLine(laneCount),
             (
                 "partitions", Numeral.grouped(partitionCount),
-                "\(PlanText.partitionedTopics); \(Self.partitionsPerLane) for each lane, so that the fleet can grow"
+                "\(PlanText.partitionedTopicsText); \(Self.partitionsPerLane) for each lane, so that the fleet can grow"
             ),
             (
                 "APNs connections", Numeral.grouped(connectionCount),
@@ -74,7 +74,7 @@ extension CapacityPlan {
             ),
             (
                 "Kafka keeps", "\(Numeral.grouped(kafkaStoredGibibytes)) GiB",
-                "\(demand.retentionHours) h at the peak's rate, all copies, before compression"
+                "\(demand.storedPeakHours) h at the peak's rate, all copies, before compression"
             ),
         ]
     }
@@ -100,7 +100,7 @@ extension CapacityPlan {
         }
         notes.append(
             """
-            Kafka keeps: the plan counts \(demand.retentionHours) h of records, as if the peak lasted so long \
+            Kafka keeps: the plan counts \(demand.storedPeakHours) h of records, as if the peak lasted so long \
             (--retention-hours). This is not the retention of the topics, which causeway topics prints.
             """
         )

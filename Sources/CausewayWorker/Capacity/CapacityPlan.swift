@@ -74,10 +74,10 @@ package struct CapacityPlan: Sendable, Equatable {
         let workingProcessorHundredths = Self.ceilingQuotient(nanosecondsPerSecond, 10_000_000)
         let hundredthsPerPod = max(
             1,
-            demand.fleet.laneBusyPercentMax * demand.fleet.processorsPerPod - costs.lowLoadCPUHundredths
+            demand.fleet.laneBusyPercentMax * demand.fleet.processorsPerPod - costs.lowLoadProcessorHundredths
         )
         podCount = max(Self.podsMin, Self.ceilingQuotient(workingProcessorHundredths, hundredthsPerPod) + 1)
-        busyProcessorHundredths = workingProcessorHundredths + podCount * costs.lowLoadCPUHundredths
+        busyProcessorHundredths = workingProcessorHundredths + podCount * costs.lowLoadProcessorHundredths
         laneCount = podCount * demand.fleet.processorsPerPod
         let bytesPerSecond = commandsPerSecond * costs.bytesPerCommand
         let neededPartitionCount = max(
@@ -128,7 +128,7 @@ package struct CapacityPlan: Sendable, Equatable {
         // Multiply by the 3,600 s of an hour, and divide by the 1,048,576 KiB of a GiB. Both numbers are divided by 16
         // (to 225 and 65,536), so that the product fits 64 bits.
         kafkaStoredGibibytes = Self.ceilingQuotient(
-            Self.ceilingQuotient(writtenBytesPerSecond, 1_024) * demand.retentionHours * 225,
+            Self.ceilingQuotient(writtenBytesPerSecond, 1_024) * demand.storedPeakHours * 225,
             65_536
         )
     }

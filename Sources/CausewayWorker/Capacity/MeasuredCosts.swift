@@ -5,7 +5,7 @@ import Observability
 ///
 /// Unless a number names another source, the machine had two shared processors of an AMD EPYC (family 25) with Debian
 /// 12, Swift 6.3.1, librdkafka 2.0.2, OpenSSL 3.0 and Redis 7.0. To measure on your machine, run `causeway-lab backlog`
-/// for `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` for `lowLoadCPUHundredths`.
+/// for `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` for `lowLoadProcessorHundredths`.
 package struct MeasuredCosts: Sendable, Equatable {
     /// CPU of the whole worker process at full load, for a command without a push: usually a newer command replaces it.
     /// Measured: a backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s,
@@ -21,7 +21,7 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// with two lanes) took 8.71 s of CPU. `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush` explain 2.78 s of
     /// them. The other 5.93 s are 0.1 processor for 60 s. At full load this cost is absent, because the worker rarely
     /// sleeps.
-    package var lowLoadCPUHundredths: Int64 = 10
+    package var lowLoadProcessorHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half of them admissions and half settlements. Measured:
     /// 80,000 to 107,000 if each call is a Redis command of its own, as in a cluster; 180,000 if calls leave in
@@ -90,7 +90,10 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "75,000 to 100,000 a second: 9.4 to 12 µs with its command"
             ),
             (
-                "\(Numeral.exactQuotient(lowLoadCPUHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                """
+                \(Numeral.exactQuotient(lowLoadProcessorHundredths, divisor: 100)) cores a worker for waking up at a \
+                low rate
+                """,
                 "season of make demo: 8.71 s in 60 s, less the two above"
             ),
             (
@@ -129,7 +132,10 @@ package struct MeasuredCosts: Sendable, Equatable {
                 "causeway-lab fanout: 2.4 to 3.2, compared with 4.5 to 5.4 a push for h2load"
             ),
             (
-                "\(Numeral.exactQuotient(lowLoadCPUHundredths, divisor: 100)) cores a worker for waking up at a low rate",
+                """
+                \(Numeral.exactQuotient(lowLoadProcessorHundredths, divisor: 100)) cores a worker for waking up at a \
+                low rate
+                """,
                 "season of make demo"
             ),
             (

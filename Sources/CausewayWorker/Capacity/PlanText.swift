@@ -6,7 +6,7 @@ enum PlanText {
     typealias SizeLine = (name: String, value: String, reason: String)
 
     /// The topics that have the planned number of partitions. Lanes share the work by the partitions of these topics.
-    static let partitionedTopics = "in each of the topics commands, registrations, deferred and fanout"
+    static let partitionedTopicsText = "in each of the topics commands, registrations, deferred and fanout"
 
     static func makeText(
         demandLines: [DemandLine],

@@ -13,19 +13,19 @@ package enum ChannelEvent: Sendable {
     case channelWithoutEntryDeleted(channel: String, app: String, environment: String)
     /// The number of channels at APNs that other programs created, or may have created.
     case unknownChannels(count: Int, app: String, environment: String)
-    case creationFailed(audience: String, app: String, environment: String, String)
+    case creationFailed(audience: String, app: String, environment: String, reason: String)
     /// What a worker has read in the registry (Redis' list of channels) during its periodic work.
     case registryRead(app: String, environment: String, Reconciliation.RegistryContent)
     /// The number of channels at APNs, including those of other programs.
     case channelsCounted(app: String, environment: String, channelCount: Int)
     /// An error about an app in an environment; nil means all apps, or all environments.
-    case failed(String, app: String?, environment: String?)
+    case failed(reason: String, app: String?, environment: String?)
 }
 
 /// Why there is no channel, or why an operation on a channel failed.
 package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
-    package var text: String
+    package var reason: String
     /// When the keeper may try again, UNIX milliseconds. Until then, each further request fails at once with this
     /// failure. Only a failed creation, or a failed read of the channels topic, causes such a pause. After any other
     /// failure this value has no effect.
@@ -34,10 +34,10 @@ package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertib
     /// channels would probably fail too.
     package var isTransient: Bool
 
-    package var description: String { text }
+    package var description: String { reason }
 
-    package init(text: String, retryPauseEndMilliseconds: Int64, isTransient: Bool = true) {
-        self.text = text
+    package init(reason: String, retryPauseEndMilliseconds: Int64, isTransient: Bool = true) {
+        self.reason = reason
         self.retryPauseEndMilliseconds = retryPauseEndMilliseconds
         self.isTransient = isTransient
     }
@@ -46,7 +46,7 @@ package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertib
         self =
             error as? ChannelFailure
             ?? ChannelFailure(
-                text: "\(error)",
+                reason: "\(error)",
                 retryPauseEndMilliseconds: retryPauseEndMilliseconds,
                 isTransient: isTransient
             )
@@ -58,8 +58,8 @@ enum CurrentProcess {
     static var hostAndProcessIdentifier: String {
         var host = [CChar](repeating: 0, count: 256)
         gethostname(&host, host.count - 1)
-        let text = host.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
-        return "\(text)/\(getpid())"
+        let hostName = host.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
+        return "\(hostName)/\(getpid())"
     }
 }
 

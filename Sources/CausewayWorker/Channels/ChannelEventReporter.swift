@@ -30,14 +30,14 @@ enum ChannelEventReporter {
             changeStatus(app, environment) { $0.orphanDeletionCount += 1 }
         case .unknownChannels(let channelCount, let app, let environment):
             log(.channelsUnknown, ["channels": "\(channelCount)", "app": "\(app)", "environment": "\(environment)"])
-        case .creationFailed(let audience, let app, let environment, let text):
+        case .creationFailed(let audience, let app, let environment, let reason):
             log(
                 .channelRefused,
-                ["audience": "\(audience)", "app": "\(app)", "environment": "\(environment)", "error": "\(text)"]
+                ["audience": "\(audience)", "app": "\(app)", "environment": "\(environment)", "error": "\(reason)"]
             )
             changeStatus(app, environment) {
                 $0.failedCreationCount += 1
-                $0.lastFailure = makeFailure("audience \(audience): \(text)")
+                $0.lastFailure = makeFailure("audience \(audience): \(reason)")
             }
         case .registryRead(let app, let environment, let content):
             changeStatus(app, environment) {
@@ -46,18 +46,18 @@ enum ChannelEventReporter {
             }
         case .channelsCounted(let app, let environment, let channelCount):
             changeStatus(app, environment) { $0.listedChannelCount = Int64(channelCount) }
-        case .failed(let text, let app, let environment):
-            log(.channelUpkeepFailed, ["error": "\(text)"])
+        case .failed(let reason, let app, let environment):
+            log(.channelUpkeepFailed, ["error": "\(reason)"])
             if let app, let environment {
-                changeStatus(app, environment) { $0.lastFailure = makeFailure(text) }
+                changeStatus(app, environment) { $0.lastFailure = makeFailure(reason) }
             } else {
-                status.changePoolsWithConfiguredChannels { $0.lastFailure = makeFailure(text) }
+                status.changePoolsWithConfiguredChannels { $0.lastFailure = makeFailure(reason) }
             }
         }
     }
 
-    private static func makeFailure(_ text: String) -> ChannelStatus.Failure {
-        ChannelStatus.Failure(atMilliseconds: readWallClockMilliseconds(), text: text)
+    private static func makeFailure(_ reason: String) -> ChannelStatus.Failure {
+        ChannelStatus.Failure(atMilliseconds: readWallClockMilliseconds(), reason: reason)
     }
 
     private static func makeLogFields(_ entry: ChannelEntry) -> Logger.Metadata {

@@ -11,7 +11,7 @@ extension ChannelKeeper {
     {
         guard let managedEnvironment = findManagedEnvironment(appEnvironment) else {
             throw ChannelFailure(
-                text: "\(appEnvironment.app) has no channels in \(appEnvironment.environment)",
+                reason: "\(appEnvironment.app) has no channels in \(appEnvironment.environment)",
                 retryPauseEndMilliseconds: nowMilliseconds
             )
         }
@@ -52,13 +52,13 @@ extension ChannelKeeper {
         -> ChannelEntry
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        let endBeforeRequest = try convertRedisErrors { () throws(RedisError) in
+        let endToDisregard = try convertRedisErrors { () throws(RedisError) in
             try registry.readAudienceEnd(appEnvironment.app, audience)
         }
         return try await ensureChannel(
             of: audience,
             at: managedEnvironment,
-            endBeforeRequestMilliseconds: endBeforeRequest?.atMilliseconds
+            endToDisregardMilliseconds: endToDisregard?.atMilliseconds
         )
     }
 
@@ -70,7 +70,7 @@ extension ChannelKeeper {
         guard let entry = try restoreAndReadEntry(audience, at: managedEnvironment) else { return nil }
         guard try await delete(entry, at: managedEnvironment, isOrderedByOperator: true) else {
             throw ChannelFailure(
-                text: "another process has just changed the channel of \(audience); try again",
+                reason: "another process has just changed the channel of \(audience); try again",
                 retryPauseEndMilliseconds: nowMilliseconds
             )
         }

@@ -69,7 +69,7 @@ extension ChannelKeeper {
             configuration,
             redis: RedisConfiguration(configuration.redis),
             tokenSource: { app, environment in
-                let key = app.key(for: environment)
+                let key = app.signingKey(for: environment)
                 return try ProviderTokenSource(
                     key: try SigningKey(path: key.file),
                     keyIdentifier: try key.readIdentifier(),

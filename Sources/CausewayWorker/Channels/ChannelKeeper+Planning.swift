@@ -105,20 +105,20 @@ extension ChannelKeeper {
     /// If several workers call this at the same time, the first one decides, and the others find that the entry has
     /// changed.
     ///
-    /// - Parameter wasInAudienceHash: whether the caller itself removed the channel from the hash. False: usually
-    ///   another worker removed the channel earlier, and then died or has not decided yet. A start may have named the
-    ///   channel before the removal. So a start keeps the channel in this case too, but only if APNs still has the
-    ///   channel. The reason is a worker of an older release: such a worker leaves the planned time in the entry even
-    ///   after it has decided to delete.
+    /// - Parameter hasRemovedChannelFromHash: whether the caller itself removed the channel from the hash. False:
+    ///   usually another worker removed the channel earlier, and then died or has not decided yet. A start may have
+    ///   named the channel before the removal. So a start keeps the channel in this case too, but only if APNs still
+    ///   has the channel. The reason is a worker of an older release: such a worker leaves the planned time in the
+    ///   entry even after it has decided to delete.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(
         of entry: ChannelEntry,
         at managedEnvironment: ManagedEnvironment,
-        wasInAudienceHash: Bool
+        hasRemovedChannelFromHash: Bool
     ) async throws(ChannelFailure) -> ChannelEntry? {
         guard entry.deletionDueMilliseconds != nil else { return entry }
         var isKept = try convertRedisErrors { () throws(RedisError) in try registry.isAudienceStarted(of: entry) }
-        if isKept, !wasInAudienceHash { isKept = try await existsAtAPNs(entry.channel, at: managedEnvironment) }
+        if isKept, !hasRemovedChannelFromHash { isKept = try await existsAtAPNs(entry.channel, at: managedEnvironment) }
         var decidedEntry = entry
         decidedEntry.deletionDueMilliseconds = nil
         if isKept { (decidedEntry.state, decidedEntry.isPublished) = (.active, nil) }
@@ -217,12 +217,12 @@ extension ChannelKeeper {
     ///
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces; nil: none.
-    ///   - endBeforeRequestMilliseconds: for an operator's request: when the audience last ended before the request
+    ///   - endToDisregardMilliseconds: for an operator's request: when the audience last ended before the request
     ///     (see `ensureChannel`).
     func readDeletionDueMilliseconds(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
-        endBeforeRequestMilliseconds: Int64?,
+        endToDisregardMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws(RedisError) -> Int64? {
         if let lostEntry, let plannedDueMilliseconds = lostEntry.deletionDueMilliseconds,
@@ -231,7 +231,7 @@ extension ChannelKeeper {
             return plannedDueMilliseconds
         }
         guard let end = try registry.readAudienceEnd(newEntry.app, newEntry.audience),
-            end.atMilliseconds != endBeforeRequestMilliseconds
+            end.atMilliseconds != endToDisregardMilliseconds
         else { return nil }
         if let lostEntry,
             lostEntry.createdAtMilliseconds > end.atMilliseconds
@@ -245,18 +245,18 @@ extension ChannelKeeper {
     /// Cancels the planned deletion of a channel that a command or an operator requests. But if the audience has ended
     /// since the request was made, the deletion stays planned: the request is older than the end, and came late.
     ///
-    /// - Parameter endBeforeRequestMilliseconds: for an operator's request: when the audience last ended before the
+    /// - Parameter endToDisregardMilliseconds: for an operator's request: when the audience last ended before the
     ///   request (see `ensureChannel`). If the audience has not ended again since, the deletion is cancelled, and the
     ///   keeper plans no other deletion because of that end.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
-    func cancelDeletionUnlessEnded(of entry: ChannelEntry, endBeforeRequestMilliseconds: Int64?)
+    func cancelDeletionUnlessEnded(of entry: ChannelEntry, endToDisregardMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?
     {
-        guard entry.deletionDueMilliseconds != nil || endBeforeRequestMilliseconds != nil else { return entry }
+        guard entry.deletionDueMilliseconds != nil || endToDisregardMilliseconds != nil else { return entry }
         let end = try convertRedisErrors { () throws(RedisError) in
             try registry.readAudienceEnd(entry.app, entry.audience)
         }
-        if let end, end.atMilliseconds != endBeforeRequestMilliseconds { return entry }
+        if let end, end.atMilliseconds != endToDisregardMilliseconds { return entry }
         return try cancelDeletion(of: entry, disregardedEndMilliseconds: end?.atMilliseconds)
     }
 }

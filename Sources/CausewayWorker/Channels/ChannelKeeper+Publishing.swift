@@ -138,8 +138,8 @@ extension ChannelKeeper {
             try write(entryToWrite, forAudienceOf: entry)
             return true
         } catch {
-            let text = "\(entry.recordKey) is not published yet: \(error)"
-            report(.failed(text, app: entry.app, environment: entry.environment))
+            let reason = "\(entry.recordKey) is not published yet: \(error)"
+            report(.failed(reason: reason, app: entry.app, environment: entry.environment))
             return false
         }
     }
@@ -184,7 +184,7 @@ extension ChannelKeeper {
 
     func makeChangingEntryFailure(_ audience: String, _ action: String) -> ChannelFailure {
         ChannelFailure(
-            text: "the entry of \(audience) in the registry of channels changes while it is \(action)",
+            reason: "the entry of \(audience) in the registry of channels changes while it is \(action)",
             retryPauseEndMilliseconds: nowMilliseconds,
             isTransient: false
         )

@@ -43,7 +43,7 @@ extension ChannelKeeper {
     ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: the registry had none.
     ///     Since then, another worker may have deleted the channel, and Redis may have forgotten the audience's end. In
     ///     this case only `lostEntry` says that the new channel must be deleted too.
-    ///   - endBeforeRequestMilliseconds: for an operator's request: when the audience last ended before the request
+    ///   - endToDisregardMilliseconds: for an operator's request: when the audience last ended before the request
     ///     (see `ensureChannel`). If the audience has not ended again since, no deletion is planned because of that
     ///     end. A planned deletion of the lost channel still applies.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
@@ -51,7 +51,7 @@ extension ChannelKeeper {
         _ newEntry: ChannelEntry,
         replacing lostChannel: String?,
         lostEntry: ChannelEntry?,
-        endBeforeRequestMilliseconds: Int64?,
+        endToDisregardMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws -> ChannelEntry? {
         for _ in 0..<Self.replacementAttemptsMax {
@@ -59,11 +59,11 @@ extension ChannelKeeper {
             guard presentEntry?.mustBeReplaced(lostChannel) != false else { return nil }
             let replacedEntry = presentEntry ?? lostEntry
             var entry = newEntry
-            entry.disregardedEndMilliseconds = endBeforeRequestMilliseconds ?? replacedEntry?.disregardedEndMilliseconds
+            entry.disregardedEndMilliseconds = endToDisregardMilliseconds ?? replacedEntry?.disregardedEndMilliseconds
             entry.deletionDueMilliseconds = try readDeletionDueMilliseconds(
                 of: newEntry,
                 replacing: replacedEntry,
-                endBeforeRequestMilliseconds: endBeforeRequestMilliseconds,
+                endToDisregardMilliseconds: endToDisregardMilliseconds,
                 at: managedEnvironment
             )
             let isAdded =

@@ -56,7 +56,7 @@ extension ChannelKeeper {
     private func carryOutReadyRequests(respond: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
         while let request = requestQueues.takeNextReadyRequest() {
             if !Task.isCancelled { await carryOut(request, respond: respond) }
-            requestQueues.end(request)
+            requestQueues.finish(request)
         }
         requestQueues.releasePermit()
     }
@@ -114,7 +114,7 @@ extension ChannelKeeper {
             try restoreIncompleteRegistries()
             return true
         } catch {
-            report(.failed(error.text, app: nil, environment: nil))
+            report(.failed(reason: error.reason, app: nil, environment: nil))
             return false
         }
     }
@@ -127,7 +127,7 @@ extension ChannelKeeper {
         } catch {
             report(
                 .failed(
-                    error.text,
+                    reason: error.reason,
                     app: managedEnvironment.appEnvironment.app,
                     environment: managedEnvironment.appEnvironment.environment
                 )

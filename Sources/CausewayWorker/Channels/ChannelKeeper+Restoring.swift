@@ -45,21 +45,21 @@ extension ChannelKeeper {
     ) {
         let appEnvironment = managedEnvironment.appEnvironment
         if let identifier = content.unreadableIntents.first {
-            let text =
+            let reason =
                 """
                 the registry of channels in Redis has fields that cannot be read (\(content.unreadableIntents.count)), \
                 for example i:\(identifier) of {channels:\(appEnvironment.app):\(appEnvironment.environment)}. Each is \
                 about a channel that a worker creates. If a newer release wrote them, upgrade this worker. Otherwise \
                 remove these fields. Until then, channels that a crash left without an owner are not deleted
                 """
-            report(.failed(text, app: appEnvironment.app, environment: appEnvironment.environment))
+            report(.failed(reason: reason, app: appEnvironment.app, environment: appEnvironment.environment))
         }
         guard let entry = content.unreadableEntries.first else { return }
         let otherCount = content.unreadableEntries.count - 1
         let otherEntriesText = otherCount == 0 ? "" : " (\(otherCount) other entries cannot be read either)"
         report(
             .failed(
-                makeUnreadableEntryFailure(entry.audience, at: managedEnvironment).text + otherEntriesText,
+                reason: makeUnreadableEntryFailure(entry.audience, at: managedEnvironment).reason + otherEntriesText,
                 app: appEnvironment.app,
                 environment: appEnvironment.environment
             )
@@ -71,7 +71,7 @@ extension ChannelKeeper {
     {
         let appEnvironment = managedEnvironment.appEnvironment
         return ChannelFailure(
-            text:
+            reason:
                 """
                 the registry of channels in Redis has an entry that cannot be read: field a:\(audience) of \
                 {channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a newer release wrote it, upgrade \
@@ -136,7 +136,7 @@ extension ChannelKeeper {
         }
         guard restorationTokens.isEmpty else {
             throw ChannelFailure(
-                text: "the registry of channels changes while it is restored",
+                reason: "the registry of channels changes while it is restored",
                 retryPauseEndMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
         }
@@ -151,8 +151,11 @@ extension ChannelKeeper {
         for record in channels.unreadableRecords {
             report(
                 .failed(
-                    "\(topic.name) has a record that cannot be read: key \(record.key), partition \(record.partition), "
-                        + "offset \(record.offset)",
+                    reason:
+                        """
+                        \(topic.name) has a record that cannot be read: key \(record.key), \
+                        partition \(record.partition), offset \(record.offset)
+                        """,
                     app: appEnvironment.app,
                     environment: appEnvironment.environment
                 )
@@ -192,7 +195,7 @@ extension ChannelKeeper {
             return channels
         } catch {
             let failure = ChannelFailure(
-                text:
+                reason:
                     """
                     the registry of channels in Redis is not complete, and the channels cannot be read from Kafka: \
                     \(error)

@@ -106,13 +106,13 @@ package actor ChannelKeeper {
     /// in two cases:
     ///
     /// - The call names a `lostChannel`.
-    /// - The audience has ended, and no operator has requested the channel since (`endBeforeRequestMilliseconds`).
+    /// - The audience has ended, and no operator has requested the channel since (`endToDisregardMilliseconds`).
     ///
     /// - Parameters:
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has this channel, the new channel
     ///     replaces it and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - endBeforeRequestMilliseconds: for an operator's request about an ended audience: when the audience last
+    ///   - endToDisregardMilliseconds: for an operator's request about an ended audience: when the audience last
     ///     ended. The operator wants the channel in spite of this end. So the keeper cancels a planned deletion, and
     ///     plans no other one because of this end. Nil for any other request.
     func ensureChannel(
@@ -120,7 +120,7 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String? = nil,
         storage: ChannelEntry.Storage? = nil,
-        endBeforeRequestMilliseconds: Int64? = nil
+        endToDisregardMilliseconds: Int64? = nil
     ) async throws(ChannelFailure) -> ChannelEntry {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
@@ -128,7 +128,7 @@ package actor ChannelKeeper {
                 if entry.state == .deleting {
                     try await delete(entry, at: managedEnvironment)
                 } else if let activeEntry = try lostChannel == nil
-                    ? cancelDeletionUnlessEnded(of: entry, endBeforeRequestMilliseconds: endBeforeRequestMilliseconds)
+                    ? cancelDeletionUnlessEnded(of: entry, endToDisregardMilliseconds: endToDisregardMilliseconds)
                     : entry,
                     let presentEntry = try publishAndWriteToAudienceHash(activeEntry)
                 {
@@ -159,13 +159,13 @@ package actor ChannelKeeper {
                     at: managedEnvironment,
                     replacing: lostChannel,
                     storage: storage ?? managedEnvironment.storage,
-                    endBeforeRequestMilliseconds: endBeforeRequestMilliseconds
+                    endToDisregardMilliseconds: endToDisregardMilliseconds
                 )
                 if let entry { return entry }
             }
             guard nowMilliseconds < deadlineMilliseconds else {
                 throw ChannelFailure(
-                    text: "another worker is creating the channel",
+                    reason: "another worker is creating the channel",
                     retryPauseEndMilliseconds: nowMilliseconds
                 )
             }
@@ -184,7 +184,7 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
         storage: ChannelEntry.Storage,
-        endBeforeRequestMilliseconds: Int64?
+        endToDisregardMilliseconds: Int64?
     ) async throws(ChannelFailure) -> ChannelEntry? {
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isRegistryComplete else { return nil }
@@ -195,7 +195,7 @@ package actor ChannelKeeper {
             replacing: lostChannel,
             lostEntry: lookup.entry,
             storage: storage,
-            endBeforeRequestMilliseconds: endBeforeRequestMilliseconds
+            endToDisregardMilliseconds: endToDisregardMilliseconds
         )
     }
 
@@ -210,7 +210,7 @@ package actor ChannelKeeper {
         replacing lostChannel: String?,
         lostEntry: ChannelEntry?,
         storage: ChannelEntry.Storage,
-        endBeforeRequestMilliseconds: Int64?
+        endToDisregardMilliseconds: Int64?
     ) async throws(ChannelFailure) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelCreationIntent(
@@ -238,7 +238,7 @@ package actor ChannelKeeper {
                 newEntry,
                 replacing: lostChannel,
                 lostEntry: lostEntry,
-                endBeforeRequestMilliseconds: endBeforeRequestMilliseconds,
+                endToDisregardMilliseconds: endToDisregardMilliseconds,
                 at: managedEnvironment
             )
             guard let entry = addedEntry else {
@@ -266,7 +266,7 @@ package actor ChannelKeeper {
                     audience: audience,
                     app: appEnvironment.app,
                     environment: appEnvironment.environment,
-                    failure.text
+                    reason: failure.reason
                 )
             )
             throw failure
@@ -325,11 +325,11 @@ package actor ChannelKeeper {
             // Without Kafka the deletion cannot be completed, so the channel stays in the audience's hash.
             if let topicPause, isTopicPaused { throw topicPause.error }
             guard try registry.replaceIfUnchanged(previousEntry, with: entry) else { return false }
-            let wasInAudienceHash = try registry.removeChannelFromAudienceHash(of: entry)
+            let hasRemovedChannelFromHash = try registry.removeChannelFromAudienceHash(of: entry)
             let confirmedEntry = try await confirmDeletion(
                 of: entry,
                 at: managedEnvironment,
-                wasInAudienceHash: wasInAudienceHash
+                hasRemovedChannelFromHash: hasRemovedChannelFromHash
             )
             guard let confirmedEntry else { return false }
             entry = confirmedEntry

@@ -60,12 +60,12 @@ final class ChannelRequestQueues {
     func releasePermit() { usedPermitCount -= 1 }
 
     /// Returns the next request that is ready to run. Its audience's other requests become ready only after
-    /// ``end(_:)``. Returns nil if every request runs or waits for an earlier one of its audience.
+    /// ``finish(_:)``. Returns nil if every request runs or waits for an earlier one of its audience.
     func takeNextReadyRequest() -> ChannelRequest? { readyKeys.isEmpty ? nil : queues[readyKeys.removeFirst()]?.first }
 
-    /// Ends a request that ``takeNextReadyRequest()`` returned. The next request of its audience becomes ready, behind
-    /// the requests that are ready already.
-    func end(_ request: ChannelRequest) {
+    /// Finishes a request that ``takeNextReadyRequest()`` returned. The next request of its audience becomes ready,
+    /// behind the requests that are ready already.
+    func finish(_ request: ChannelRequest) {
         let key = AudienceKey(request)
         requestCount -= 1
         queues[key]?.removeFirst()

@@ -45,7 +45,7 @@ extension Intake {
     func close() {
         takeLaneReports()
         publishMetrics()
-        metrics.published.noteBlocking(untilMilliseconds: .max)
+        metrics.published.noteIterationPause(untilMilliseconds: .max)
         phase = .closed
         assignments.removeAll()
         noteConsumerGroupState(.left)

@@ -4,7 +4,7 @@ import Observability
 import Reactor
 
 /// Handles the log lines, errors and statistics that librdkafka reports about the consumer.
-extension Intake: ClientLogHandler {
+extension Intake: ClientEventHandler {
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
         let text = String(decoding: message, as: UTF8.self)
         writeLog(

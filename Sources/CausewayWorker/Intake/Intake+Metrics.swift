@@ -37,7 +37,7 @@ extension Intake {
 
     /// Notes that the thread may block for this long, so that `/livez` does not report the thread as stuck.
     func noteBlocking(milliseconds: Int64) {
-        metrics.published.noteBlocking(untilMilliseconds: loop.nowMilliseconds + milliseconds)
+        metrics.published.noteIterationPause(untilMilliseconds: loop.nowMilliseconds + milliseconds)
     }
 
     func publishMetricsIfDue() {
@@ -69,13 +69,13 @@ extension Intake {
             PartitionReading(
                 topicIndex: partition.topic.index,
                 partition: partition.partition,
-                lag: computeLag(of: partition)
+                lagRecordCount: computeLagRecordCount(of: partition)
             )
         }
         readings.withUnsafeBufferPointer { metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds) }
     }
 
-    private func computeLag(of partition: TopicPartition) -> Int64 {
+    private func computeLagRecordCount(of partition: TopicPartition) -> Int64 {
         // The lag does not include records on the deferred topic that are not due.
         if partition.topic.index == Self.deferredTopicIndex, pausedPartitions.contains(partition),
             let entry = assignments[partition]

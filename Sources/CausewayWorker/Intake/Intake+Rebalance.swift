@@ -69,7 +69,7 @@ extension Intake {
     func sendLaneOrder(
         _ kind: LaneOrder.Kind,
         _ partition: TopicPartition,
-        isReread: Bool = false,
+        rereadsSettledRecords: Bool = false,
         committedOffset: CommittedOffset? = nil
     ) {
         guard let assignment = assignments[partition], let lane = assignment.lane else { return }
@@ -80,7 +80,7 @@ extension Intake {
                     topic: partition.topic.index,
                     partition: partition.partition,
                     assignmentNumber: assignment.assignmentNumber,
-                    isReread: isReread,
+                    rereadsSettledRecords: rereadsSettledRecords,
                     committedOffset: committedOffset.map { RingBox.passRetained($0) }
                 )
             )

@@ -43,7 +43,7 @@ struct RereadingState {
     fileprivate var drainAttemptDueMilliseconds: Int64 = 0
     fileprivate var seekAttemptDueMilliseconds: Int64 = 0
     /// When the next requests for offsets, or for the number of partitions, may be sent.
-    fileprivate var offsetRequestDueMilliseconds: Int64 = 0
+    fileprivate var brokerRequestDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
 
     /// Makes the Kafka thread publish the partitions' states in its next iteration, not only at the end of the usual
@@ -52,7 +52,7 @@ struct RereadingState {
 
     /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. Call this after each
     /// assignment, because new partitions of this topic may have caused the assignment.
-    mutating func requestPartitionCountSoon() { (needsPartitionCount, offsetRequestDueMilliseconds) = (true, 0) }
+    mutating func requestPartitionCountSoon() { (needsPartitionCount, brokerRequestDueMilliseconds) = (true, 0) }
 
     /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {
@@ -89,13 +89,13 @@ extension Intake {
         if !rereading.waitingRequests.isEmpty, isAnyBrokerUp == true,
             loop.nowMilliseconds >= rereading.drainAttemptDueMilliseconds
         {
-            beginDraining()
+            beginRereadings()
         }
         guard loop.nowMilliseconds >= rereading.publicationDueMilliseconds else { return }
         rereading.publicationDueMilliseconds =
             loop.nowMilliseconds + RereadingState.publicationIntervalMilliseconds
-        if loop.nowMilliseconds >= rereading.offsetRequestDueMilliseconds, isAnyBrokerUp == true {
-            fetchUnknownOffsets()
+        if loop.nowMilliseconds >= rereading.brokerRequestDueMilliseconds, isAnyBrokerUp == true {
+            fetchStartOffsetsAndPartitionCount()
         }
         noteWrittenMarks()
         publishStatus()
@@ -177,7 +177,7 @@ extension Intake {
 
     /// Asks the brokers for the starting offsets that are not known yet, and if necessary for the number of partitions
     /// of the registrations topic. The Kafka thread waits for the brokers.
-    private func fetchUnknownOffsets() {
+    private func fetchStartOffsetsAndPartitionCount() {
         let partitionsWithUnknownStart = markedPartitions.filter { findStartOffset(of: $0) == nil }
         guard !partitionsWithUnknownStart.isEmpty || rereading.needsPartitionCount else { return }
         let timeoutMilliseconds = RereadingState.requestTimeoutMilliseconds
@@ -202,7 +202,7 @@ extension Intake {
             (rereading.registrationPartitionCount, rereading.needsPartitionCount) = (count, false)
         }
         loop.refreshClock()
-        rereading.offsetRequestDueMilliseconds = loop.nowMilliseconds + RereadingState.requestIntervalMilliseconds
+        rereading.brokerRequestDueMilliseconds = loop.nowMilliseconds + RereadingState.requestIntervalMilliseconds
     }
 
     // MARK: - Reading again
@@ -210,7 +210,7 @@ extension Intake {
     /// Begins to handle the waiting requests to read partitions again. If a partition has records that must be read
     /// again, its lane first drains it. Otherwise its rereading is complete at once. After an error, all requests wait
     /// for the next attempt.
-    private func beginDraining() {
+    private func beginRereadings() {
         rereading.drainAttemptDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
             assignments[$0.topicPartition]?.assignmentNumber == $0.assignmentNumber
@@ -219,7 +219,7 @@ extension Intake {
         guard !requests.isEmpty else { return }
         noteBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         do throws(KafkaError) {
-            let startPositions = try findStartPositions(of: requests)
+            let startPositions = try fetchRereadingStartPositions(of: requests)
             loop.refreshClock()
             for (request, startPosition) in zip(requests, startPositions) {
                 guard let entry = assignments[request.topicPartition] else { continue }
@@ -308,7 +308,7 @@ extension Intake {
         sendLaneOrder(
             .assign,
             request.topicPartition,
-            isReread: true,
+            rereadsSettledRecords: true,
             committedOffset: settledOffset
         )
     }
@@ -330,17 +330,17 @@ extension Intake {
     /// If a mark is lost, registrations are read from the log's first record: their topic is compacted, and even its
     /// oldest record may have a valid token. A mark may name an offset that the log no longer has, so reading never
     /// begins before the log's first record.
-    private func findStartPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
+    private func fetchRereadingStartPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
         let commands = requests.filter { $0.topic == Self.commandsTopicIndex }.map(\.topicPartition)
         let registrations = requests.filter { $0.topic != Self.commandsTopicIndex && $0.firstMissingOffset != nil }
             .map(\.topicPartition)
         var oldestOffsets: [TopicPartition: Int64] = [:]
         if !commands.isEmpty {
             let sinceMilliseconds = loop.wallMilliseconds - setup.rereadCommandAgeMillisecondsMax
-            oldestOffsets = try consumer.fetchOffsets(of: commands, sinceMilliseconds: sinceMilliseconds)
+            oldestOffsets = try consumer.fetchOffsets(of: commands, atOrAfterMilliseconds: sinceMilliseconds)
         }
         if !registrations.isEmpty {
-            oldestOffsets.merge(try consumer.fetchOffsets(of: registrations, sinceMilliseconds: 0)) { $1 }
+            oldestOffsets.merge(try consumer.fetchOffsets(of: registrations, atOrAfterMilliseconds: 0)) { $1 }
         }
         return requests.map { request in
             if request.topic != Self.commandsTopicIndex, request.firstMissingOffset == nil { return .beginning }

@@ -90,7 +90,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             InboxByteLimiter(bytesMax: setup.inboxBytesMax, capacity: $0.inbox.capacity)
         }
         poolRecoveredAtWallMilliseconds = setup.mailboxes.map { _ in 0 }
-        metrics = ThreadMetrics(publishingTo: setup.metricRegistry.kafka)
+        metrics = ThreadMetrics(publishingTo: setup.metricRegistry.kafkaThreadMetrics)
         log = LimitedLog(logger: setup.logger, events: setup.metricRegistry.events)
         errorLabelIndices = LabelValues.kafkaErrorIndices
         let consumerHandler = IntakeConsumerHandler()
@@ -98,7 +98,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             properties: setup.consumerProperties,
             topics: setup.topics,
             handler: consumerHandler,
-            logHandler: consumerHandler
+            eventHandler: consumerHandler
         )
         self.consumerHandler = consumerHandler
         consumerHandler.intake = self
@@ -108,7 +108,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         schedulePoll()
     }
 
-    func descriptorReady(_ events: Interest) {
+    func descriptorReady(_ events: DescriptorEvents) {
         setup.wakeup.reset()
         requestCallAtIterationEnd()
     }

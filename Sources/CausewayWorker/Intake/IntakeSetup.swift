@@ -28,7 +28,7 @@ struct IntakeSetup: Sendable {
 
 /// Passes what the consumer reports to the intake. It is an object of its own, because the consumer needs a handler
 /// before the intake exists.
-final class IntakeConsumerHandler: ConsumerHandler, ClientLogHandler {
+final class IntakeConsumerHandler: ConsumerHandler, ClientEventHandler {
     /// `weak`, because the intake owns this handler.
     weak var intake: Intake?
 

@@ -9,8 +9,8 @@ final class IntakeSignals: Sendable {
     /// time (R5).
     private let firstStopRequestedAtMilliseconds = Atomic<Int64>(0)
     private let areSettingsOffered = Atomic<Bool>(false)
-    private let isStopAtOnceRequested = Atomic<Bool>(false)
-    private let failure = Mutex<(any Error)?>(nil)
+    private let atomicIsStoppingAtOnce = Atomic<Bool>(false)
+    private let lockedFailure = Mutex<(any Error)?>(nil)
     private let stopPhase = Mutex<StopPhase>(.pending([]))
 
     private enum StopPhase {
@@ -45,17 +45,17 @@ final class IntakeSignals: Sendable {
     }
 
     /// Whether a second stop signal has come. Then the worker stops without waiting for records in flight.
-    var isStoppingAtOnce: Bool { isStopAtOnceRequested.load(ordering: .acquiring) }
+    var isStoppingAtOnce: Bool { atomicIsStoppingAtOnce.load(ordering: .acquiring) }
 
-    func requestStopAtOnce() { isStopAtOnceRequested.store(true, ordering: .releasing) }
+    func requestStopAtOnce() { atomicIsStoppingAtOnce.store(true, ordering: .releasing) }
 
     /// Keeps the first failure as the reason why the worker ends, and requests a stop.
     func fail(_ error: any Error) {
-        failure.withLock { if $0 == nil { $0 = error } }
+        lockedFailure.withLock { if $0 == nil { $0 = error } }
         requestStop()
     }
 
-    var error: (any Error)? { failure.withLock { $0 } }
+    var failure: (any Error)? { lockedFailure.withLock { $0 } }
 
     /// Notes that the lanes have ended and the Kafka clients are closed. The Kafka thread calls this last.
     func noteStopped() {

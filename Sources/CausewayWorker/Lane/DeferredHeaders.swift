@@ -29,7 +29,7 @@ enum DeferredHeaders {
     ) {
         let deferral = view.deferral
         let topic = String(decoding: topic, as: UTF8.self)
-        append("source", "\(topic)/\(deferral.partition)/\(deferral.offset)", to: &headers)
+        append("source", "\(topic)/\(deferral.sourcePartition)/\(deferral.sourceOffset)", to: &headers)
         append("cause", "\(view.deferralCause.name)", to: &headers)
         append("attempts", "\(deferral.count)", to: &headers)
         append("due", "\(dueWallMilliseconds)", to: &headers)
@@ -61,7 +61,7 @@ enum DeferredHeaders {
         let recordTimestampMilliseconds = clampedMilliseconds(deferral.recordTimestampMilliseconds)
         let registeredAtWallMilliseconds = clampedMilliseconds(deferral.registeredAtWallMilliseconds)
         let numbers: [any FixedWidthInteger] = [
-            deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
+            deferral.sourceTopic.rawValue, deferral.sourcePartition, deferral.sourceOffset, deferral.count,
             recordTimestampMilliseconds, deferral.receivedAtWallMilliseconds, deferral.attemptCount,
             deferral.earlierResultCount,
             deferral.supersededCount, registeredAtWallMilliseconds, deferral.claim, makeFlags(of: deferral),
@@ -108,9 +108,9 @@ enum DeferredHeaders {
             timestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(timestamp)
         else { return nil }
         return Deferral(
-            topic: topic,
-            partition: partition,
-            offset: offset,
+            sourceTopic: topic,
+            sourcePartition: partition,
+            sourceOffset: offset,
             count: count,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
             receivedAtWallMilliseconds: receivedAtWallMilliseconds,

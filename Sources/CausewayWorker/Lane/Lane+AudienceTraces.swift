@@ -7,7 +7,7 @@ import Observability
 extension Lane {
     /// Counts a command that was fanned out, and exports its trace if it has one. The command's span ends now: each
     /// range has a record and a span of its own.
-    func noteFannedOut(_ command: ReturnedCommand) {
+    func countAndTraceFannedOutCommand(_ command: ReturnedCommand) {
         let view = delivery.view(command.record)
         metrics.add(.audienceCommands, view.appIndex)
         guard let trace = RecordTrace(view.trace),

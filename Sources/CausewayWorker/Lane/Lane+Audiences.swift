@@ -30,7 +30,7 @@ extension Lane {
 
     private func takeBackAudienceCommands() {
         while let command = audiences.takeReturnedCommand() {
-            if command.handoverResult == .fannedOut { noteFannedOut(command) }
+            if command.handoverResult == .fannedOut { countAndTraceFannedOutCommand(command) }
             delivery.endHandover(
                 command.record,
                 command.handoverResult,
@@ -206,7 +206,7 @@ extension Lane {
         let record = audiences.compose(outgoingRecord)
         var headers = ProducedHeaders(capacity: FanoutHeaders.headersMax + 2)
         if let instruction = record.fanoutInstruction {
-            FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
+            FanoutHeaders.append(instruction, topic: setup.deliveryConfiguration.commandsTopic, to: &headers)
         }
         DroppedFieldsHeader.append(record.droppedFields, to: &headers)
         let (trace, finishedTrace) = makeTraces(of: outgoingRecord, record)

@@ -15,7 +15,7 @@ extension Lane {
         let dueWallMilliseconds = now.wallMilliseconds + delivery.configuration.reloadable.deferredDelayMilliseconds
         DeferredHeaders.append(
             view,
-            topic: setup.delivery.name(of: view.topic),
+            topic: setup.deliveryConfiguration.name(of: view.sourceTopic),
             dueWallMilliseconds: dueWallMilliseconds,
             to: &headers
         )

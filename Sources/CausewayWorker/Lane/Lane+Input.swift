@@ -123,7 +123,7 @@ extension Lane {
             trace: tracer.writeTrace(of: message)
         )
         if entry.topic == Intake.fanoutTopicIndex {
-            audiences.receive(
+            audiences.receiveFanoutRecord(
                 record,
                 instruction: FanoutHeaders.readInstruction(of: message),
                 droppedFields: DroppedFieldsHeader.read(from: message),

@@ -25,7 +25,7 @@ extension Lane {
         case .invalidation: metrics.add(.invalidations, appIndex)
         case .deadLetter: metrics.add(.deadLetters, appIndex)
         case .deferral: metrics.add(.commandsDeferred, appIndex)
-        case .endWithoutResult: preconditionFailure("a trace is not written to Kafka")
+        case .traceOnly: preconditionFailure("a trace is not written to Kafka")
         }
     }
 
@@ -79,7 +79,7 @@ extension Lane {
             poolNumber,
             setup.metricRegistry.labels.responses.index(status: response.status, reason: Int(response.reason.rawValue))
         )
-        guard response.kind == .responded, let sentAtMilliseconds = response.sentAtMilliseconds else { return }
+        guard response.completion == .responded, let sentAtMilliseconds = response.sentAtMilliseconds else { return }
         metrics.observe(
             .apnsRoundTrip,
             Int(pools[poolNumber].identifier.environment.rawValue),
@@ -213,10 +213,10 @@ extension Lane {
         let waitingPushCount = pools.reduce(0) { $0 + delivery.waitingPushCount(of: $1.identifier) }
         let inProgressRecordCount = delivery.inProgressRecordCount
         let otherRecordCount =
-            inFlightPushCount + waitingPushCount + delivery.awaitingStoreRecordCount
+            inFlightPushCount + waitingPushCount + delivery.recordsAwaitingStoreCount
             + delivery.unacknowledgedRecordCount
         metrics.set(.recordsInProgress, to: Int64(inProgressRecordCount))
-        setRecordsWaiting(.redis, to: delivery.awaitingStoreRecordCount)
+        setRecordsWaiting(.redis, to: delivery.recordsAwaitingStoreCount)
         setRecordsWaiting(.stream, to: waitingPushCount)
         setRecordsWaiting(.apns, to: inFlightPushCount)
         setRecordsWaiting(.result, to: delivery.unacknowledgedRecordCount)

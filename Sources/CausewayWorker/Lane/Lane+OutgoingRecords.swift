@@ -16,12 +16,12 @@ extension Lane {
                 case .invalidation: produceInvalidation(outgoingRecord.record, tag: tag)
                 case .deadLetter: produceDeadLetter(outgoingRecord.record, tag: tag)
                 case .deferral: produceDeferral(outgoingRecord.record, tag: tag)
-                case .endWithoutResult: exportTrace(of: outgoingRecord.record)
+                case .traceOnly: exportTrace(of: outgoingRecord.record)
                 }
             switch queueingResult {
             case .queued:
                 delivery.removeNextOutgoingRecord(outgoingRecord)
-                if outgoingRecord.kind == .endWithoutResult {
+                if outgoingRecord.kind == .traceOnly {
                     delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
                 }
             case .queueFull:
@@ -54,7 +54,7 @@ extension Lane {
 
     private func produceResult(_ record: RecordIndex, tag: UInt64) -> QueueingResult {
         let view = delivery.view(record)
-        let topic = setup.delivery.name(of: view.topic)
+        let topic = setup.deliveryConfiguration.name(of: view.sourceTopic)
         let app = view.configuredAppIndex.map { setup.bundleIdentifiers[$0] }
         writer.reset()
         return topic.withUnsafeBytes { topic in
@@ -162,7 +162,7 @@ extension Lane {
         var headers = ProducedHeaders(capacity: 5)
         headers.append("error", view.reason)
         headers.append("detail", view.detail)
-        var source = delivery.source(of: record)
+        var source = delivery.sourceText(of: record)
         source.withUTF8 { headers.append("source", UnsafeRawBufferPointer($0)) }
         if var trace = RecordTrace(view.trace) {
             let finishedTrace = tracer.makeFinishedTrace(trace, view, atWallMilliseconds: now.wallMilliseconds)

@@ -17,7 +17,7 @@ extension Lane {
         guard let indexInCore = assignedIndex else {
             preconditionFailure("the Kafka thread assigns only partitions for which the core has room")
         }
-        if let committedOffset, order.isReread {
+        if let committedOffset, order.rereadsSettledRecords {
             committedOffset.metadata.withUnsafeBytes {
                 delivery.noteRereadRecords(indexInCore, below: committedOffset.offset, metadata: $0)
             }

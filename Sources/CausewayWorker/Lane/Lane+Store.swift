@@ -82,7 +82,10 @@ extension Lane {
 
     func noteRedisLoss(_ reason: RedisError) {
         redisConnectionHistory.noteLost()
-        writeLog(.redisLost, ["lane": "\(number)", "servers": "\(setup.redis.addresses)", "reason": "\(reason)"])
+        writeLog(
+            .redisLost,
+            ["lane": "\(number)", "servers": "\(setup.redisConfiguration.addresses)", "reason": "\(reason)"]
+        )
     }
 
     func logRedisWarning(_ warning: RedisWarning) {

@@ -56,8 +56,16 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// The lane owns this handler, and the handler refers to the lane `unowned`. Lazy, because the handler's
     /// initializer needs the initialized lane.
     private lazy var storeHandler = LaneStoreHandler(lane: self)
-    private(set) lazy var store = ActivityStore(loop: loop, configuration: setup.redis, handler: storeHandler)
-    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeHandler)
+    private(set) lazy var store = ActivityStore(
+        loop: loop,
+        configuration: setup.redisConfiguration,
+        handler: storeHandler
+    )
+    private(set) lazy var audienceStore = AudienceStore(
+        loop: loop,
+        configuration: setup.redisConfiguration,
+        handler: storeHandler
+    )
     /// What happened to the activity store's connection, so that the metrics count only reconnections.
     var redisConnectionHistory = RedisConnectionHistory()
     /// The pools, one for each app and environment. A pool's position in this array is its number in the metrics.
@@ -107,7 +115,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         self.mailbox = mailbox
         self.kafkaWakeup = kafkaWakeup
         self.setup = setup
-        metrics = ThreadMetrics(publishingTo: setup.metricRegistry.lanes[number])
+        metrics = ThreadMetrics(publishingTo: setup.metricRegistry.laneMetrics[number])
         publishedSupersededCounts = setup.bundleIdentifiers.map { _ in 0 }
         roundGauges = setup.bundleIdentifiers.map { _ in RoundGauges() }
         providerTokenUses = setup.pools.map { _ in ProviderTokenUse() }
@@ -116,13 +124,13 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
             ring: setup.traceRings.isEmpty ? nil : setup.traceRings[number],
             samplesPerMillion: setup.traceSamplesPerMillion
         )
-        var configuration = setup.delivery
+        var configuration = setup.deliveryConfiguration
         // Claims and `apns-id`s must differ between lanes, so each lane gets its own seed. The factor must differ from
         // the increment that SplitMix64 itself uses. Otherwise each lane would get the random numbers of its neighbour,
         // shifted by one.
-        configuration.seed = setup.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
+        configuration.seed = setup.deliveryConfiguration.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.readMoment(of: loop))
-        var audiencesConfiguration = setup.audiences
+        var audiencesConfiguration = setup.audiencesConfiguration
         // Another seed than that of the other core. With the same seed, both would draw the same claims and `apns-id`s.
         audiencesConfiguration.seed = ~configuration.seed
         audiences = Audiences(configuration: audiencesConfiguration)
@@ -145,7 +153,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
 
     // MARK: - The iteration of the event loop
 
-    func descriptorReady(_ events: Interest) {
+    func descriptorReady(_ events: DescriptorEvents) {
         mailbox.wakeup.reset()
         requestCallAtIterationEnd()
     }
@@ -259,6 +267,6 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         audienceStore.close()
         publishMetrics()
         // The lane runs no more iterations. Without this call `/livez` would report it as stuck.
-        metrics.published.noteBlocking(untilMilliseconds: .max)
+        metrics.published.noteIterationPause(untilMilliseconds: .max)
     }
 }

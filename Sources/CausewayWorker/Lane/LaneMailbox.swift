@@ -70,10 +70,10 @@ struct LaneOrder: BitwiseCopyable {
     var logEndOffset: Int64 = -1
     /// For `assign`: whether settled records must be processed again instead of being skipped, because Redis has lost
     /// what they wrote.
-    var isReread = false
+    var rereadsSettledRecords = false
     /// For `assign`: the offset and metadata that the group has committed; nil if there are none, or if they are not
-    /// known. With `isReread`: the offset below which all records were settled before the rereading, and metadata for
-    /// the settled records above this offset. The thread that pops the order takes ownership.
+    /// known. With `rereadsSettledRecords`: the offset below which all records were settled before the rereading, and
+    /// metadata for the settled records above this offset. The thread that pops the order takes ownership.
     var committedOffset: Unmanaged<RingBox<CommittedOffset>>?
 }
 

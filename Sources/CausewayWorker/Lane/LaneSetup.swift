@@ -22,9 +22,9 @@ struct LaneSetup: @unchecked Sendable {
         var signingKeyIndex: Int
     }
 
-    var delivery: DeliveryConfiguration
-    var audiences: AudiencesConfiguration
-    var redis: RedisConfiguration
+    var deliveryConfiguration: DeliveryConfiguration
+    var audiencesConfiguration: AudiencesConfiguration
+    var redisConfiguration: RedisConfiguration
     var pools: [Pool]
     /// Describes for the log which certificate authorities the APNs connections trust.
     var apnsAuthorities: String

@@ -20,7 +20,7 @@ struct LifetimeCommand: Equatable {
     /// (`startSeconds`).
     ///
     /// The time is the longest lifetime that a policy permits. It must be shorter than
-    /// `LifetimeKeeper.ageMillisecondsMax`: after that age, Redis removes the activity without a report.
+    /// `LifetimeKeeper.activityAgeMillisecondsMax`: after that age, Redis removes the activity without a report.
     static let unknownFormatWaitMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
 
     /// Why this worker makes no command for a claim. After ``unknownFormat``, a worker of a newer version may make the
@@ -41,7 +41,7 @@ struct LifetimeCommand: Equatable {
         nowMilliseconds: Int64,
         commandsForRestart: CommandsForRestart
     ) throws(Obstacle) {
-        let words = claim.text.split(separator: " ")
+        let words = claim.entryText.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
             let beganAtMilliseconds = Int64(words[1])
         else { throw .foreignEntry }
@@ -82,7 +82,7 @@ struct LifetimeCommand: Equatable {
     }
 
     /// Whether a claim asks for a new start of an activity.
-    static func isRestart(_ claim: SharedHashes.Claim) -> Bool { claim.text.hasPrefix("r") }
+    static func isRestart(_ claim: SharedHashes.Claim) -> Bool { claim.entryText.hasPrefix("r") }
 
     /// Makes the value of an end command. The command has no alert, and no content state, so the last state stays on
     /// the screen.

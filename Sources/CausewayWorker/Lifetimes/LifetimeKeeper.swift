@@ -24,7 +24,7 @@ actor LifetimeKeeper {
     /// activity up to this age even if Kafka or APNs is down for hours. After this age they forget the activity,
     /// because iOS has ended the activity and removed it from the Lock Screen. They also forget a restart that could
     /// not be sent within this time.
-    static let ageMillisecondsMax: Int64 = 12 * 3_600_000
+    static let activityAgeMillisecondsMax: Int64 = 12 * 3_600_000
     /// The maximum number of activities that one poll claims from one timetable.
     static let claimsMax = 128
     /// The maximum number of due activities that one poll reads from one timetable. Larger than `claimsMax`, because
@@ -117,7 +117,7 @@ actor LifetimeKeeper {
             LifetimeKey.timetableKey(timetableNumber),
             namesToClaim,
             firstClaimMilliseconds: Self.firstClaimMilliseconds,
-            ageMillisecondsMax: Self.ageMillisecondsMax
+            ageMillisecondsMax: Self.activityAgeMillisecondsMax
         )
         let batch = LifetimeCommandBatch(
             claimedEntries,
@@ -153,7 +153,7 @@ actor LifetimeKeeper {
             dueEntriesPerReadMax: Self.dueEntriesPerReadMax,
             claimsMax: Self.claimsMax,
             apps: apps,
-            ageMillisecondsMax: Self.ageMillisecondsMax
+            ageMillisecondsMax: Self.activityAgeMillisecondsMax
         )
         // If this poll reads from the front (``pollsPerTimetableFrontRead``) and not from `nextRanks`, `nextRanks`
         // stays. So the next poll continues where the previous one stopped.

@@ -13,7 +13,7 @@ struct KeyFileWatcher {
     static let pollInterval = Duration.seconds(2)
 
     private struct WatchedKey {
-        var key: AppKey
+        var key: ConfiguredSigningKey
         var file: SigningKeyFile
         var source: ProviderTokenSource
         /// The apps that the key signs for, by their indices in the metrics.
@@ -37,14 +37,14 @@ struct KeyFileWatcher {
 
     /// - Parameter sources: each source, by the key that it was made with.
     init(
-        _ sources: [AppKey: ProviderTokenSource],
+        _ sources: [ConfiguredSigningKey: ProviderTokenSource],
         apps: [WorkerConfiguration.App],
         metricRegistry: MetricRegistry,
         log: SharedLimitedLog
     ) {
         watchedKeys = sources.map { key, source in
             let indicesOfAppsWithKey = apps.indices.filter { app in
-                apps[app].environments.contains { apps[app].key(for: $0) == key }
+                apps[app].environments.contains { apps[app].signingKey(for: $0) == key }
             }
             let file = SigningKeyFile(path: key.file, loadedKey: source.signingKey)
             return WatchedKey(
@@ -130,7 +130,7 @@ struct KeyFileWatcher {
     private func endTrialIfDecided(_ watchedKey: inout WatchedKey) {
         guard watchedKey.isOnTrial else { return }
         let status = watchedKey.source.keyStatus
-        guard status.candidateIdentifier == nil else { return }
+        guard status.candidateKeyIdentifier == nil else { return }
         watchedKey.isOnTrial = false
         if let refusal = status.refusalReason {
             reportRejectedKey(&watchedKey, "APNs refuses it: \(refusal)")

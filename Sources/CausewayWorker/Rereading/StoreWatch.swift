@@ -133,7 +133,7 @@ actor StoreWatch {
             collectMarkWrites(action, of: status, index, marksByPrimary, &writes, &requests)
         }
         let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
-        beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
+        requestRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
         // If Redis did not take the mark of a new rereading, forget the request: the next poll decides again.
         for number in failedAssignmentNumbers { requestedRereadingIdentifiers[number] = nil }
         // If Redis did not take a first mark, the assignment counts as not checked. Otherwise the next poll would find
@@ -285,7 +285,7 @@ actor StoreWatch {
         return failedAssignmentNumbers
     }
 
-    private func beginRereadings(
+    private func requestRereadings(
         _ requests: [RereadingRequest],
         _ writes: [MarkWrite],
         _ primaries: [PrimaryMarks.PrimaryReading]

@@ -2,12 +2,12 @@ import LiveActivity
 
 /// Ends the work on an activity's current command, because the command:
 ///
-///     gets an outcome                                 finishCurrentCommand
+///     gets an outcome                                 finishAndEndTurn
 ///     is replaced by a waiting command                supersedeCurrentCommandAndEndTurn
 ///     must wait for its turn again                    putBackCurrentCommand, then endTurn
 ///     waits for a carrier of its alert                awaitCarrierOrFinish (`Delivery+Riders.swift`)
-///     goes to the deferred topic                      deferCurrentCommand (`Delivery+Deferring.swift`)
-///     is left to the next owner of its partition      dropCurrentCommand
+///     goes to the deferred topic                      deferCurrentCommandAndEndTurn (`Delivery+Deferring.swift`)
+///     is left to the next owner of its partition      dropCurrentCommandAndEndTurn
 ///
 /// In each case the activity then begins its next command, or is freed if it has no command and no wait. So the caller
 /// must not use `activity` afterwards: a use of a freed slot traps.
@@ -30,7 +30,7 @@ extension Delivery {
     ///     would keep the version as one that is being sent, and would not reply `duplicate` to other records of the
     ///     command. (Exception: Redis has refused the command's next call, see `handleRefusedCall`.)
     ///   - reason: the reason in the result; nil: the record keeps its reason, if it has one.
-    mutating func finishCurrentCommand(
+    mutating func finishAndEndTurn(
         _ record: RecordIndex,
         _ outcome: Outcome,
         settlement: Settlement?,
@@ -104,7 +104,7 @@ extension Delivery {
 
     /// Drops a current command that must wait or needs another attempt: its partition was revoked, so the next owner
     /// reads it again. Afterwards the caller must not use `activity`, which may be freed.
-    mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
+    mutating func dropCurrentCommandAndEndTurn(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
         // Make the activity idle first: then the dropped command is not its current command any more. `drop` puts the
         // record's rider back into the waiting list, and may compare the rider's alert with the alert of the current

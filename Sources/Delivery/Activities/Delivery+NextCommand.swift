@@ -9,7 +9,7 @@ extension Delivery {
         finishCommandAwaitingCarrierIfWaitIsOver(of: activity, now: now)
         removeUnsendableCommands(of: activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
-        if activities[activity].mayHaveWait(now: now) {
+        if activities[activity].mayHaveToWait(now: now) {
             // First defer the commands that would wait too long in the lane. Then the activity waits or is freed in
             // three cases: no command is left, the delay is not over, or the next command must wait because of a
             // deferral.

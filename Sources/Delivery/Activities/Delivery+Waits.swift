@@ -3,13 +3,13 @@ import LiveActivity
 /// Says whether the next command of an activity must wait, and until when:
 ///
 ///     question                                            function                       answer
-///     Is there perhaps a wait of the next command?        mayHaveWait                    quick
+///     Is there perhaps a wait of the next command?        mayHaveToWait                  quick
 ///     Is there perhaps a wait because of a deferral?      mayHaveDeferralWait            quick
 ///     Is the next command delayed?                        isNextCommandDelayed           exact
 ///     Must it wait because of a deferral?                 mustWaitForDeferral            exact
 ///     Does a deferred start come before this command?     isStartExpected                exact
 ///     Is a wait longer than `deferredDelayMilliseconds`?  exceedsDeferredDelay           exact
-///     Is the present wait longer than this delay?         isWaitLong                     exact
+///     Is the present wait longer than this delay?         isDelayOrPauseLong             exact
 ///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact
 ///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact
 ///
@@ -55,7 +55,7 @@ extension Delivery {
 
     /// Whether the activity's delay, or the pause of its next command, is longer than `deferredDelayMilliseconds`.
     @inline(__always)
-    private func isWaitLong(of activity: ActivityIndex, now: Moment) -> Bool {
+    private func isDelayOrPauseLong(of activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         if exceedsDeferredDelay(slot.pointee.earliestBeginAtMilliseconds - now.monotonicMilliseconds) { return true }
         guard slot.pointee.deferralWait.isPause, let head = slot.pointee.waitingList.head else { return false }
@@ -80,7 +80,7 @@ extension Delivery {
     @inline(never)
     private func pausedPhaseEndOnSlowPathMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
-        guard isWaitLong(of: activity, now: now) else { return endMilliseconds }
+        guard isDelayOrPauseLong(of: activity, now: now) else { return endMilliseconds }
         return min(endMilliseconds, now.monotonicMilliseconds + configuration.reloadable.deferAfterMilliseconds / 2)
     }
 }
@@ -93,7 +93,7 @@ extension ActivitySlot {
     /// A quick test: whether the next command may have to wait because of its delay or of a deferral. Nearly always
     /// false. If true, the exact tests must run (`isNextCommandDelayed`, `mustWaitForDeferral`).
     @inline(__always)
-    func mayHaveWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveDeferralWait }
+    func mayHaveToWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveDeferralWait }
 
     /// A quick test: whether a wait because of a deferral is set. The end of this wait may have passed already.
     @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || deferredStartWait.isSet }

@@ -93,7 +93,7 @@ extension Delivery {
             // Redis could not carry out the call: the member has left too many audiences that are not notified yet, or
             // the reply had no room for the held command. So the lane repeats the call later.
             records[record].ending.expectAcknowledgement()
-            awaitingStoreRecordCount += 1
+            recordsAwaitingStoreCount += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
             return true
         }

@@ -59,7 +59,7 @@ extension Delivery {
             }
             contractWarning = ContractWarning(
                 appIndex: Int(appIndex),
-                source: source(of: index),
+                source: sourceText(of: index),
                 message: message
             )
         }

@@ -26,8 +26,12 @@ extension Delivery {
         let index = records.allocate(
             RecordSlot(
                 kind: .invalid,
-                place: RecordPlace(record, partition),
-                source: RecordSource(offset: deferral.offset, partition: deferral.partition, topic: deferral.topic),
+                ledgerPlace: RecordLedgerPlace(record, partition),
+                source: RecordSource(
+                    offset: deferral.sourceOffset,
+                    partition: deferral.sourcePartition,
+                    topic: deferral.sourceTopic
+                ),
                 times: RecordTimes(
                     receivedAtWallMilliseconds: deferral.receivedAtWallMilliseconds,
                     recordTimestampMilliseconds: deferral.recordTimestampMilliseconds
@@ -74,7 +78,7 @@ extension RecordSlot {
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
         // The start was held, and a registration released it. The deferred record has the token of that registration.
         // This token is already registered, so the start's next calls must not register it. When the start is finished,
-        // the record usually registers the token again, to get the next held start (`planTokenRegistration`).
+        // the record usually registers the token again, to get the next held start (`planTokenRegistrationIfNeeded`).
         if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

@@ -66,7 +66,7 @@ extension Delivery {
 
     /// Defers the current command and begins the activity's next one. Afterwards the caller must not use `activity`.
     /// - Parameter pauseMilliseconds: for how long the push must not be tried again; 0: no pause.
-    mutating func deferCurrentCommand(
+    mutating func deferCurrentCommandAndEndTurn(
         of activity: ActivityIndex,
         _ cause: DeferralCause,
         pauseMilliseconds: Int64 = 0,
@@ -123,9 +123,9 @@ extension Delivery {
             defersEarly ? Self.earlyDeferAfterMilliseconds : .max
         )
         guard
-            let partition = partitions.partition(of: slot.pointee.place),
+            let partition = partitions.partition(of: slot.pointee.ledgerPlace),
             let receivedAtMonotonicMilliseconds = partition.pointee.receiptTimes.receivedAtMonotonicMilliseconds(
-                of: slot.pointee.place.offset
+                of: slot.pointee.ledgerPlace.offset
             )
         else { return false }
         return receivedAtMonotonicMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
@@ -248,15 +248,15 @@ extension Delivery {
             guard let record = pools.popReadyPush(of: poolKey) else { break }
             let activity = activityOfCurrentCommand(record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
-                finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
+                finishAndEndTurn(record, .expired, settlement: .notShown, now: now)
             } else if isCurrentCommandReplaced(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
-                dropCurrentCommand(of: activity, now: now)
+                dropCurrentCommandAndEndTurn(of: activity, now: now)
             } else if isBlocked, records[record].deferral.wasQueuedAtLastReview,
                 isOverdue(record, now: now) || mustBeDeferredToNextOwner(record)
             {
-                deferCurrentCommand(of: activity, .pool, now: now)
+                deferCurrentCommandAndEndTurn(of: activity, .pool, now: now)
                 hasDeferred = true
             } else {
                 // A push is deferred only if an earlier check already found it in its pool's queue. Otherwise every
@@ -281,7 +281,7 @@ extension Delivery {
                     pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                     continue
                 }
-                deferCurrentCommand(of: activity, .retry, now: now)
+                deferCurrentCommandAndEndTurn(of: activity, .retry, now: now)
                 hasDeferred = true
                 continue
             }

@@ -6,12 +6,12 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// The topic, partition and offset of the source record, from which the command was first read. The command's
     /// results name this record. For a command that Redis held, the source record is the record whose token released
     /// the command.
-    public var topic: RecordTopic
-    public var partition: Int32
-    public var offset: Int64
+    public var sourceTopic: RecordTopic
+    public var sourcePartition: Int32
+    public var sourceOffset: Int64
     /// How often the command has been deferred. Each deferral counts, also those by other workers.
     public var count: UInt16
-    /// Kafka's timestamp of the source record (``topic``, ``partition``, ``offset``), UNIX milliseconds; -1: none.
+    /// Kafka's timestamp of the source record, UNIX milliseconds; -1: none.
     public var recordTimestampMilliseconds: Int64
     /// When a lane received the source record, UNIX milliseconds; -1: not known.
     public var receivedAtWallMilliseconds: Int64
@@ -46,9 +46,9 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var pauseEndWallMilliseconds: Int64
 
     public init(
-        topic: RecordTopic,
-        partition: Int32,
-        offset: Int64,
+        sourceTopic: RecordTopic,
+        sourcePartition: Int32,
+        sourceOffset: Int64,
         count: UInt16,
         recordTimestampMilliseconds: Int64 = -1,
         receivedAtWallMilliseconds: Int64 = -1,
@@ -65,9 +65,9 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         serviceFaultCount: UInt8 = 0,
         pauseEndWallMilliseconds: Int64 = 0
     ) {
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
+        self.sourceTopic = sourceTopic
+        self.sourcePartition = sourcePartition
+        self.sourceOffset = sourceOffset
         self.count = count
         self.recordTimestampMilliseconds = recordTimestampMilliseconds
         self.receivedAtWallMilliseconds = receivedAtWallMilliseconds
@@ -112,9 +112,9 @@ extension RecordView {
     /// The data that the deferred record must have beside this command.
     public var deferral: Deferral {
         Deferral(
-            topic: topic,
-            partition: sourcePartition,
-            offset: sourceOffset,
+            sourceTopic: sourceTopic,
+            sourcePartition: sourcePartition,
+            sourceOffset: sourceOffset,
             count: recordDeferral.count,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
             receivedAtWallMilliseconds: receivedAtWallMilliseconds,

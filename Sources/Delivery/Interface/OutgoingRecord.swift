@@ -1,5 +1,5 @@
 /// A record that the shell must produce to Kafka. When the shell has the delivery report, it calls
-/// `deliveryReportReceived`. For `Kind.endWithoutResult` there is nothing to produce, and the shell calls this function
+/// `deliveryReportReceived`. For `Kind.traceOnly` there is nothing to produce, and the shell calls this function
 /// at once.
 public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
@@ -8,7 +8,7 @@ public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
         case deferral
         /// The shell writes no record: the source record ends without a result. The shell may note this in the source
         /// record's trace, and then acknowledges the outgoing record.
-        case endWithoutResult
+        case traceOnly
     }
 
     public var kind: Kind

@@ -46,7 +46,7 @@ public struct RecordView {
     /// The HTTP status of APNs' last response; nil: there is none.
     public var httpStatus: UInt16? { slot.push.httpStatus }
     public var sentTimestamp: Int64 { slot.push.sentTimestamp }
-    public var topic: RecordTopic { slot.source.topic }
+    public var sourceTopic: RecordTopic { slot.source.topic }
     /// The number of the partition from which the record was read; for a deferred command, the number of the partition
     /// from which it was read before its first deferral.
     public var sourcePartition: Int32 { slot.source.partition }

@@ -66,7 +66,7 @@ extension Delivery {
             // entry by this time. So report this time, and not the time of APNs' response.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
             return mustNotRepeatRestart(slot)
-                ? .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: 0)
+                ? .lifeFinished(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: 0)
                 : .began(atMilliseconds: beganAtMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         }
         var restartAtMilliseconds: Int64 = 0
@@ -81,7 +81,7 @@ extension Delivery {
             restartAtMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
         case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
-        return .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: restartAtMilliseconds)
+        return .lifeFinished(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: restartAtMilliseconds)
     }
 
     /// Returns the life that a lifetime command ends or starts again; nil if the producer made the command.

@@ -88,7 +88,7 @@ extension Delivery {
 
     /// Returns the call that asks Redis whether a lifetime command is still permitted. This call is made before the
     /// command enters its activity's waiting list.
-    func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
+    func makeLifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeCommandIdentifier(of: slot)
         // For this time the keeper does not claim the activity again, so it makes no second command while this one is
         // still worked on. A command that is deferred usually comes back within `deferAfterMilliseconds` plus

@@ -24,11 +24,11 @@ extension Delivery {
     ///   - metadata: which records from `settledEndOffset` on had been settled, in the form of
     ///     ``PartitionProgress/metadata`` for this offset.
     public mutating func noteRereadRecords(
-        _ index: UInt32,
+        _ partitionIndex: UInt32,
         below settledEndOffset: Int64,
         metadata: UnsafeRawBufferPointer
     ) {
-        guard let partition = partitions[index] else { return }
+        guard let partition = partitions[partitionIndex] else { return }
         let settledRanges = SettledOffsetsText.decode(metadata, committedOffset: settledEndOffset) ?? []
         partition.pointee.rereadOffsets = RereadOffsets(
             settledEndOffset: settledEndOffset,
@@ -47,19 +47,21 @@ extension Delivery {
     /// - Returns: how many settled offsets below `logEndOffset` the metadata names; nil if the metadata was refused or
     ///   the partition is not assigned.
     public mutating func restoreSettledOffsets(
-        _ index: UInt32,
+        _ partitionIndex: UInt32,
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
         logEndOffset: Int64
     ) -> Int? {
-        partitions[index]?.pointee.ledger
+        partitions[partitionIndex]?.pointee.ledger
             .restoreSettledOffsets(at: committedOffset, metadata: metadata, logEndOffset: logEndOffset)
     }
 
     /// Returns the offset and the metadata to commit for a partition; nil before the partition's first record, and if
     /// the partition is not assigned.
-    public func progress(_ index: UInt32) -> PartitionProgress? {
-        guard let offset = committableOffset(index), let partition = partitions[index] else { return nil }
+    public func progress(_ partitionIndex: UInt32) -> PartitionProgress? {
+        guard let offset = committableOffset(partitionIndex), let partition = partitions[partitionIndex] else {
+            return nil
+        }
         let ranges = partition.pointee.ledger.settledRanges
         return PartitionProgress(
             committableOffset: offset,
@@ -69,20 +71,22 @@ extension Delivery {
 
     /// Returns a number that grows with each record that is settled or skipped; 0 if the partition is not assigned.
     /// While the number is unchanged, the caller need not read the metadata of `progress` again.
-    public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
+    public func progressRevision(_ partitionIndex: UInt32) -> UInt64 {
+        partitions[partitionIndex]?.pointee.ledger.progressRevision ?? 0
+    }
 
     /// Begins to revoke a partition. The lane begins no further record of the partition, and drops those that wait: the
     /// next owner reads them again. Records that are under way continue to their results, or until they need another
     /// attempt.
-    public mutating func beginRevoking(_ index: UInt32, now: Moment) {
-        guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
+    public mutating func beginRevoking(_ partitionIndex: UInt32, now: Moment) {
+        guard let partition = partitions[partitionIndex], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
         for rawIndex in 0..<records.indexBound {
             let record = RecordIndex(rawValue: rawIndex)
             guard records.isInUse(record) else { continue }
             let slot = records.address(of: record)
-            guard slot.pointee.place.partitionIndex == index,
-                slot.pointee.place.assignmentEpoch == partition.pointee.assignmentEpoch
+            guard slot.pointee.ledgerPlace.partitionIndex == partitionIndex,
+                slot.pointee.ledgerPlace.assignmentEpoch == partition.pointee.assignmentEpoch
             else { continue }
             dropOrDeferUnlessUnderWay(record, now: now)
         }
@@ -110,9 +114,9 @@ extension Delivery {
         case .current:
             guard activities[activity].phase.isAwaitingRetry else { return }
             if mustBeDeferredToNextOwner(record) {
-                deferCurrentCommand(of: activity, .retry, now: now)
+                deferCurrentCommandAndEndTurn(of: activity, .retry, now: now)
             } else if !slot.pointee.isStart {
-                dropCurrentCommand(of: activity, now: now)
+                dropCurrentCommandAndEndTurn(of: activity, now: now)
             }
         case .received, .awaitingRedis, .unregistering, .handedOver, .finished, .settlingHeldStart, .deferring,
             .refunding, .settled, .dropped:
@@ -124,7 +128,7 @@ extension Delivery {
     /// next owner reads unsettled records again.
     public func isPartitionRevoked(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
-        guard let partition = partitions.partition(of: slot.pointee.place) else { return true }
+        guard let partition = partitions.partition(of: slot.pointee.ledgerPlace) else { return true }
         return partition.pointee.phase == .revoking
     }
 
@@ -132,22 +136,26 @@ extension Delivery {
     /// which the record was read has ended.
     public func isRevocationUnderWay(_ record: RecordIndex) -> Bool {
         let slot = records.address(of: record)
-        let partition = partitions.partition(of: slot.pointee.place)
+        let partition = partitions.partition(of: slot.pointee.ledgerPlace)
         return partition.map { $0.pointee.phase == .revoking } ?? false
     }
 
     /// Whether all received records of an assigned partition are settled or dropped. False if the partition is not
     /// assigned.
-    public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledRecordCount == 0 }
+    public func isDrained(_ partitionIndex: UInt32) -> Bool {
+        partitions[partitionIndex]?.pointee.unsettledRecordCount == 0
+    }
 
     /// Returns the number of a partition's received records that are neither settled nor dropped; 0 if the partition is
     /// not assigned.
-    public func unsettledRecordCount(_ index: UInt32) -> Int { partitions[index]?.pointee.unsettledRecordCount ?? 0 }
+    public func unsettledRecordCount(_ partitionIndex: UInt32) -> Int {
+        partitions[partitionIndex]?.pointee.unsettledRecordCount ?? 0
+    }
 
     /// Returns when the oldest unsettled record was received, an approximate monotonic time; nil if all received
     /// records are settled or dropped, or if the partition is not assigned.
-    public func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {
-        guard let partition = partitions[index], partition.pointee.unsettledRecordCount > 0 else { return nil }
+    public func oldestUnsettledSinceMilliseconds(_ partitionIndex: UInt32) -> Int64? {
+        guard let partition = partitions[partitionIndex], partition.pointee.unsettledRecordCount > 0 else { return nil }
         return partition.pointee.receiptTimes.receivedAtMonotonicMilliseconds(
             of: partition.pointee.ledger.committableOffset
         )
@@ -158,15 +166,15 @@ extension Delivery {
     ///
     /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, if this lane got the
     /// partition back, it would read them a second time, and finish each second copy as a `duplicate` of the first.
-    public mutating func release(partition index: UInt32, now: Moment) {
-        beginRevoking(index, now: now)
-        partitions.release(index)
+    public mutating func release(partition partitionIndex: UInt32, now: Moment) {
+        beginRevoking(partitionIndex, now: now)
+        partitions.release(partitionIndex)
     }
 
     /// Returns the offset that may be committed, because every record below it is settled. Nil before the partition's
     /// first record, and if the partition is not assigned.
-    public func committableOffset(_ index: UInt32) -> Int64? {
-        guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
+    public func committableOffset(_ partitionIndex: UInt32) -> Int64? {
+        guard let partition = partitions[partitionIndex], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
     }
 }

@@ -25,7 +25,7 @@ package struct PartitionLedger: ~Copyable {
     /// A number that grows with each record that is settled, or that is skipped because a previous owner settled it.
     /// While the number is unchanged, the lane need not report the settled offsets again. A gap without records does
     /// not change the number, because no owner reads the gap.
-    package private(set) var revision: UInt64 = 0
+    package private(set) var progressRevision: UInt64 = 0
     private var hasReceivedRecord = false
     /// One above the highest offset that a previous owner settled, as the commit's metadata says; `.min`: it names
     /// none. Below this offset, a bit may be set although the lane has not received the record yet.
@@ -82,7 +82,7 @@ package struct PartitionLedger: ~Copyable {
         }
         nextOffset = offset + 1
         guard offset < restoredEndOffset, isSettled(offset) else { return .accepted }
-        revision &+= 1
+        progressRevision &+= 1
         advanceCommittableOffset()
         return .settledByPreviousOwner
     }
@@ -129,22 +129,22 @@ package struct PartitionLedger: ~Copyable {
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
-            let first = findFirstOffset(namedInMetadata: true, from: offset, below: end)
+            let first = findFirstOffset(mayBeNamedInMetadata: true, from: offset, below: end)
             guard first < end else { break }
-            offset = findFirstOffset(namedInMetadata: false, from: first, below: end)
+            offset = findFirstOffset(mayBeNamedInMetadata: false, from: first, below: end)
             ranges.append(first..<offset)
         }
         return ranges
     }
 
-    /// Returns the first offset, from `first` on, that the metadata may name. If `isNamed` is false, returns the first
-    /// one that the metadata must not name. Returns `end` if there is none below `end`.
-    private func findFirstOffset(namedInMetadata isNamed: Bool, from first: Int64, below end: Int64) -> Int64 {
+    /// Returns the first offset, from `first` on, that the metadata may name. If `mayBeNamed` is false, returns the
+    /// first one that the metadata must not name. Returns `end` if there is none below `end`.
+    private func findFirstOffset(mayBeNamedInMetadata mayBeNamed: Bool, from first: Int64, below end: Int64) -> Int64 {
         var offset = first
         while offset < end {
             let bitIndex = Int(offset) & (windowOffsetCount - 1)
-            let namedBits = settledBits[bitIndex >> 6] & ~(leftOutOfMetadataBits?[bitIndex >> 6] ?? 0)
-            let word = isNamed ? namedBits : ~namedBits
+            let nameableBits = settledBits[bitIndex >> 6] & ~(leftOutOfMetadataBits?[bitIndex >> 6] ?? 0)
+            let word = mayBeNamed ? nameableBits : ~nameableBits
             let rest = word >> UInt64(bitIndex & 63)
             if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
             offset += Int64(64 - bitIndex & 63)
@@ -177,16 +177,16 @@ package struct PartitionLedger: ~Copyable {
 
     /// Notes that the record at `offset` is settled. Traps if it was settled before.
     ///
-    /// - Parameter isNamedInMetadata: whether the commit's metadata may name the record. If so, the next owner skips it
-    ///   even if a lower record is unsettled. False if what the record brought now exists only in this worker's memory
-    ///   (`RecordEnding.isLeftOutOfMetadata`).
-    package mutating func settle(_ offset: Int64, isNamedInMetadata: Bool = true) {
+    /// - Parameter isLeftOutOfMetadata: whether the commit's metadata must not name the record, because what it brought
+    ///   now exists only in this worker's memory (`RecordEnding.isLeftOutOfMetadata`). If false, the metadata may name
+    ///   it: the next owner then skips it even if a lower record is unsettled.
+    package mutating func settle(_ offset: Int64, isLeftOutOfMetadata: Bool = false) {
         precondition(offset >= committableOffset && offset < nextOffset, "a record outside of the window was settled")
         precondition(!isSettled(offset), "a record was settled twice")
         setSettledBit(offset)
-        revision &+= 1
+        progressRevision &+= 1
         advanceCommittableOffset()
-        if !isNamedInMetadata, offset > committableOffset { leaveOutOfMetadata(offset) }
+        if isLeftOutOfMetadata, offset > committableOffset { leaveOutOfMetadata(offset) }
     }
 
     private mutating func advanceCommittableOffset() {

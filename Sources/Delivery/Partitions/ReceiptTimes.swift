@@ -41,7 +41,7 @@ package struct ReceiptTimes: ~Copyable {
             nextSampleDueMilliseconds = .min
         }
         guard receivedAtMonotonicMilliseconds >= nextSampleDueMilliseconds else { return }
-        if sampleCount == Self.samplesMax { removeSamples(committableOffset: committableOffset) }
+        if sampleCount == Self.samplesMax { makeRoomForSample(committableOffset: committableOffset) }
         (samples + sampleCount)
             .initialize(to: Sample(offset: offset, receivedAtMonotonicMilliseconds: receivedAtMonotonicMilliseconds))
         sampleCount += 1
@@ -62,7 +62,7 @@ package struct ReceiptTimes: ~Copyable {
 
     /// Makes room: removes the samples that only settled records need, if these are at least half of all. Otherwise
     /// removes every second sample.
-    private mutating func removeSamples(committableOffset: Int64) {
+    private mutating func makeRoomForSample(committableOffset: Int64) {
         var first = 0
         while first + 1 < sampleCount, samples[first + 1].offset <= committableOffset { first += 1 }
         if first >= Self.samplesMax / 2 {

@@ -14,7 +14,7 @@ extension Delivery {
         while let record = pools.popReadyPush(of: PoolKey(pool)) {
             let activity = activityOfCurrentCommand(record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
-                finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
+                finishAndEndTurn(record, .expired, settlement: .notShown, now: now)
             } else if isCurrentCommandReplaced(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
             } else if records[record].push.attemptCount > 0, !permitsRetry {
@@ -95,7 +95,7 @@ extension Delivery {
         case .accepted:
             removeWaitingAlerts(upToAlertOf: record, of: activity)
             activities[activity].resetServiceFaultCount()
-            finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
+            finishAndEndTurn(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
         // `tokenSuspect` retires the token, and `topicSuspect` fails the command, only if the refusal is trusted.
@@ -104,13 +104,13 @@ extension Delivery {
         case .tokenSuspect where result.isTokenRefusalTrusted:
             handleRefusedToken(record, of: activity, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted:
-            finishCurrentCommand(record, .failed, settlement: .notShown, now: now)
+            finishAndEndTurn(record, .failed, settlement: .notShown, now: now)
         case .rejected, .channelGone:
-            finishCurrentCommand(record, .failed, settlement: .notShown, now: now)
+            finishAndEndTurn(record, .failed, settlement: .notShown, now: now)
         case .ambiguous where isStart:
             // APNs may have accepted the start although its response was lost. A second push could begin a second
             // activity.
-            finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
+            finishAndEndTurn(record, .unknown, settlement: .unknown, now: now)
         case .throttled where !isStart:
             // Redis first records that APNs limits this token. Then the command is admitted again, and waits for the
             // longer spacing.
@@ -118,7 +118,7 @@ extension Delivery {
             countThrottledResponse()
             queueStoreCall(.throttle, record)
         case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
-            retry(record, of: activity, result.disposition, isPermitted: result.isRetryPermitted, now: now)
+            retry(record, of: activity, result.disposition, isRetryPermitted: result.isRetryPermitted, now: now)
         }
     }
 
@@ -127,7 +127,7 @@ extension Delivery {
     mutating func retryAfterThrottling(_ record: RecordIndex, now: Moment) {
         // No permission is needed here: `takeNextPush` checks the pool's retry budget before it sends the push again.
         let activity = activityOfCurrentCommand(record, in: .recordingThrottle)
-        retry(record, of: activity, .throttled, isPermitted: true, now: now)
+        retry(record, of: activity, .throttled, isRetryPermitted: true, now: now)
     }
 }
 

@@ -15,7 +15,7 @@ extension Delivery {
         now: Moment
     ) {
         guard records[record].planTokenRetirement(result, now: now) else {
-            return retry(record, of: activity, .retryLater, isPermitted: result.isRetryPermitted, now: now)
+            return retry(record, of: activity, .retryLater, isRetryPermitted: result.isRetryPermitted, now: now)
         }
         activities[activity].resetServiceFaultCount()
         queueOutgoingRecord(.invalidation, record)
@@ -26,7 +26,7 @@ extension Delivery {
             // again.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
-            return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
+            return finishAndEndTurn(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
         }
         activities.enter(.retiringToken, activity)
         queueStoreCall(.retireToken, record)

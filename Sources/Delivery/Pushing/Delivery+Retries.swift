@@ -9,23 +9,23 @@ extension Delivery {
     /// If the activity has had at most this many faults in a row, a push with the result `retrySoon` is retried after a
     /// short back-off. This result means that APNs did not process the push, or asks for another connection or provider
     /// token.
-    private static var quickRetryFaultCountMax: UInt8 { 2 }
+    private static var backingOffFaultCountMax: UInt8 { 2 }
 
     /// The wait after a `retrySoon` grows until the activity has had this many faults in a row: to at most 1.6 s by
     /// default. It stays short afterwards: if the pool permits the retry, APNs probably works, and only this push had
     /// no luck with its streams.
-    private static var growingPauseFaultCountMax: UInt8 { 3 }
+    private static var pauseGrowthFaultCountMax: UInt8 { 3 }
 
     /// After more faults in a row than this, a push with the result `retrySoon` waits as after a `retryLater`, and may
     /// be deferred. So it cannot keep its offset unsettled for hours.
-    private static var soonRetryFaultCountMax: UInt8 { 10 }
+    private static var retrySoonFaultCountMax: UInt8 { 10 }
 
     /// Plans the next attempt of a push that was only delayed (R18). There are two exceptions:
     /// - If a waiting command replaces the push, the push is superseded.
     /// - If the push is left to the partition's next owner, it is dropped.
     ///
-    /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer.
-    ///   The value does not count for a short back-off (`quickRetryFaultCountMax`): `takeNextPush` asks for the
+    /// - Parameter isRetryPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits
+    ///   longer. The value does not count for a short back-off (`backingOffFaultCountMax`): `takeNextPush` asks for the
     ///   permission after the back-off. By then, APNs has probably accepted other pushes that were sent together with
     ///   this one, because APNs refuses a push sooner than it accepts one. Such acceptances permit retries
     ///   (`RetryPermission`).
@@ -33,27 +33,27 @@ extension Delivery {
         _ record: RecordIndex,
         of activity: ActivityIndex,
         _ disposition: PushResult.Disposition,
-        isPermitted: Bool,
+        isRetryPermitted: Bool,
         now: Moment
     ) {
         activities[activity].countServiceFault()
         if isCurrentCommandReplaced(of: activity) {
             return supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
         }
-        if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
+        if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         countRetry()
         let faultCount = activities[activity].serviceFaultCount
-        if disposition == .retrySoon, faultCount <= Self.quickRetryFaultCountMax {
+        if disposition == .retrySoon, faultCount <= Self.backingOffFaultCountMax {
             let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(faultCount: 0)
             activities[activity].delayNextCommand(until: dueMilliseconds)
             return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
         }
-        guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
-        let isSoon = disposition == .retrySoon && faultCount <= Self.soonRetryFaultCountMax
+        guard isRetryPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
+        let isSoon = disposition == .retrySoon && faultCount <= Self.retrySoonFaultCountMax
         beginWaitForService(
             of: activity,
             milliseconds: randomRetryPauseMilliseconds(
-                faultCount: isSoon ? min(faultCount, Self.growingPauseFaultCountMax) : faultCount
+                faultCount: isSoon ? min(faultCount, Self.pauseGrowthFaultCountMax) : faultCount
             ),
             defersIfOverdue: !isSoon,
             now: now
@@ -64,7 +64,7 @@ extension Delivery {
     /// activity's faults if that is longer. Then the push asks the budget again. This wait does not count as an
     /// attempt.
     mutating func beginWaitForRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
-        if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
+        if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
         let faultPauseMilliseconds = randomRetryPauseMilliseconds(faultCount: activities[activity].serviceFaultCount)
         beginWaitForService(of: activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
@@ -88,7 +88,7 @@ extension Delivery {
         if exceedsDeferredDelay(milliseconds) || mustBeDeferredToNextOwner(current)
             || defersIfOverdue && isOverdue(current, now: now)
         {
-            return deferCurrentCommand(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
+            return deferCurrentCommandAndEndTurn(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
         }
         activities.enter(.awaitingService, activity, untilMilliseconds: now.monotonicMilliseconds + milliseconds)
         returnCredit(of: activity, now: now)
@@ -111,9 +111,9 @@ extension Delivery {
         let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)
         if records[record].isPushExpired(by: policies, now: now) {
-            return finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
+            return finishAndEndTurn(record, .expired, settlement: .notShown, now: now)
         }
-        if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
+        if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         if activities[activity].phase == .awaitingService, !isStart {
             putBackCurrentCommand(of: activity, now: now)
             return endTurn(of: activity, now: now)

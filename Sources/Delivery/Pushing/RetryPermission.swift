@@ -20,8 +20,8 @@ public struct RetryPermission: Sendable {
     /// The numbers of responses in one period of ``periodMilliseconds``. Not all responses count
     /// (``noteResponse(_:now:)``).
     private struct ResponseCounts {
-        var accepted: UInt32 = 0
-        var delayed: UInt32 = 0
+        var acceptedCount: UInt32 = 0
+        var delayedCount: UInt32 = 0
     }
 
     /// The last responses that count, one bit for each: 1 for *accepted*; the newest is the lowest bit. The type must
@@ -37,14 +37,14 @@ public struct RetryPermission: Sendable {
 
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
         isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin
-            || acceptsHalfOfPeriods(now: now)
+            || areHalfOfResponsesAccepted(now: now)
             || lastSentAtMilliseconds <= now.monotonicMilliseconds - Self.idleMillisecondsMin
     }
 
-    private func acceptsHalfOfPeriods(now: Moment) -> Bool {
-        let acceptedCount = presentPeriod.accepted &+ formerPeriod.accepted
+    private func areHalfOfResponsesAccepted(now: Moment) -> Bool {
+        let acceptedCount = presentPeriod.acceptedCount &+ formerPeriod.acceptedCount
         return acceptedCount >= Self.acceptedResponsesMin
-            && acceptedCount >= presentPeriod.delayed &+ formerPeriod.delayed
+            && acceptedCount >= presentPeriod.delayedCount &+ formerPeriod.delayedCount
             && lastAcceptedAtMilliseconds >= now.monotonicMilliseconds - Self.acceptanceAgeMillisecondsMax
     }
 
@@ -65,10 +65,10 @@ public struct RetryPermission: Sendable {
             (recentResponseBits << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.recentResponsesMax) - 1)
         if now.monotonicMilliseconds >= presentPeriodEndMilliseconds { beginPeriod(now: now) }
         if isAccepted {
-            presentPeriod.accepted &+= 1
+            presentPeriod.acceptedCount &+= 1
             lastAcceptedAtMilliseconds = now.monotonicMilliseconds
         } else {
-            presentPeriod.delayed &+= 1
+            presentPeriod.delayedCount &+= 1
         }
     }
 

@@ -8,8 +8,8 @@ extension Delivery {
     ///
     /// - Parameter isAssumed: whether the number is a guess, because the lag is not known yet. A guess makes the lane
     ///   read ahead, so that it does not begin to send before it knows the lag of all its partitions.
-    public mutating func noteLag(_ index: UInt32, recordCount: Int64, isAssumed: Bool = false, now: Moment) {
-        guard let partition = partitions[index], partition.pointee.phase == .assigned,
+    public mutating func noteLag(_ partitionIndex: UInt32, recordCount: Int64, isAssumed: Bool = false, now: Moment) {
+        guard let partition = partitions[partitionIndex], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else { return }
         carryOut(

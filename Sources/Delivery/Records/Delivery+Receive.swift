@@ -59,7 +59,7 @@ extension Delivery {
         RecordSlot(
             kind: .invalid,
             isReread: partition.pointee.rereadOffsets.contains(record.offset),
-            place: RecordPlace(record, partition),
+            ledgerPlace: RecordLedgerPlace(record, partition),
             source: RecordSource(
                 offset: record.offset,
                 partition: partition.pointee.number,
@@ -200,7 +200,7 @@ extension Delivery {
         slot.pointee.texts.block = writer.block
         slot.pointee.texts.subject = writer.append(key)
         slot.pointee.setRegistrationTimeFromRecord()
-        awaitingStoreRecordCount += 1
+        recordsAwaitingStoreCount += 1
         for appIndex in 0..<UInt16(configuration.apps.count) {
             queueStoreCall(.unregisterActivity, index, appIndex: appIndex)
             queueStoreCall(.unregisterDevice, index, appIndex: appIndex)

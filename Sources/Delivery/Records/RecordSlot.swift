@@ -40,7 +40,7 @@ public struct RecordSlot: BitwiseCopyable {
     var activity = ActivityIndex.null
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
-    let place: RecordPlace
+    let ledgerPlace: RecordLedgerPlace
     /// The version of a command. The slot keeps it if the record becomes a registration after its command is finished
     /// (`registerToken`).
     var version = Version.zero

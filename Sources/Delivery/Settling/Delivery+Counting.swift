@@ -20,7 +20,7 @@ extension Delivery {
     /// gets a result. Returns whether the slot of `replaced` is still in use.
     mutating func finishSuperseded(_ replaced: RecordIndex, countedBy replacement: RecordIndex) -> SlotStatus {
         guard supersededResultMode.countsInsteadOfResults(isBacklogKnown: readAhead.isBacklogKnown),
-            records[replaced].mayEndWithoutResult,
+            records[replaced].mayBeCountedByReplacement,
             !records[replaced].hasAlert || records[records.alertSource(of: replacement)].hasOwnAlert
         else {
             finish(replaced, .superseded)
@@ -39,7 +39,7 @@ extension Delivery {
         countOutcome(.superseded)
         countSupersededWithoutResult(of: record)
         guard records[record].texts.trace.count == 0 else {
-            queueOutgoingRecord(.endWithoutResult, record)
+            queueOutgoingRecord(.traceOnly, record)
             return .inUse
         }
         continueAfterAcknowledgements(record)

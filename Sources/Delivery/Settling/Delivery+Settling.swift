@@ -5,12 +5,12 @@ import LiveActivity
 ///
 /// | to finish | call |
 /// | --- | --- |
-/// | the current command of an activity, with an outcome | ``finishCurrentCommand(_:_:settlement:reason:now:)`` |
+/// | the current command of an activity, with an outcome | ``finishAndEndTurn(_:_:settlement:reason:now:)`` |
 /// | a command that is not current, with an outcome | ``finish(_:_:)`` |
 /// | a record that is wrong | `reject`, which calls `finish` |
 /// | a registration or tombstone, without a result | ``settleWithoutResult(_:)`` |
 /// | a reread record that needs no action | ``settleWithoutAction(_:)`` |
-/// | the current command of a revoked partition, without an outcome | ``dropCurrentCommand(of:now:)`` |
+/// | the current command of a revoked partition, without an outcome | ``dropCurrentCommandAndEndTurn(of:now:)`` |
 /// | another record of a revoked partition, without an outcome | ``drop(_:now:)`` |
 ///
 /// ``endTurn(of:now:)`` does not finish a command: the activity begins its next command.
@@ -24,7 +24,7 @@ extension Delivery {
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.token.mustBeRegistered || slot.pointee.start.isHeld {
-            planTokenRegistration(of: record, outcome)
+            planTokenRegistrationIfNeeded(of: record, outcome)
         }
         queueResult(of: record, outcome)
         settleAndRefundInRedis(record, outcome)
@@ -41,7 +41,7 @@ extension Delivery {
         if slot.pointee.isReread, outcome.effects.contains(.noResultIfReread),
             slot.pointee.ending.supersededCount.commandCount == 0
         {
-            queueOutgoingRecord(.endWithoutResult, record)
+            queueOutgoingRecord(.traceOnly, record)
         } else {
             queueOutgoingRecord(.result, record)
             if outcome.effects.contains(.deadLetter) { queueOutgoingRecord(.deadLetter, record) }
@@ -62,7 +62,7 @@ extension Delivery {
         if needsSettlement { queueStoreCall(.settle, record) }
         guard slot.pointee.kind == .command, slot.pointee.isStart else { return }
         refundUnsentStart(record)
-        if slot.pointee.start.isHeld, !outcome.effects.contains(.commandStaysInRedis) {
+        if slot.pointee.start.isHeld, !outcome.effects.contains(.commandIsHeld) {
             slot.pointee.ending.followUps.insert(.settleHeldStart)
         } else if needsSettlement {
             queueStoreCall(.settleStart, record)
@@ -88,7 +88,7 @@ extension Delivery {
     /// Settles a registration or a tombstone that gets no result, or no further one. All its calls must be
     /// acknowledged.
     mutating func settleWithoutResult(_ record: RecordIndex) {
-        if records[record].stage == .unregistering { awaitingStoreRecordCount -= 1 }
+        if records[record].stage == .unregistering { recordsAwaitingStoreCount -= 1 }
         settle(record)
     }
 
@@ -101,19 +101,19 @@ extension Delivery {
     /// deferred topic accepts nothing.
     mutating func queueDeferral(_ record: RecordIndex) {
         records[record].ending.expectAcknowledgement()
-        deferrals.append(OutgoingRecord(kind: .deferral, record: record))
+        outgoingDeferrals.append(OutgoingRecord(kind: .deferral, record: record))
     }
 
     /// Returns the next record to produce; nil if there is none now. The record stays first until
     /// `removeNextOutgoingRecord`, because the producer may have no room for it.
     public func nextOutgoingRecord(now: Moment) -> OutgoingRecord? {
-        outgoingRecords.next(now: now) ?? deferrals.next(now: now)
+        outgoingRecords.next(now: now) ?? outgoingDeferrals.next(now: now)
     }
 
     /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it. After
     /// a refusal, the shell also calls `deliveryReportReceived`.
     public mutating func removeNextOutgoingRecord(_ outgoingRecord: OutgoingRecord) {
-        if outgoingRecord.kind == .deferral { deferrals.removeFirst() } else { outgoingRecords.removeFirst() }
+        if outgoingRecord.kind == .deferral { outgoingDeferrals.removeFirst() } else { outgoingRecords.removeFirst() }
     }
 
     /// Prefetches the slot of a record whose delivery report the shell passes to `deliveryReportReceived` soon.
@@ -131,7 +131,7 @@ extension Delivery {
             acknowledge(outgoingRecord.record)
         case .failed where outgoingRecord.kind == .deferral, .tooLarge where outgoingRecord.kind == .deferral:
             if !enqueueAfterFailedDeferral(outgoingRecord.record, now: now) {
-                deferrals.retry(outgoingRecord, now: now)
+                outgoingDeferrals.retry(outgoingRecord, now: now)
             }
         case .failed:
             outgoingRecords.retry(outgoingRecord, now: now)
@@ -190,10 +190,10 @@ extension Delivery {
         let slot = records.address(of: record)
         precondition(slot.pointee.ending.isAcknowledged)
         records.enter(.settled, record)
-        if let partition = partitions.partition(of: slot.pointee.place) {
+        if let partition = partitions.partition(of: slot.pointee.ledgerPlace) {
             partition.pointee.ledger.settle(
-                slot.pointee.place.offset,
-                isNamedInMetadata: !slot.pointee.ending.isLeftOutOfMetadata
+                slot.pointee.ledgerPlace.offset,
+                isLeftOutOfMetadata: slot.pointee.ending.isLeftOutOfMetadata
             )
             partition.pointee.unsettledRecordCount -= 1
         }
@@ -207,7 +207,7 @@ extension Delivery {
         let slot = records.address(of: record)
         precondition(slot.pointee.ending.isAcknowledged)
         requeueRider(of: record, now: now)
-        partitions.partition(of: slot.pointee.place)?.pointee
+        partitions.partition(of: slot.pointee.ledgerPlace)?.pointee
             .unsettledRecordCount -= 1
         refundUnsentStart(record)
         let awaitsRefund = !slot.pointee.ending.isAcknowledged

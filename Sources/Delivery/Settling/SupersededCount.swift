@@ -37,7 +37,7 @@ extension RecordSlot {
     /// - a reread command, because it had its result before
     /// - a command that still has its own token, because its record must register this token
     @inline(__always)
-    var mayEndWithoutResult: Bool {
+    var mayBeCountedByReplacement: Bool {
         times.admittedAtWallMilliseconds == nil && source.topic == .commands && event != .start
             && texts.reason.count == 0
             && !token.mustBeRegistered

@@ -25,7 +25,7 @@ extension Delivery {
         case .send, .held, .retry, .duplicate, .superseded, .ended, .unchanged, .unknown, .registered, .stale,
             .unregistered, .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .full,
             .departures, .settled:
-            finishCurrentCommand(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
+            finishAndEndTurn(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
@@ -78,7 +78,7 @@ extension Delivery {
         case .noToken where records[record].lifetime.isEnd:
             // The end of a lifetime is not held: the token of a later life would release it, and it would end that
             // life.
-            finishCurrentCommand(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
+            finishAndEndTurn(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
         case .noToken where isCurrentCommandReplaced(of: activity),
             .alertAwaitsCarrier where isCurrentCommandReplaced(of: activity):
             supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
@@ -99,31 +99,31 @@ extension Delivery {
             awaitCarrierOrFinish(of: activity, now: now)
         case .departures where membershipChanges.contains(ChangingMember(record, records[record], .activity)):
             membershipChanges.setNextStep(.admit, of: ChangingMember(record, records[record], .activity))
-        case .held: finishCurrentCommand(record, .held, settlement: nil, now: now)
-        case .unchanged: finishCurrentCommand(record, .unchanged, settlement: nil, now: now)
+        case .held: finishAndEndTurn(record, .held, settlement: nil, now: now)
+        case .unchanged: finishAndEndTurn(record, .unchanged, settlement: nil, now: now)
         case .ended where awaitsStart(record, of: activity, now: now):
             putBackCurrentCommand(of: activity, now: now)
             endTurn(of: activity, now: now)
-        case .ended: finishCurrentCommand(record, .ended, settlement: nil, now: now)
+        case .ended: finishAndEndTurn(record, .ended, settlement: nil, now: now)
         case .activityOver:
-            finishCurrentCommand(record, .ended, settlement: nil, reason: "activityOver8Hours", now: now)
-        case .expired: finishCurrentCommand(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
+            finishAndEndTurn(record, .ended, settlement: nil, reason: "activityOver8Hours", now: now)
+        case .expired: finishAndEndTurn(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
         case .duplicate:
             records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
-            finishCurrentCommand(record, .duplicate, settlement: nil, now: now)
+            finishAndEndTurn(record, .duplicate, settlement: nil, now: now)
         case .superseded:
             // A start whose push was attempted had been admitted before. It is superseded now because its activity has
             // ended, or because an attempt began the activity, which has registered a token. Settle the start, so that
             // its other records are finished as `duplicate`.
             let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
-            finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
+            finishAndEndTurn(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
             // Redis admitted another record of this start, and nothing says whether the start was sent. Settle the
             // start as `unknown`, so that its other records are finished as `duplicate`.
-            finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
+            finishAndEndTurn(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered, .settled:
-            finishCurrentCommand(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
+            finishAndEndTurn(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
@@ -157,7 +157,7 @@ extension Delivery {
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
         guard hasPool, slot.pointee.token.byteCount > 0, isTimestampValid else {
             let reason = hasPool ? Self.unexpectedReplyReason : "no key for this environment"
-            return finishCurrentCommand(record, .failed, settlement: .notShown, reason: reason, now: now)
+            return finishAndEndTurn(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
         slot.pointee.push.sentTimestamp = reply.timestamp
         slot.pointee.deferral.wasQueuedAtLastReview = false
@@ -184,11 +184,11 @@ extension Delivery {
     mutating func handleHoldReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .requestingHold)
         switch reply.verdict {
-        case .held: finishCurrentCommand(record, .held, settlement: nil, now: now)
-        case .superseded: finishCurrentCommand(record, .superseded, settlement: nil, now: now)
-        case .full: finishCurrentCommand(record, .failed, settlement: nil, reason: "heldStartsFull", now: now)
+        case .held: finishAndEndTurn(record, .held, settlement: nil, now: now)
+        case .superseded: finishAndEndTurn(record, .superseded, settlement: nil, now: now)
+        case .full: finishAndEndTurn(record, .failed, settlement: nil, reason: "heldStartsFull", now: now)
         // Another record of the same command was settled between the admission and the hold.
-        case .duplicate: finishCurrentCommand(record, .duplicate, settlement: nil, now: now)
+        case .duplicate: finishAndEndTurn(record, .duplicate, settlement: nil, now: now)
         case .retry:
             // Redis registered a token between the admission and the hold, so the command can be sent after all.
             let isStart = records[record].isStart
@@ -196,7 +196,7 @@ extension Delivery {
             queueStoreCall(isStart ? .takeStartToken : .admit, record)
         case .send, .wait, .noToken, .ended, .unchanged, .unknown, .registered, .stale, .unregistered, .tokenFound,
             .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .departures, .settled:
-            finishCurrentCommand(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
+            finishAndEndTurn(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 }

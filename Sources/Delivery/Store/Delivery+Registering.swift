@@ -8,7 +8,7 @@ import LiveActivity
 ///
 /// A command may bring a token too. Its admission registers the token, but only the reply to a registration returns a
 /// held command. So after outcomes that may leave a held command in Redis, the command's record registers the token
-/// once more before it settles (`planTokenRegistration`).
+/// once more before it settles (`planTokenRegistrationIfNeeded`).
 ///
 /// A registration that Redis calls stale, usually because Redis has a newer one, registers no token. But a device's
 /// stale registration returns the next held start too, which is sent with the newer token. Otherwise this start could
@@ -27,12 +27,12 @@ extension Delivery {
     static var resultsPerRecordMax: UInt8 { 16 }
 
     /// Decides whether a finished record must register its token again, because Redis may hold commands for the token.
-    mutating func planTokenRegistration(of record: RecordIndex, _ outcome: Outcome) {
+    mutating func planTokenRegistrationIfNeeded(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.ending.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
         let effects = outcome.effects
-        if effects.contains(.tokenIsRegisteredAgain)
-            || slot.pointee.isStart && effects.contains(.tokenOfStartIsRegisteredAgain)
+        if effects.contains(.registersTokenAgain)
+            || slot.pointee.isStart && effects.contains(.registersTokenAgainIfStart)
         {
             slot.pointee.ending.followUps.insert(.registerToken)
         }
@@ -53,7 +53,7 @@ extension Delivery {
     /// slot becomes this command's, and the registration is settled when the command is settled.
     mutating func handleRegistrationReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
-            return continueOvertakenCommand(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
+            return continueAfterTokenRegistration(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
         }
         if beginMembershipChange(record, reply, now: now) { return }
         guard reply.verdict == .registered, let heldCommand = reply.heldCommand else {
@@ -109,7 +109,7 @@ extension Delivery {
     /// If Redis holds the newer command, the current one is finished as `superseded`, and its record registers the
     /// token again. The reply to that second call brings the newer command, and `copyAlert` copies the alert into its
     /// body. Otherwise the current command waits until this lane reads the newer one (`awaitCarrierOrFinish`).
-    mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
+    mutating func continueAfterTokenRegistration(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {
             finish(record, .superseded)
@@ -144,7 +144,7 @@ extension RecordSlot {
             stage: slot.stage,
             appIndex: slot.appIndex,
             ending: RecordEnding(earlierResultCount: slot.ending.earlierResultCount &+ 1),
-            place: slot.place,
+            ledgerPlace: slot.ledgerPlace,
             version: slot.version,
             token: slot.token,
             texts: RecordTexts(

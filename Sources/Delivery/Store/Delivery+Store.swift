@@ -51,7 +51,7 @@ extension Delivery {
 
     private mutating func putBackForRedisServerPause(_ ticket: StoreTicket, now: Moment) {
         let activity = records[ticket.record].activity
-        awaitingStoreRecordCount -= 1
+        recordsAwaitingStoreCount -= 1
         acknowledge(ticket.record)
         activities[activity].delayNextCommand(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
@@ -90,17 +90,17 @@ extension Delivery {
     ) {
         let ticket = decodeTicket(tag)
         switch failure {
-        case .noReply: repeatCall(ticket)
+        case .retriableAtOnce: repeatCall(ticket)
         case .serverRefusesMostCalls:
             storeQueue.pause(now: now)
             if !giveUpCreditIfAwaited(ticket, now: now) { repeatCall(ticket) }
-        case .unexplained:
+        case .retriableAfterPause:
             if !endCallIfRefund(ticket), !giveUpCreditIfAwaited(ticket, now: now) {
                 storeQueue.setAside(ticket, now: now)
             }
         case .refused:
             handleRefusedCall(ticket, reason: reason, now: now)
-            storeOutageWatch.noteResponse(awaitsMore: awaitingStoreRecordCount > 0, now: now)
+            storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStoreCount > 0, now: now)
         }
     }
 
@@ -114,7 +114,7 @@ extension Delivery {
         let activity = records[record].activity
         guard isCurrentCommandReplaced(of: activity) else { return false }
         guard storeQueue.popFirst() == ticket else { preconditionFailure("another call waits") }
-        awaitingStoreRecordCount -= 1
+        recordsAwaitingStoreCount -= 1
         acknowledge(record)
         let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
         supersedeCurrentCommandAndEndTurn(of: activity, settlement: isAttemptedStart ? .notShown : nil, now: now)
@@ -146,14 +146,14 @@ extension Delivery {
     private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
-        if ticket.purpose.isAwaited { awaitingStoreRecordCount -= 1 }
+        if ticket.purpose.isAwaited { recordsAwaitingStoreCount -= 1 }
         acknowledge(record)
         switch ticket.purpose {
         case .takeStartToken, .admit, .hold:
             records[record].setReason(reason)
-            finishCurrentCommand(record, .failed, settlement: nil, now: now)
+            finishAndEndTurn(record, .failed, settlement: nil, now: now)
         case .registerToken where records[record].stage == .current:
-            continueOvertakenCommand(record, isNewerCommandHeld: false, now: now)
+            continueAfterTokenRegistration(record, isNewerCommandHeld: false, now: now)
         case .registerToken: settleWithoutResult(record)
         case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterThrottling(record, now: now)
@@ -167,8 +167,8 @@ extension Delivery {
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = decodeTicket(tag)
         let record = ticket.record
-        if ticket.purpose.isAwaited { awaitingStoreRecordCount -= 1 }
-        storeOutageWatch.noteResponse(awaitsMore: awaitingStoreRecordCount > 0, now: now)
+        if ticket.purpose.isAwaited { recordsAwaitingStoreCount -= 1 }
+        storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStoreCount > 0, now: now)
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
         if let departures = reply.departures {
             records[record].lifetime.hasLeftAudiences = true
@@ -195,7 +195,7 @@ extension Delivery {
 
     mutating func queueStoreCall(_ purpose: StoreTicket.Purpose, _ record: RecordIndex, appIndex: UInt16? = nil) {
         records[record].ending.expectAcknowledgement()
-        if purpose.isAwaited { awaitingStoreRecordCount += 1 }
+        if purpose.isAwaited { recordsAwaitingStoreCount += 1 }
         storeQueue.append(StoreTicket(purpose, appIndex: appIndex ?? records[record].appIndex, record: record))
     }
 }

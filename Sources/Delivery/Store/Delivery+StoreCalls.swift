@@ -74,12 +74,12 @@ extension Delivery {
                 previousClaim: slot.pointee.start.previousClaim
             )
         case .recordStart: return .recordStart(version: slot.pointee.version)
-        case .admit: return .admit(admission(of: slot, now: now))
+        case .admit: return .admit(makeAdmission(of: slot, now: now))
         case .hold:
-            let command = writeHeldCommand(of: slot)
+            let command = writeStoredCommand(of: slot)
             guard !isStart else { return .holdStart(slot.pointee.heldStart, command: command) }
             return .hold(version: slot.pointee.version, command: command, hasAlert: slot.pointee.hasAlert)
-        case .registerToken: return registerOperation(of: slot)
+        case .registerToken: return makeRegistrationOperation(of: slot)
         case .unregisterActivity, .unregisterDevice:
             return .unregister(atMilliseconds: slot.pointee.token.registeredAtWallMilliseconds)
         case .settle:
@@ -117,12 +117,12 @@ extension Delivery {
                 lifetimeEvent(of: slot, now: now),
                 keeping: writeCommandKeptForRestart(of: slot)
             )
-        case .checkLifetime: return lifetimeCheck(of: slot)
+        case .checkLifetime: return makeLifetimeCheck(of: slot)
         }
     }
 
     @inline(__always)
-    private func admission(
+    private func makeAdmission(
         of slot: UnsafePointer<RecordSlot>,
         now: Moment
     ) -> StateAdmission<UnsafeRawBufferPointer> {
@@ -149,7 +149,7 @@ extension Delivery {
 
     /// Returns the operation that registers the token of a registration, or the token that a command brought.
     @inline(__always)
-    private func registerOperation(of slot: UnsafePointer<RecordSlot>) -> Operation {
+    private func makeRegistrationOperation(of slot: UnsafePointer<RecordSlot>) -> Operation {
         let registration = slot.pointee.tokenRegistration
         let isFromCommand = slot.pointee.source.topic == .commands
         guard slot.pointee.texts.device.count > 0 else {
@@ -169,14 +169,15 @@ extension Delivery {
             attributesType: slot.pointee.bytes(slot.pointee.texts.attributesType),
             registration,
             slot.pointee.registration.wasHeldStart
-                ? .nextHeldStart(after: slot.pointee.heldStart) : .first(audiences: slot.pointee.namedAudiences),
+                ? .nextHeldStart(after: slot.pointee.heldStart)
+                : .registerToken(audiences: slot.pointee.namedAudiences),
             isFromCommand: isFromCommand
         )
     }
 
     /// Writes the command that the timetable must keep for a restart of the activity; nil: it need not keep this
     /// command. The record's bytes are in the shared buffer `storedCommandWriter`: they are valid only until the next
-    /// call of this function or of `writeHeldCommand`.
+    /// call of this function or of `writeStoredCommand`.
     private mutating func writeCommandKeptForRestart(
         of slot: UnsafePointer<RecordSlot>
     ) -> CommandKeptForRestart<UnsafeRawBufferPointer>? {
@@ -184,13 +185,13 @@ extension Delivery {
         return CommandKeptForRestart(
             isStart: slot.pointee.isStart,
             version: slot.pointee.version,
-            record: writeHeldCommand(of: slot)
+            record: writeStoredCommand(of: slot)
         )
     }
 
     /// Writes a command as Redis stores it: as a record of the commands topic. The bytes are in the shared buffer
     /// `storedCommandWriter`, and valid only until this function is called again.
-    private mutating func writeHeldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
+    private mutating func writeStoredCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = bundleIdentifiers[slot.pointee.appIndex]
         storedCommandWriter.reset()
         RecordView(slot).commandRecord(app: app).write(to: &storedCommandWriter)

@@ -39,7 +39,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// A lifetime command asks whether the timetable still has the life that it names.
         case checkLifetime
 
-        /// Whether `awaitingStoreRecordCount` counts the call, because a command or registration waits for the reply.
+        /// Whether `recordsAwaitingStoreCount` counts the call, because a command or registration waits for the reply.
         /// These calls are not counted:
         /// - The calls of a tombstone. The tombstone itself is counted once, for all its calls.
         /// - Calls that record a reread start or an outcome, refund a draw, or confirm departures.

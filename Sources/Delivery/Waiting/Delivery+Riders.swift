@@ -245,7 +245,7 @@ extension Delivery {
             finish(record, .superseded)
             return endTurn(of: activity, now: now)
         }
-        if isPartitionRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
+        if isPartitionRevoked(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         let awaitingCommand = activities[activity].commandAwaitingCarrier.record
         if awaitingCommand != .null, !records.isNewer(record, than: awaitingCommand) {
             finish(record, records.areSameVersion(record, awaitingCommand) ? .duplicate : .superseded)

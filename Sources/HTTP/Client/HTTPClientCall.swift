@@ -96,7 +96,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
 
     func timerFired(tag: UInt64) { fail(.timedOut, "no response within the time limit") }
 
-    func descriptorReady(_ events: Interest) { fail(.cancelled, "the request was cancelled") }
+    func descriptorReady(_ events: DescriptorEvents) { fail(.cancelled, "the request was cancelled") }
 
     func streamConnected(_ stream: Stream) {
         requestHead.withUnsafeBytes { stream.write($0) }
@@ -132,8 +132,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             let server = stream.peer.map { "\($0)" } ?? client.address.server.description
             connectToNextAddress(after: (.connectFailed, "no server responds at \(server): \(reason)"))
         case .connectTimeout: connectToNextAddress(after: (.timedOut, reason))
-        case .certificate: connectToNextAddress(after: (.certificateRefused, "its certificate: \(reason)"))
-        case nil where bodyReader?.endsWhenConnectionCloses == true: endWithResponse()
+        case .certificateRefused: connectToNextAddress(after: (.certificateRefused, "its certificate: \(reason)"))
+        case nil where bodyReader?.lastsUntilConnectionEnds == true: endWithResponse()
         case nil: fail(.connectionLost, "the connection ended before the end of the response")
         default: fail(.connectionLost, reason)
         }

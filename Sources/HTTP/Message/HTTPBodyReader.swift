@@ -6,7 +6,7 @@ struct HTTPBodyReader {
     /// How the reader finds the end of the body (RFC 9112, section 6.3).
     enum Framing: Sendable, Equatable {
         /// The body has this many bytes.
-        case bytes(Int)
+        case contentLength(Int)
         case chunked
         /// The body lasts until the connection ends. Only responses have such a body.
         case untilConnectionEnds
@@ -19,7 +19,7 @@ struct HTTPBodyReader {
     private static let trailerLinesMax = 64
 
     private enum Phase: Equatable {
-        case fixedLength(remainingBytes: Int)
+        case contentLength(remainingBytes: Int)
         case untilConnectionEnds
         /// Reads the line with a chunk's size. Next: `chunk`, or `trailer` after the chunk of size 0.
         case chunkSize
@@ -43,9 +43,9 @@ struct HTTPBodyReader {
     init(_ framing: Framing, bytesMax: Int) throws(HTTPFault) {
         self.bytesMax = bytesMax
         switch framing {
-        case .bytes(let count):
+        case .contentLength(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
-            phase = count == 0 ? .complete : .fixedLength(remainingBytes: count)
+            phase = count == 0 ? .complete : .contentLength(remainingBytes: count)
             // Reserving the announced length is safe: the system provides physical memory only when bytes are written.
             body.reserveCapacity(count)
         case .chunked: phase = .chunkSize
@@ -54,7 +54,7 @@ struct HTTPBodyReader {
     }
 
     var isComplete: Bool { phase == .complete }
-    var endsWhenConnectionCloses: Bool { phase == .untilConnectionEnds }
+    var lastsUntilConnectionEnds: Bool { phase == .untilConnectionEnds }
 
     /// Takes the next bytes of the body.
     ///
@@ -64,9 +64,9 @@ struct HTTPBodyReader {
         var rest = bytes[...]
         while !isComplete, !rest.isEmpty {
             switch phase {
-            case .fixedLength(let remainingBytes):
+            case .contentLength(let remainingBytes):
                 let count = try appendToBody(&rest, atMost: remainingBytes)
-                phase = count == remainingBytes ? .complete : .fixedLength(remainingBytes: remainingBytes - count)
+                phase = count == remainingBytes ? .complete : .contentLength(remainingBytes: remainingBytes - count)
             case .untilConnectionEnds: _ = try appendToBody(&rest, atMost: rest.count)
             case .chunk(let remainingBytes):
                 let count = try appendToBody(&rest, atMost: remainingBytes)
@@ -126,7 +126,7 @@ struct HTTPBodyReader {
         case .trailer(let lineCount):
             guard lineCount < Self.trailerLinesMax else { throw .malformed }
             phase = line.isEmpty ? .complete : .trailer(lineCount: lineCount + 1)
-        case .fixedLength, .untilConnectionEnds, .chunk, .complete: break
+        case .contentLength, .untilConnectionEnds, .chunk, .complete: break
         }
     }
 

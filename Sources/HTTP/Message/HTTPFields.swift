@@ -68,7 +68,7 @@ package struct HTTPFields: Sendable, Equatable {
         guard lengths.allSatisfy({ $0 == text }), !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) })
         else { throw .malformed }
         // A number that does not fit into `Int` is larger than every limit. So is `Int.max`, which replaces it here.
-        return .bytes(Int(text) ?? .max)
+        return .contentLength(Int(text) ?? .max)
     }
 }
 

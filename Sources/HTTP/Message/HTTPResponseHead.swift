@@ -23,7 +23,7 @@ struct HTTPResponseHead: Equatable {
     /// Returns how the response's body ends. This also depends on the request's method, because a response to `HEAD`
     /// has no body.
     func parseBodyFraming(method: String) throws(HTTPFault) -> HTTPBodyReader.Framing {
-        guard method != "HEAD", status != 204, status != 304 else { return .bytes(0) }
+        guard method != "HEAD", status != 204, status != 304 else { return .contentLength(0) }
         return try fields.parseBodyFraming() ?? .untilConnectionEnds
     }
 }

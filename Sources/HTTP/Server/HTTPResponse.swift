@@ -44,17 +44,17 @@ package struct HTTPResponse: Sendable, Equatable {
 
     /// How the client finds the end of the body.
     enum Framing {
-        case length
-        case chunks
-        case endOfConnection
+        case contentLength
+        case chunked
+        case untilConnectionEnds
     }
 
     func makeHead(_ framing: Framing, keepsAlive: Bool) -> [UInt8] {
         var head = "HTTP/1.1 \(status) \(Self.reasonPhrase(of: status))\r\nContent-Type: \(contentType)\r\n"
         switch framing {
-        case .length: head += "Content-Length: \(body.count)\r\n"
-        case .chunks: head += "Transfer-Encoding: chunked\r\n"
-        case .endOfConnection: break
+        case .contentLength: head += "Content-Length: \(body.count)\r\n"
+        case .chunked: head += "Transfer-Encoding: chunked\r\n"
+        case .untilConnectionEnds: break
         }
         head += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
         head += "Content-Security-Policy: \(contentSecurityPolicy)\r\n"

@@ -7,7 +7,7 @@ import Synchronization
 /// `HTTPServerLimits.idleTimeoutMilliseconds`, the server closes the connection.
 package final class HTTPResponseStream: Sendable {
     package enum AppendResult: Sendable, Equatable {
-        case taken
+        case appended
         /// The stream has no room for the bytes. None of them will be sent.
         case skipped
         /// The stream was finished, or has ended (`hasEnded`). None of the bytes will be sent.
@@ -66,7 +66,7 @@ package final class HTTPResponseStream: Sendable {
                 return (.skipped, false)
             }
             state.waitingOutput += bytes
-            return (.taken, state.announceOutput())
+            return (.appended, state.announceOutput())
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
         return appended

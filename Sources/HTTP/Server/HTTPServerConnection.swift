@@ -81,7 +81,7 @@ final class HTTPServerConnection: StreamHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         switch phase {
         case .readingHead:
-            if unreadInput.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
+            if unreadInput.isEmpty { setDeadline(afterMilliseconds: limits.headTimeoutMilliseconds) }
             unreadInput.append(contentsOf: bytes)
             readRequests()
         case .readingBody:
@@ -129,11 +129,11 @@ final class HTTPServerConnection: StreamHandler {
 
     private func beginRequest(_ head: HTTPRequestHead) throws(HTTPFault) {
         request = head
-        guard let framing = head.bodyFraming, framing != .bytes(0) else { return passToHandler(head, body: []) }
+        guard let framing = head.bodyFraming, framing != .contentLength(0) else { return passToHandler(head, body: []) }
         guard limits.bodyBytesMax > 0 else { throw .bodyTooLarge }
         bodyReader = try HTTPBodyReader(framing, bytesMax: limits.bodyBytesMax)
         phase = .readingBody
-        setDeadline(limits.bodyTimeoutMilliseconds)
+        setDeadline(afterMilliseconds: limits.bodyTimeoutMilliseconds)
         if head.awaitsContinue, unreadInput.isEmpty { write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
         let earlyInput = unreadInput
         unreadInput = []
@@ -162,7 +162,7 @@ final class HTTPServerConnection: StreamHandler {
         // connection must not subtract them.
         countedBodyBytes = 0
         phase = .awaitingResponse
-        setDeadline(limits.responseTimeoutMilliseconds)
+        setDeadline(afterMilliseconds: limits.responseTimeoutMilliseconds)
         let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connectionNumber: number)
         guard let response = server.handler.respond(to: exchange), exchange.takeRightToRespond() else { return }
         send(response)
@@ -198,13 +198,13 @@ final class HTTPServerConnection: StreamHandler {
     private func send(_ response: HTTPResponse, keepsAlive: Bool) {
         phase = .sending
         self.keepsAlive = keepsAlive
-        write(response.makeHead(.length, keepsAlive: keepsAlive))
+        write(response.makeHead(.contentLength, keepsAlive: keepsAlive))
         unsentBody = HTTPBodyWriter(request?.method == "HEAD" ? [] : response.body)
         sendOutput()
     }
 
     private func sendOutput() {
-        setDeadline(limits.idleTimeoutMilliseconds)
+        setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds)
         let pendingBytes = stream.pendingOutputBytes
         let isWritten = unsentBody?.write(to: stream) ?? true
         writtenBytes += stream.pendingOutputBytes - pendingBytes
@@ -213,7 +213,7 @@ final class HTTPServerConnection: StreamHandler {
         request = nil
         guard keepsAlive else { return closeAfterSending() }
         phase = .readingHead
-        if !unreadInput.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
+        if !unreadInput.isEmpty { setDeadline(afterMilliseconds: limits.headTimeoutMilliseconds) }
     }
 
     /// Sends the head of a streamed response, and from now on the bytes of its stream. Ends the stream instead if the
@@ -226,8 +226,8 @@ final class HTTPServerConnection: StreamHandler {
         isChunked = request.isHTTP11
         unreadInput = []
         stream.resumeReading()
-        setDeadline(limits.idleTimeoutMilliseconds)
-        write(responseStream.initialResponse.makeHead(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
+        setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds)
+        write(responseStream.initialResponse.makeHead(isChunked ? .chunked : .untilConnectionEnds, keepsAlive: false))
         if request.method == "HEAD" { closeAfterSending() } else { sendStreamedBytes() }
     }
 
@@ -254,7 +254,7 @@ final class HTTPServerConnection: StreamHandler {
 
     // MARK: - Ends of the connection
 
-    private func setDeadline(_ milliseconds: Int64) {
+    private func setDeadline(afterMilliseconds milliseconds: Int64) {
         deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds
     }
 
@@ -269,10 +269,12 @@ final class HTTPServerConnection: StreamHandler {
         switch phase {
         case .sending, .streaming, .ending:
             let isStreamEmpty = phase == .streaming && pendingBytes == 0
-            if isClientReading || isStreamEmpty { setDeadline(limits.idleTimeoutMilliseconds) }
+            if isClientReading || isStreamEmpty { setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds) }
         case .readingHead:
             // The end of the last response may still wait in the stream's buffer. A close would discard it.
-            if isClientReading, unreadInput.isEmpty, pendingBytes > 0 { setDeadline(limits.idleTimeoutMilliseconds) }
+            if isClientReading, unreadInput.isEmpty, pendingBytes > 0 {
+                setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds)
+            }
         case .readingBody, .awaitingResponse: break
         }
         acknowledgedBytesAtLastCheck = acknowledgedBytes
@@ -302,7 +304,7 @@ final class HTTPServerConnection: StreamHandler {
         unreadInput = []
         responseStream?.end()
         responseStream = nil
-        setDeadline(limits.idleTimeoutMilliseconds)
+        setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds)
         stream.resumeReading()
         stream.shutDownAfterFlush()
     }

@@ -86,7 +86,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         )
     }
 
-    func descriptorReady(_ events: Interest) {
+    func descriptorReady(_ events: DescriptorEvents) {
         let (messages, isStopRequested) = inbox.takeMessages()
         // Stop first, so that the responses below announce `Connection: close`.
         if isStopRequested, !isStopping { stop() }

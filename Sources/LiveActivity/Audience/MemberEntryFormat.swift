@@ -43,7 +43,7 @@ public enum MemberEntryFormat {
         static let unusedBits: UInt8 = 0xC0
         /// The flags that are the same in all entries of one member. Two entries are of the same member if these flags,
         /// the positions and the ids are equal.
-        static let identityBits: UInt8 = deviceBit | identifierPackingMask
+        static let memberIdentityBits: UInt8 = deviceBit | identifierPackingMask
     }
 
     /// The form in which an entry has the id of its member: text, or the 16 bytes of a UUID.

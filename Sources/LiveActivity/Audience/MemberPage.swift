@@ -294,7 +294,7 @@ public struct PageMember {
     var entryByteCount: Int { entry.count }
 
     func isOfSameMember(as other: PageMember) -> Bool {
-        position == other.position && (flags ^ other.flags) & MemberEntryFormat.Flag.identityBits == 0
+        position == other.position && (flags ^ other.flags) & MemberEntryFormat.Flag.memberIdentityBits == 0
             && identifier.elementsEqual(other.identifier)
     }
 }

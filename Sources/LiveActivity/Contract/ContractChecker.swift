@@ -298,7 +298,7 @@ struct ContractChecker {
                 let valuePosition = try? text.skipColon(earlierKey.nextPosition, .contentState),
                 let next = try? text.skipValue(valuePosition, depth: 0, .contentState)
             else { return false }
-            if areEqualUnescaped(text.bytes(earlierKey.range), text.bytes(key.range)) { return true }
+            if haveEqualUnescapedBytes(text.bytes(earlierKey.range), text.bytes(key.range)) { return true }
             position = text.skipWhitespace(text.skipWhitespace(next) &+ 1)
         }
         return false
@@ -345,8 +345,8 @@ struct ContractChecker {
             // Foundation percent-encodes what a URL must not contain. So every text counts as a URL, except an empty
             // one.
             case .url: !string.isEmpty
-            case .uuid: FoundationText.isUUID(UnescapedBytes(bytes))
-            default: FoundationText.isBase64(UnescapedBytes(bytes))
+            case .uuid: FoundationTextForms.isUUID(UnescapedBytes(bytes))
+            default: FoundationTextForms.isBase64(UnescapedBytes(bytes))
             }
         guard isValid else { throw mismatch(.wrongForm, nodeIndex, position) }
         return string.nextPosition

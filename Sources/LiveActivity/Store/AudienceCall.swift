@@ -33,11 +33,11 @@ public struct AudienceCall<Bytes> {
         /// and body. The reply is `unknown` in these cases:
         /// - No command was admitted, or the newest admitted command is a start.
         /// - The newest state has expired, or was admitted more than 12 hours ago.
-        case newestState
+        case readNewestState
 
         // Operations on a range of the audience, or on a broadcast.
 
-        /// Claims the range for the caller. Reply: `progress`, with the text of the last checkpoint (empty if there is
+        /// Claims the range for the caller. Reply: `claimed`, with the text of the last checkpoint (empty if there is
         /// none) and the newest admitted version. From now on, Redis refuses checkpoints of the previous owner, which
         /// may still send for a while. (R29)
         case claim(SegmentRange, claim: UInt64)
@@ -46,7 +46,7 @@ public struct AudienceCall<Bytes> {
         /// - `claimedByAnother`: the range has another claim. If the lane still has the range's partition of the
         ///   fan-out topic, the lane claims the range again. The reason: in a failover, Redis may have lost this lane's
         ///   claim, so that the previous owner's claim is valid again.
-        /// - `lost`: the range has no claim.
+        /// - `claimLost`: the range has no claim.
         /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts of the
@@ -59,13 +59,13 @@ public struct AudienceCall<Bytes> {
 
         // Operations on a segment.
 
-        /// Reads the segment's list of pages. Reply: `pages`, with the lower bound of each page: the first member
+        /// Reads the segment's list of pages. Reply: `directory`, with the lower bound of each page: the first member
         /// position that may be in the page. The bounds ascend from 0 and have four bytes each, little-endian. There
         /// are none if the segment has no pages.
-        case directory(segment: UInt8)
+        case readDirectory(segment: UInt8)
         /// Reads the page with this lower bound. Reply: `page` with the bytes of a ``MemberPage``; empty if there is no
         /// such page.
-        case page(segment: UInt8, lowerBound: UInt32)
+        case readPage(segment: UInt8, lowerBound: UInt32)
         /// Adds an entry to the segment. Reply: `appended`. Of a member's entries, the one with the latest time is
         /// valid; if several have this time, the last of them (``MemberPage``). So a call can be repeated, and entries
         /// with different times may arrive in any order.

@@ -1,7 +1,7 @@
 /// The store's decision about an audience.
 public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     /// After an admission: fan the command out as ``AudienceReply/grant`` says. After
-    /// ``AudienceCall/Operation/newestState``: send this state to the member that joins.
+    /// ``AudienceCall/Operation/readNewestState``: send this state to the member that joins.
     case send
     /// Make the call again after ``AudienceReply/waitMilliseconds``.
     case wait
@@ -22,13 +22,13 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     /// range again if the caller still has the range's partition.
     case claimedByAnother
     /// The range has no claim, because Redis has lost data about the audience. Members may be missing too.
-    case lost
+    case claimLost
     /// The range is claimed. ``AudienceReply/bytes`` has the last checkpoint.
-    case progress
+    case claimed
     /// The counts of a range or broadcast are in the version's totals.
     case finished
     /// ``AudienceReply/bytes`` has the list of a segment's pages.
-    case pages
+    case directory
     /// ``AudienceReply/bytes`` has a page.
     case page
     /// An entry was added to the member's page.
@@ -46,10 +46,10 @@ public struct AudienceReply<Bytes> {
     /// The audience's channels. Set together with ``grant``.
     public var channels = AudienceChannels()
     /// The newest admitted version; nil if no version was admitted, or if the newest one is a start. Set in the replies
-    /// to a claim and to a checkpoint, and in the `send` that replies to `newestState`.
+    /// to a claim and to a checkpoint, and in the `send` that replies to `readNewestState`.
     public var newestVersion: Version?
     /// The `aps.timestamp` to send with the newest state, UNIX seconds. This property and the next two are set in the
-    /// `send` that replies to `newestState`.
+    /// `send` that replies to `readNewestState`.
     public var timestamp: Int64 = 0
     /// When the newest state expires, UNIX seconds.
     public var expirationSeconds: Int64 = 0
@@ -64,9 +64,9 @@ public struct AudienceReply<Bytes> {
     /// The number of broadcasts for each outcome. Set together with ``totals``.
     public var broadcastCounts = MemberOutcomeCounts()
     /// What the bytes are depends on the verdict:
-    /// - `send` in reply to `newestState`: the body
-    /// - `progress`: the checkpoint's text
-    /// - `pages`: the lower bounds of the pages
+    /// - `send` in reply to `readNewestState`: the body
+    /// - `claimed`: the checkpoint's text
+    /// - `directory`: the lower bounds of the pages
     /// - `page`: the page
     public var bytes: Bytes?
 

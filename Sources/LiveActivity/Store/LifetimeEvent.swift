@@ -20,7 +20,7 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// The timetable ignores the event if the timetable has no life that began at `beganAtMilliseconds`. The activity
     /// leaves the timetable if `restartAtMilliseconds` is 0, or if the timetable keeps no start. In all other cases,
     /// the new life begins at `restartAtMilliseconds`, and a new start is due at that time.
-    case ended(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
+    case lifeFinished(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
     /// Redis did not admit the command by which Causeway ends this life, because Redis had admitted another end of the
     /// activity, such as a producer's.
     ///

@@ -354,7 +354,7 @@ public enum DeviceRegistrationStep<Bytes> {
     ///     ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
     ///   - supportsChannels: whether the device's activities may begin on a broadcast channel. Only the device's
     ///     entries in its audiences say this; the device's hash in Redis does not.
-    case first(audiences: Bytes?, supportsChannels: Bool = false)
+    case registerToken(audiences: Bytes?, supportsChannels: Bool = false)
     /// Asks for the held start that follows `after` in the order of the versions. The previous reply returned `after`.
     /// The device's audiences do not change, because the first call has set them.
     case nextHeldStart(after: HeldStart<Bytes>)
@@ -368,7 +368,7 @@ public enum DeviceRegistrationStep<Bytes> {
     /// The audiences that the device is in from now on; nil: they do not change.
     @inlinable
     public var audiences: Bytes? {
-        if case .first(let audiences, _) = self { audiences } else { nil }
+        if case .registerToken(let audiences, _) = self { audiences } else { nil }
     }
 }
 

@@ -122,12 +122,12 @@ extension StoreReply: Sendable where Bytes: Sendable {}
 public enum StoreFailure: Sendable {
     /// No usable reply came, another server of the cluster has the key, or the server has lost the script. The same
     /// call may succeed at once, on this connection or another.
-    case noReply
+    case retriableAtOnce
     /// The server refused the call for a reason that most calls share. The next call is likely to fail too.
     case serverRefusesMostCalls
     /// The server replied with an error that may concern only this call, or others too. The caller repeats the call
     /// after a pause. Other calls continue.
-    case unexplained
+    case retriableAfterPause
     /// The call is refused, and repeating it would not help.
     case refused
 }

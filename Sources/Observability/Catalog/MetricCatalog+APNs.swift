@@ -43,7 +43,7 @@ extension MetricCatalog {
         .histogram(
             .apnsRoundTrip,
             "causeway_apns_round_trip_seconds",
-            MetricBuckets.apnsRoundTrip,
+            MetricBuckets.apnsRoundTripMicroseconds,
             [.environment],
             help: "Time from writing a push to its connection until APNs' response.",
             meaning:

@@ -133,7 +133,7 @@ extension MetricCatalog {
         .histogram(
             .audienceRangeTime,
             "causeway_audience_range_seconds",
-            MetricBuckets.audienceTimes,
+            MetricBuckets.audienceMicroseconds,
             [.configuredApp],
             help: "Time from a command's record to APNs' last response for the members of a range.",
             meaning:
@@ -142,7 +142,7 @@ extension MetricCatalog {
         .histogram(
             .audienceCommandTime,
             "causeway_audience_command_seconds",
-            MetricBuckets.audienceTimes,
+            MetricBuckets.audienceMicroseconds,
             [.configuredApp],
             help: "Time from a command's record to APNs' last response for all its members: the last phone.",
             meaning: "The delay for the last member of an audience. More workers reduce it, up to the number of ranges."

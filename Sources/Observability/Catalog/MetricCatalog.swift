@@ -168,7 +168,7 @@ package enum MetricCatalog {
         .histogram(
             .freshness,
             "causeway_freshness_seconds",
-            MetricBuckets.freshness,
+            MetricBuckets.freshnessMicroseconds,
             [.configuredApp],
             help: "Time from a command's record to APNs' 200.",
             meaning:
@@ -181,7 +181,7 @@ package enum MetricCatalog {
         .histogram(
             .latencyByPart,
             "causeway_latency_seconds",
-            MetricBuckets.latencyPart,
+            MetricBuckets.latencyPartMicroseconds,
             [.latencyPart],
             help:
                 "Time of accepted commands by part: queue (Kafka), admit (merging, pace, Redis), stream (waiting for a "
@@ -306,7 +306,7 @@ package enum MetricCatalog {
         .histogram(
             .redisRoundTrip,
             "causeway_redis_round_trip_seconds",
-            MetricBuckets.redisRoundTrip,
+            MetricBuckets.redisRoundTripMicroseconds,
             [],
             help:
                 """

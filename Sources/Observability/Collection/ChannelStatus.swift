@@ -47,11 +47,11 @@ package final class ChannelStatus: Sendable {
     /// The last error, with a text that says what to do.
     package struct Failure: Sendable, Equatable {
         package var atMilliseconds: Int64
-        package var text: String
+        package var reason: String
 
-        package init(atMilliseconds: Int64, text: String) {
+        package init(atMilliseconds: Int64, reason: String) {
             self.atMilliseconds = atMilliseconds
-            self.text = text
+            self.reason = reason
         }
     }
 

@@ -65,7 +65,7 @@ package struct Exposition {
         processReading: ProcessReading
     ) {
         switch definition.metric {
-        case .consumerLag: appendPartitionSamples(definition, totals, labels) { $0.lag }
+        case .consumerLag: appendPartitionSamples(definition, totals, labels) { $0.lagRecordCount }
         case .oldestUnsettledAge:
             appendPartitionSamples(definition, totals, labels) { $0.oldestUnsettledAgeMilliseconds }
         case .committableOffset: appendPartitionSamples(definition, totals, labels) { $0.committableOffset }

@@ -20,7 +20,7 @@ struct MetricLayout: Sendable {
         var cellsPerSeries: Int16 = 1
         /// How many indices a thread gives when it counts (``ThreadMetrics``): one for each dimension except `lane`,
         /// because each lane has its own array.
-        var indexCount: Int16 = 0
+        var dimensionIndexCount: Int16 = 0
 
         var seriesCount: Int { Int(firstDimensionValueCount) * Int(secondDimensionValueCount) }
 
@@ -47,7 +47,7 @@ struct MetricLayout: Sendable {
                 range.firstCellIndex = Int32(cellCount)
                 if let first = counts.first { range.firstDimensionValueCount = Int32(first) }
                 if counts.count == 2 { range.secondDimensionValueCount = Int32(counts[1]) }
-                range.indexCount = Int16(definition.dimensions.count { $0 != .lane })
+                range.dimensionIndexCount = Int16(definition.dimensions.count { $0 != .lane })
                 if case .histogram(let bounds) = definition.kind {
                     precondition(
                         bounds.count <= 16 && bounds == bounds.sorted(),

@@ -2,13 +2,13 @@
 /// condition and the recent log events. Created once at the start.
 package final class MetricRegistry: Sendable {
     package let labels: LabelValues
-    package let lanes: [PublishedMetrics]
-    package let kafka: PublishedMetrics
+    package let laneMetrics: [PublishedMetrics]
+    package let kafkaThreadMetrics: PublishedMetrics
     package let condition = SharedWorkerCondition()
     package let events = RecentEvents()
-    package let traces = TraceCounters()
-    package let channels: ChannelStatus
-    package let lifetimes = LifetimeStatus()
+    package let traceCounters = TraceCounters()
+    package let channelStatus: ChannelStatus
+    package let lifetimeStatus = LifetimeStatus()
     let layout: MetricLayout
 
     package init(labels: LabelValues, laneCount: Int) {
@@ -16,20 +16,20 @@ package final class MetricRegistry: Sendable {
         let layout = MetricLayout(labels: labels)
         self.labels = labels
         self.layout = layout
-        channels = ChannelStatus(poolCount: labels.pools.count)
-        lanes = (0..<laneCount).map { PublishedMetrics(thread: "lane-\($0)", layout: layout) }
-        kafka = PublishedMetrics(thread: "kafka", layout: layout)
+        channelStatus = ChannelStatus(poolCount: labels.pools.count)
+        laneMetrics = (0..<laneCount).map { PublishedMetrics(thread: "lane-\($0)", layout: layout) }
+        kafkaThreadMetrics = PublishedMetrics(thread: "kafka", layout: layout)
     }
 
-    var threads: [PublishedMetrics] { lanes + [kafka] }
+    var publishedMetrics: [PublishedMetrics] { laneMetrics + [kafkaThreadMetrics] }
 
     /// Combines what all threads published last, and adds the counts of channels, lifetimes, traces and suppressed log
     /// lines.
     ///
     /// - Parameter nowMilliseconds: by the monotonic clock.
     func totals(nowMilliseconds: Int64) -> MetricTotals {
-        let laneSnapshots = lanes.map { $0.read() }
-        let kafkaSnapshot = kafka.read()
+        let laneSnapshots = laneMetrics.map { $0.read() }
+        let kafkaSnapshot = kafkaThreadMetrics.read()
         var cells = kafkaSnapshot.cells
         for metric in Metric.allCases where metric.isInMetricTotals {
             let range = layout[metric]
@@ -51,21 +51,23 @@ package final class MetricRegistry: Sendable {
         }
         writeTraceCounts(to: &cells)
         writeChannelCounts(to: &cells)
-        cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimes.timetableActivityCount)
-        cells[layout[.lifetimesEnded].cellIndex(0, 0)] = Int64(lifetimes.endCommandCount)
-        cells[layout[.lifetimesRestarted].cellIndex(0, 0)] = Int64(lifetimes.restartCommandCount)
+        cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimeStatus.timetableActivityCount)
+        cells[layout[.lifetimesEnded].cellIndex(0, 0)] = Int64(lifetimeStatus.endCommandCount)
+        cells[layout[.lifetimesRestarted].cellIndex(0, 0)] = Int64(lifetimeStatus.restartCommandCount)
         return MetricTotals(
             layout: layout,
             cells: cells,
             laneCells: laneSnapshots.map(\.cells),
             partitions: (laneSnapshots.flatMap(\.partitions) + kafkaSnapshot.partitions).mergedByPartition(),
-            iterationAges: threads.map { ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds)) },
+            iterationAges: publishedMetrics.map {
+                ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
+            },
             takenAtMilliseconds: nowMilliseconds
         )
     }
 
     private func writeChannelCounts(to cells: inout [Int64]) {
-        for (pool, status) in channels.poolStatuses.enumerated() {
+        for (pool, status) in channelStatus.poolStatuses.enumerated() {
             cells[layout[.channels].cellIndex(pool, 0)] = status.audienceChannelCount
             cells[layout[.channelsListed].cellIndex(pool, 0)] = status.listedChannelCount
             cells[layout[.channelsCreated].cellIndex(pool, 0)] = status.creationCount
@@ -76,11 +78,11 @@ package final class MetricRegistry: Sendable {
     }
 
     private func writeTraceCounts(to cells: inout [Int64]) {
-        cells[layout[.tracesExported].cellIndex(0, 0)] = Int64(clamping: traces.exportedCount)
-        for (reason, count) in traces.dropCounts.enumerated() {
+        cells[layout[.tracesExported].cellIndex(0, 0)] = Int64(clamping: traceCounters.exportedCount)
+        for (reason, count) in traceCounters.dropCounts.enumerated() {
             cells[layout[.tracesDropped].cellIndex(reason, 0)] = Int64(clamping: count)
         }
-        for (reason, count) in traces.failureCounts.enumerated() {
+        for (reason, count) in traceCounters.failureCounts.enumerated() {
             cells[layout[.tracePostsFailed].cellIndex(reason, 0)] = Int64(clamping: count)
         }
     }
@@ -195,7 +197,7 @@ extension [PartitionReading] {
                 reading.oldestUnsettledAgeMilliseconds
             )
             combined.committableOffset = Swift.max(combined.committableOffset, reading.committableOffset)
-            combined.lag = Swift.max(combined.lag, reading.lag)
+            combined.lagRecordCount = Swift.max(combined.lagRecordCount, reading.lagRecordCount)
             merged[key] = combined
         }
         return merged.values.sorted { ($0.topicIndex, $0.partition) < ($1.topicIndex, $1.partition) }

@@ -13,20 +13,20 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     public var committableOffset: Int64
     /// The number of records from the first unsettled one to the partition's end, without deferred records that are not
     /// due; -1 if unknown. Only the Kafka thread knows it: lanes publish -1.
-    public var lag: Int64
+    public var lagRecordCount: Int64
 
     public init(
         topicIndex: Int32,
         partition: Int32,
         oldestUnsettledAgeMilliseconds: Int64 = -1,
         committableOffset: Int64 = -1,
-        lag: Int64 = -1
+        lagRecordCount: Int64 = -1
     ) {
         self.topicIndex = topicIndex
         self.partition = partition
         self.oldestUnsettledAgeMilliseconds = oldestUnsettledAgeMilliseconds
         self.committableOffset = committableOffset
-        self.lag = lag
+        self.lagRecordCount = lagRecordCount
     }
 }
 
@@ -42,7 +42,7 @@ public final class PublishedMetrics: Sendable {
     /// iteration.
     private let lastIterationAtMilliseconds = Atomic<Int64>(-1)
     /// Until this time (monotonic clock), `/livez` accepts that the thread runs no iteration.
-    private let blockingUntilMilliseconds = Atomic<Int64>(.min)
+    private let iterationPauseEndMilliseconds = Atomic<Int64>(.min)
     private let lastPublication: Mutex<Publication>
 
     private struct Publication {
@@ -88,17 +88,17 @@ public final class PublishedMetrics: Sendable {
 
     /// Notes that the thread may run no iteration until this time: it makes a blocking call, such as closing a client,
     /// or its loop has ended.
-    public func noteBlocking(untilMilliseconds: Int64) {
-        blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
+    public func noteIterationPause(untilMilliseconds: Int64) {
+        iterationPauseEndMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
     /// Returns the time since the thread's last iteration; nil before the first one. Exception: if the thread has noted
-    /// a blocking call (``noteBlocking(untilMilliseconds:)``), the time is 0 until the noted time, and then counts from
+    /// a pause (``noteIterationPause(untilMilliseconds:)``), the time is 0 until the noted time, and then counts from
     /// the noted time until the next iteration.
     func iterationAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastAtMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
         guard lastAtMilliseconds >= 0 else { return nil }
-        return max(0, nowMilliseconds - max(lastAtMilliseconds, blockingUntilMilliseconds.load(ordering: .relaxed)))
+        return max(0, nowMilliseconds - max(lastAtMilliseconds, iterationPauseEndMilliseconds.load(ordering: .relaxed)))
     }
 
     /// Returns a copy of the last published numbers, made element by element. If the copy shared an array with

@@ -111,10 +111,10 @@ public struct ThreadMetrics: ~Copyable {
         cells[cellIndex] = cells[cellIndex] &+ increment
     }
 
-    private func cellIndex(_ metric: Metric) -> Int { cellRange(metric, indexCount: 0).cellIndex(0, 0) }
+    private func cellIndex(_ metric: Metric) -> Int { cellRange(metric, dimensionIndexCount: 0).cellIndex(0, 0) }
 
     private func cellIndex(_ metric: Metric, _ dimensionIndex: Int) -> Int {
-        let range = cellRange(metric, indexCount: 1)
+        let range = cellRange(metric, dimensionIndexCount: 1)
         precondition(
             dimensionIndex >= 0 && dimensionIndex < Int(range.firstDimensionValueCount),
             "a value that the label has"
@@ -123,7 +123,7 @@ public struct ThreadMetrics: ~Copyable {
     }
 
     private func cellIndex(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int {
-        let range = cellRange(metric, indexCount: 2)
+        let range = cellRange(metric, dimensionIndexCount: 2)
         precondition(
             firstDimensionIndex >= 0 && firstDimensionIndex < Int(range.firstDimensionValueCount)
                 && secondDimensionIndex >= 0 && secondDimensionIndex < Int(range.secondDimensionValueCount),
@@ -132,12 +132,13 @@ public struct ThreadMetrics: ~Copyable {
         return range.cellIndex(firstDimensionIndex, secondDimensionIndex)
     }
 
-    /// Returns where the cells of a metric are. Traps if it has no cells, or does not take `indexCount` indices.
+    /// Returns where the cells of a metric are. Traps if the metric has no cells, or does not take
+    /// `dimensionIndexCount` indices.
     @inline(__always)
-    private func cellRange(_ metric: Metric, indexCount: Int16) -> MetricLayout.CellRange {
+    private func cellRange(_ metric: Metric, dimensionIndexCount: Int16) -> MetricLayout.CellRange {
         let range = cellRanges[Int(metric.rawValue)]
         precondition(range.firstCellIndex >= 0, "a metric of the threads")
-        precondition(range.indexCount == indexCount, "an index for each dimension of the metric")
+        precondition(range.dimensionIndexCount == dimensionIndexCount, "an index for each dimension of the metric")
         return range
     }
 

@@ -79,7 +79,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
 
     private func livenessReport(nowMilliseconds: Int64) -> HealthReport {
         .liveness(
-            iterationAges: metricRegistry.threads.map {
+            iterationAges: metricRegistry.publishedMetrics.map {
                 ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
             },
             uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
@@ -114,7 +114,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
                 .reading,
             condition: metricRegistry.condition.current,
             events: metricRegistry.events.loggedKindSummaries,
-            channelPoolStatuses: metricRegistry.channels.poolStatuses,
+            channelPoolStatuses: metricRegistry.channelStatus.poolStatuses,
             wallMilliseconds: Int64(wall.tv_sec) * 1_000 + Int64(wall.tv_nsec) / 1_000_000
         )
         let report = builder.makeReport(host: host, uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds))

@@ -76,7 +76,7 @@ package struct LimitedLog: ~Copyable, Sendable {
         }
         if level >= .warning {
             periodCounts[index].comparedCount += 1
-            guard let count = events.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds)
+            guard let count = events.takeRepeatCountIfLineIsDue(kind, fields, nowMilliseconds: nowMilliseconds)
             else {
                 events.noteSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
                 return false

@@ -14,7 +14,7 @@ struct LogRepetitionLimiter {
     /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject with the oldest
     /// last line.
     static let subjectsMax = 64
-    /// The maximum number of failures in `suppressedCountsOfForgottenSubjects`. If there are already so many, a failure
+    /// The maximum number of failures in `repeatCountsOfForgottenSubjects`. If there are already so many, a failure
     /// that is not among them gets no entry, and the counts of its forgotten subjects are lost.
     static let failuresWithForgottenSubjectsMax = 1_024
 
@@ -35,7 +35,7 @@ struct LogRepetitionLimiter {
         var lastSeenAtMilliseconds: Int64
         var nextLineDueMilliseconds: Int64
         var intervalMilliseconds: Int64
-        var suppressedCount: UInt64 = 0
+        var repeatCount: UInt64 = 0
     }
 
     private var subjects: [Subject] = []
@@ -43,7 +43,7 @@ struct LogRepetitionLimiter {
     ///
     /// A failure stays here, even with the number 0, until a line reports its end. The entry makes sure that this line
     /// is written.
-    private var suppressedCountsOfForgottenSubjects: [Failure: UInt64] = [:]
+    private var repeatCountsOfForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
@@ -52,7 +52,7 @@ struct LogRepetitionLimiter {
     /// - Returns: nil if the line is left out. Otherwise how many lines with the line's subject were left out since the
     ///   last written one. If the subject is not remembered, this is how many lines with forgotten subjects of the same
     ///   failure were left out.
-    mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
+    mutating func takeRepeatCountIfLineIsDue(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {
         let digest = Self.digest(kind, fields)
@@ -66,14 +66,14 @@ struct LogRepetitionLimiter {
                     intervalMilliseconds: Self.firstIntervalMilliseconds
                 )
             )
-            return takeSuppressedCountOfForgottenSubjects(in: Failure(kind, fields))
+            return takeRepeatCountOfForgottenSubjects(in: Failure(kind, fields))
         }
         var subject = subjects[index]
         defer { subjects[index] = subject }
         let isAfterPause = nowMilliseconds - subject.lastSeenAtMilliseconds >= Self.intervalMillisecondsMax
         subject.lastSeenAtMilliseconds = nowMilliseconds
         guard nowMilliseconds >= subject.nextLineDueMilliseconds else {
-            subject.suppressedCount &+= 1
+            subject.repeatCount &+= 1
             return nil
         }
         subject.intervalMilliseconds =
@@ -81,8 +81,8 @@ struct LogRepetitionLimiter {
             ? Self.firstIntervalMilliseconds
             : min(subject.intervalMilliseconds * 2, Self.intervalMillisecondsMax)
         subject.nextLineDueMilliseconds = nowMilliseconds + subject.intervalMilliseconds
-        defer { subject.suppressedCount = 0 }
-        return subject.suppressedCount
+        defer { subject.repeatCount = 0 }
+        return subject.repeatCount
     }
 
     /// Forgets failures that have ended, so that the first line of a new failure is written at once.
@@ -91,20 +91,20 @@ struct LogRepetitionLimiter {
     ///   remembered.
     mutating func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         let failures = kinds.map { Failure($0, fields) }
-        let suppressedCounts =
-            subjects.filter { failures.contains($0.failure) }.map(\.suppressedCount)
-            + failures.compactMap { suppressedCountsOfForgottenSubjects.removeValue(forKey: $0) }
-        guard !suppressedCounts.isEmpty else { return nil }
+        let repeatCounts =
+            subjects.filter { failures.contains($0.failure) }.map(\.repeatCount)
+            + failures.compactMap { repeatCountsOfForgottenSubjects.removeValue(forKey: $0) }
+        guard !repeatCounts.isEmpty else { return nil }
         subjects.removeAll { failures.contains($0.failure) }
-        return suppressedCounts.reduce(0, &+)
+        return repeatCounts.reduce(0, &+)
     }
 
-    /// Returns the failure's number in `suppressedCountsOfForgottenSubjects`, and sets it to 0. The entry stays until a
+    /// Returns the failure's number in `repeatCountsOfForgottenSubjects`, and sets it to 0. The entry stays until a
     /// line reports the failure's end.
-    private mutating func takeSuppressedCountOfForgottenSubjects(in failure: Failure) -> UInt64 {
-        guard let suppressedCount = suppressedCountsOfForgottenSubjects[failure] else { return 0 }
-        suppressedCountsOfForgottenSubjects[failure] = 0
-        return suppressedCount
+    private mutating func takeRepeatCountOfForgottenSubjects(in failure: Failure) -> UInt64 {
+        guard let repeatCount = repeatCountsOfForgottenSubjects[failure] else { return 0 }
+        repeatCountsOfForgottenSubjects[failure] = 0
+        return repeatCount
     }
 
     private mutating func add(_ subject: Subject) {
@@ -114,10 +114,10 @@ struct LogRepetitionLimiter {
             })
         else { return subjects.append(subject) }
         let oldestSubject = subjects[oldestIndex]
-        if suppressedCountsOfForgottenSubjects.count < Self.failuresWithForgottenSubjectsMax
-            || suppressedCountsOfForgottenSubjects[oldestSubject.failure] != nil
+        if repeatCountsOfForgottenSubjects.count < Self.failuresWithForgottenSubjectsMax
+            || repeatCountsOfForgottenSubjects[oldestSubject.failure] != nil
         {
-            suppressedCountsOfForgottenSubjects[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount
+            repeatCountsOfForgottenSubjects[oldestSubject.failure, default: 0] &+= oldestSubject.repeatCount
         }
         subjects[oldestIndex] = subject
     }

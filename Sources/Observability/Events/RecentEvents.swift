@@ -24,9 +24,9 @@ package final class RecentEvents: Sendable {
     private let events = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
 
     /// Decides for all threads whether a line is written. Returns nil if the line is left out; otherwise how many lines
-    /// were left out before the line (``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``).
-    func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
-        repetitionLimiter.withLock { $0.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds) }
+    /// were left out before the line (``LogRepetitionLimiter/takeRepeatCountIfLineIsDue(_:_:nowMilliseconds:)``).
+    func takeRepeatCountIfLineIsDue(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
+        repetitionLimiter.withLock { $0.takeRepeatCountIfLineIsDue(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
 
     /// Forgets failures that have ended. Returns how many of their lines were left out since the last written one; nil

@@ -206,14 +206,14 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns a finding if more than `heldCommandsUsualMax` commands, and more than a fifth of all commands, are held.
+    /// Returns a finding if more than `usualHeldCommandsMax` commands, and more than a fifth of all commands, are held.
     /// A command is held because its activity's token is not known.
     private func heldShareFinding(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
         guard let heldIndex = labels.outcomes.firstIndex(of: "held") else { return nil }
         let heldCount = counts[heldIndex]
         let commandCount = counts.reduce(0, +)
-        guard heldCount > Self.heldCommandsUsualMax, heldCount * 5 > commandCount else { return nil }
+        guard heldCount > Self.usualHeldCommandsMax, heldCount * 5 > commandCount else { return nil }
         return Finding(
             severity: .broken,
             alert: "CausewayTokensMissing",

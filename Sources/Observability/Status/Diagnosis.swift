@@ -16,7 +16,7 @@ struct Diagnosis {
     static let samplesMin: Int64 = 100
     /// Up to this many held commands are no finding. A few are normal, because a command may arrive before its
     /// activity's registration.
-    static let heldCommandsUsualMax: Int64 = 20
+    static let usualHeldCommandsMax: Int64 = 20
 
     let labels: LabelValues
     let window: MetricWindow
@@ -220,14 +220,14 @@ struct Diagnosis {
     /// The error codes of Redis that `redisErrorFindings` reports, because usually only an operator can remove their
     /// cause. Other findings report `replicasMissing`, and the codes that end the connection: `noAuthentication`,
     /// `wrongPassword`, `noPermission`.
-    static let persistentRedisErrors: Set<String> = [
+    static let reportedRedisErrors: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]
 
     private var redisErrorFindings: [Finding] {
         let errorTexts = labels.redisErrors.enumerated()
             .compactMap { index, code -> String? in
-                guard Self.persistentRedisErrors.contains(code), let count = window.count(.redisErrors, index),
+                guard Self.reportedRedisErrors.contains(code), let count = window.count(.redisErrors, index),
                     count > 0
                 else { return nil }
                 return "\(Numeral.grouped(count)) with \(code)"
@@ -362,8 +362,8 @@ struct Diagnosis {
 
     private var lagGrowthFinding: Finding? {
         guard let earlierTotals = window.earlierTotals, window.durationMilliseconds >= 30_000 else { return nil }
-        let currentLagRecordCount = Self.totalLag(totals)
-        let earlierLagRecordCount = Self.totalLag(earlierTotals)
+        let currentLagRecordCount = Self.totalLagRecordCount(totals)
+        let earlierLagRecordCount = Self.totalLagRecordCount(earlierTotals)
         // As many records as arrive in `usualLagMilliseconds` are a normal lag.
         let usualLagRecordCount =
             (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.durationMilliseconds
@@ -382,9 +382,9 @@ struct Diagnosis {
     }
 
     /// Returns the lag of all partitions. A broker may report any number, so the sum saturates.
-    static func totalLag(_ totals: MetricTotals) -> Int64 {
+    static func totalLagRecordCount(_ totals: MetricTotals) -> Int64 {
         totals.partitions.reduce(0) { sum, reading in
-            let (total, hasOverflowed) = sum.addingReportingOverflow(max(0, reading.lag))
+            let (total, hasOverflowed) = sum.addingReportingOverflow(max(0, reading.lagRecordCount))
             return hasOverflowed ? .max : total
         }
     }

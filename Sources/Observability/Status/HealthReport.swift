@@ -20,8 +20,8 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// `/livez` fails if a thread completes no iteration for this time. After a blocking call that the thread has
-    /// noted, the time counts from the noted end of the call (``PublishedMetrics/noteBlocking(untilMilliseconds:)``).
+    /// `/livez` fails if a thread completes no iteration for this time. After a pause that the thread has noted
+    /// (``PublishedMetrics/noteIterationPause(untilMilliseconds:)``), the time counts from the noted end of the pause.
     static let iterationAgeMillisecondsMax: Int64 = 15_000
     /// `/livez` fails if a thread has completed no iteration at all this long after the endpoint started.
     static let firstIterationMillisecondsMax: Int64 = 30_000

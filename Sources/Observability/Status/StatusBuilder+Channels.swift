@@ -47,7 +47,7 @@ extension StatusBuilder {
                     channelCount > Diagnosis.channelsBeforeWarningMax ? share.styled(.attention) : share,
                     status.listedChannelCount > 0 ? .count(status.listedChannelCount) : .none,
                 ] + snapshotCells(status.lastSnapshot) + [
-                    status.lastFailure.map { .words($0.text).styled(.attention) } ?? .none,
+                    status.lastFailure.map { .words($0.reason).styled(.attention) } ?? .none,
                     .duration(milliseconds: status.lastFailure.map { ageMilliseconds(since: $0.atMilliseconds) }),
                 ]
             },

@@ -207,15 +207,15 @@ struct StatusBuilder {
     private var partitionsTable: StatusTable {
         let shownPartitions = totals.partitions
             .sorted {
-                (max($0.lag, 0), $0.oldestUnsettledAgeMilliseconds) > (
-                    max($1.lag, 0), $1.oldestUnsettledAgeMilliseconds
+                (max($0.lagRecordCount, 0), $0.oldestUnsettledAgeMilliseconds) > (
+                    max($1.lagRecordCount, 0), $1.oldestUnsettledAgeMilliseconds
                 )
             }
             .prefix(Self.shownPartitionsMax)
         let hiddenCount = totals.partitions.count - shownPartitions.count
         let text =
             "\(totals[.partitionsAssigned]) assigned, \(totals[.partitionsPaused]) paused, lag "
-            + "\(Numeral.grouped(Diagnosis.totalLag(totals)))"
+            + "\(Numeral.grouped(Diagnosis.totalLagRecordCount(totals)))"
         return StatusTable(
             key: "partitions",
             title: "Kafka: \(text)",
@@ -242,7 +242,8 @@ struct StatusBuilder {
                         labels.topics.indices.contains(Int(reading.topicIndex))
                             ? labels.topics[Int(reading.topicIndex)] : "?"
                     ),
-                    .count(Int64(reading.partition)), reading.lag >= 0 ? .count(reading.lag) : .none,
+                    .count(Int64(reading.partition)),
+                    reading.lagRecordCount >= 0 ? .count(reading.lagRecordCount) : .none,
                     oldestMilliseconds > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
                     reading.committableOffset >= 0 ? .count(reading.committableOffset) : .none,
                 ]

@@ -54,7 +54,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
             seed: seed
         )
         parentSpanIdentifier = isRoot ? nil : trace.context.spanIdentifier
-        topic = view.topic
+        topic = view.sourceTopic
         partition = view.sourcePartition
         offset = view.sourceOffset
         appIndex = view.appIndex

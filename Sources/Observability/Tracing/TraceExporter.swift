@@ -36,7 +36,7 @@ package actor TraceExporter {
     static let requestTimeoutMilliseconds = 5_000
     /// How long the exporter may begin requests for the remaining traces after the lanes have ended. Each of these
     /// requests has the same time as its limit. The time is short, because the worker's end waits for the requests.
-    static let finishTimeoutMilliseconds = 2_000
+    static let remainingTracesTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
     private let encoder: SpanEncoder
@@ -87,8 +87,11 @@ package actor TraceExporter {
 
     /// Sends the remaining traces after the lanes have ended, and logs those that could not be sent.
     package func exportRemainingTraces() async {
-        let deadline = ContinuousClock.now + .milliseconds(Self.finishTimeoutMilliseconds)
-        while await exportWaitingBatches(timeoutMilliseconds: Self.finishTimeoutMilliseconds, until: deadline) {}
+        let deadline = ContinuousClock.now + .milliseconds(Self.remainingTracesTimeoutMilliseconds)
+        while await exportWaitingBatches(
+            timeoutMilliseconds: Self.remainingTracesTimeoutMilliseconds,
+            until: deadline
+        ) {}
         dropRemainingTraces()
     }
 

@@ -1,7 +1,7 @@
 /// More examples of results for the page of records, each with a text that says what the result shows. The first
 /// example, an ordinary `accepted`, is in ``RecordFormat/result``.
 enum CommandResultExamples {
-    static let all = [
+    static let moreExamples = [
         (
             text: """
             No token of the activity is registered, so the command is held. It has another result with the same \

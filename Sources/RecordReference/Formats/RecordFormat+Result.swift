@@ -84,7 +84,7 @@ extension RecordFormat {
             + #""timestamp": 1790000004, "source": {"topic": "causeway.commands", "partition": 3, "offset": 17}, "#
             + #""times": {"record": 1790000004001, "received": 1790000004003, "admitted": 1790000004005, "sent": 1790000004006, "#
             + #""responded": 1790000004031}}"#,
-        moreExamples: CommandResultExamples.all
+        moreExamples: CommandResultExamples.moreExamples
     )
 
     private static let rangeResult = Variant(

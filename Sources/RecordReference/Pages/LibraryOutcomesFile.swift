@@ -21,8 +21,8 @@ package enum LibraryOutcomesFile {
     private static func makeConstants() -> [String] {
         let outcomes =
             Outcome.allCases.map { OutcomeReference($0) }
-            + FanoutOutcome.allCases.map { OutcomeReference($0).prefixed("Of an audience or a range") }
-            + MemberOutcome.allCases.map { OutcomeReference($0).prefixed("Of a member or a broadcast") }
+            + FanoutOutcome.allCases.map { OutcomeReference($0).withMeaningPrefix("Of an audience or a range") }
+            + MemberOutcome.allCases.map { OutcomeReference($0).withMeaningPrefix("Of a member or a broadcast") }
         var names: [String] = []
         for outcome in outcomes where !names.contains(outcome.name) { names.append(outcome.name) }
         return names.map { name in
@@ -37,11 +37,11 @@ package enum LibraryOutcomesFile {
 }
 
 extension OutcomeReference {
-    /// Returns the outcome with `kind` before its meaning, for example `Of a member or a broadcast: …`. So the reader
-    /// of a constant sees which results its meaning is for.
-    fileprivate func prefixed(_ kind: String) -> OutcomeReference {
+    /// Returns the outcome with `resultKind` before its meaning, for example `Of a member or a broadcast: …`. So the
+    /// reader of a constant sees which results its meaning is for.
+    fileprivate func withMeaningPrefix(_ resultKind: String) -> OutcomeReference {
         var outcome = self
-        outcome.meaning = "\(kind): \(meaning)"
+        outcome.meaning = "\(resultKind): \(meaning)"
         return outcome
     }
 }

@@ -10,7 +10,7 @@ struct MarkHashTags {
     static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerHashTag
 
     /// The hash tags, in the order of their hash slots.
-    let all: [(text: String, hashSlot: Int)]
+    let tags: [(text: String, hashSlot: Int)]
 
     /// One hash tag for all marks, for a server without a cluster. Such a server has no hash slots, so hash slot 0
     /// means nothing.
@@ -31,5 +31,5 @@ struct MarkHashTags {
         return MarkHashTags(hashTagsByBlockNumber.sorted { $0.key < $1.key }.map(\.value))
     }()
 
-    private init(_ all: [(text: String, hashSlot: Int)]) { self.all = all }
+    private init(_ tags: [(text: String, hashSlot: Int)]) { self.tags = tags }
 }

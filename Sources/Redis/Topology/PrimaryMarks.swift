@@ -14,7 +14,7 @@ public final class PrimaryMarks {
         /// The texts of the marks, in the order of the names in ``readMarks(_:)``; nil for a mark that the primary
         /// lacks.
         public let markTexts: [String?]
-        /// The hash tags whose hash slots the primary owns, as indices of ``MarkHashTags/all``. Not empty.
+        /// The hash tags whose hash slots the primary owns, as indices of ``MarkHashTags/tags``. Not empty.
         let hashTagIndices: [Int]
     }
 
@@ -55,7 +55,7 @@ public final class PrimaryMarks {
     private var hashTags: MarkHashTags { isCluster ? .forCluster : .forSingleServer }
 
     private func key(_ name: String, _ hashTagIndex: Int) -> [UInt8] {
-        Array("{\(hashTags.all[hashTagIndex].text)}\(consumerGroup)/\(name)".utf8)
+        Array("{\(hashTags.tags[hashTagIndex].text)}\(consumerGroup)/\(name)".utf8)
     }
 
     // MARK: - Reading marks
@@ -69,8 +69,8 @@ public final class PrimaryMarks {
         if isCluster || readCallCount.isMultiple(of: Self.readsPerPrimarySearch) { connections.forgetPrimaries() }
         do throws(RedisError) {
             var primaries: [PrimaryReading] = []
-            for (location, hashSlots) in try connections.findPrimaries(having: hashTags.all.map(\.hashSlot)) {
-                let ownHashTagIndices = hashTags.all.indices.filter { hashSlots.contains(hashTags.all[$0].hashSlot) }
+            for (location, hashSlots) in try connections.findPrimaries(having: hashTags.tags.map(\.hashSlot)) {
+                let ownHashTagIndices = hashTags.tags.indices.filter { hashSlots.contains(hashTags.tags[$0].hashSlot) }
                 guard !ownHashTagIndices.isEmpty, let primary = readMarks(names, at: location, ownHashTagIndices)
                 else { continue }
                 primaries.append(primary)

@@ -73,7 +73,7 @@ struct ChannelOptions: ParsableArguments {
         } catch {
             await keeper.close()
             guard let failure = error as? ChannelFailure else { throw error }
-            StandardStreams.printError("causeway channels \(name): \(failure.text)")
+            StandardStreams.printError("causeway channels \(name): \(failure.reason)")
             throw ExitCode.failure
         }
     }
@@ -81,7 +81,7 @@ struct ChannelOptions: ParsableArguments {
     private static func print(_ event: ChannelEvent, _ name: String) {
         switch event {
         case .lost(let entry): StandardStreams.printError("\(entry.audience): APNs does not have \(entry.channel)")
-        case .failed(let text, _, _): StandardStreams.printError("causeway channels \(name): \(text)")
+        case .failed(let reason, _, _): StandardStreams.printError("causeway channels \(name): \(reason)")
         default: break
         }
     }

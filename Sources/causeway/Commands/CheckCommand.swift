@@ -54,7 +54,7 @@ struct CheckCommand: ParsableCommand {
             let loader = ConfigurationLoading.makeStartupLoader(requiresFiles: files)
             do {
                 let configuration = try loader.load(path: config)
-                for warning in ConfigurationWarning.all(of: configuration) {
+                for warning in ConfigurationWarning.findAll(in: configuration) {
                     StandardStreams.printError("\(config): warning: \(warning)")
                 }
                 configuredNames = RecordCheck.ConfiguredNames(

@@ -77,7 +77,7 @@ struct HealthCommand: ParsableCommand {
             }
             return HTTPAddress(host: address.host, port: address.port, path: "/livez")
         }
-        let workers = WorkerProcess.all
+        let workers = WorkerProcess.findRunning()
         if workers.count == 1, let address = workers[0].listeningAddress {
             return HTTPAddress(host: address.host, port: address.port, path: "/livez")
         }
@@ -92,7 +92,7 @@ struct HealthCommand: ParsableCommand {
         }
         // No worker process with an address was found. The worker may run as another user or outside this container, or
         // may not listen yet. So use the address from the environment variables.
-        return try address(of: Self.httpFromEnvironment())
+        return try address(of: Self.readHTTPVariables())
     }
 
     private func address(of http: WorkerConfiguration.HTTP) throws -> HTTPAddress {
@@ -104,7 +104,7 @@ struct HealthCommand: ParsableCommand {
 
     /// Returns the address from the environment variables; without them, the default address. This command does not
     /// know the worker's configuration file.
-    private static func httpFromEnvironment() throws -> WorkerConfiguration.HTTP {
+    private static func readHTTPVariables() throws -> WorkerConfiguration.HTTP {
         let environment = ProcessInfo.processInfo.environment
         var http = WorkerConfiguration.HTTP()
         if let host = environment["CAUSEWAY_HTTP_HOST"] { http.host = host }

@@ -154,7 +154,7 @@ struct InspectCommand: ParsableCommand {
             app: app,
             activity: activity,
             policy: app.policy(named: resultSection?.policyName),
-            lifetimeEndsAtMilliseconds: app.limitsLifetimes ? try lifetimeEndMilliseconds(of: key, queries) : nil,
+            lifetimeEndsAtMilliseconds: app.limitsLifetimes ? try readLifetimeEndMilliseconds(of: key, queries) : nil,
             nowMilliseconds: nowMilliseconds
         )
         print(
@@ -164,7 +164,7 @@ struct InspectCommand: ParsableCommand {
         )
     }
 
-    private func lifetimeEndMilliseconds(of key: [UInt8], _ queries: RedisQueries) throws -> Int64? {
+    private func readLifetimeEndMilliseconds(of key: [UInt8], _ queries: RedisQueries) throws -> Int64? {
         let timetable = LifetimeKey.timetableKey(key.withUnsafeBytes { LifetimeKey.timetableNumber(ofActivityKey: $0) })
         return try queries.readScore(of: key, in: timetable).flatMap { Int64(exactly: $0.rounded()) }
     }

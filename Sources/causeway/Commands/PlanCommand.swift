@@ -121,7 +121,7 @@ struct PlanCommand: ParsableCommand {
         demand.restartedActivityCount = restartedActivities
         demand.fleet = fleet
         demand.replicationFactor = replication
-        demand.retentionHours = retentionHours
+        demand.storedPeakHours = retentionHours
         return demand
     }
 
@@ -129,7 +129,7 @@ struct PlanCommand: ParsableCommand {
         let defaults = CapacityDemand(updatesPerMinute: 1, activityCount: 1)
         let hasSingleCommandOptions =
             commandsPerPush != 1 || devices != defaults.deviceCount || replication != defaults.replicationFactor
-            || retentionHours != defaults.retentionHours || restartedActivities != defaults.restartedActivityCount
+            || retentionHours != defaults.storedPeakHours || restartedActivities != defaults.restartedActivityCount
         guard !hasSingleCommandOptions else {
             throw ValidationError(
                 """

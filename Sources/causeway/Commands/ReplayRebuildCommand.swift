@@ -114,7 +114,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         let range = registrations ? nil : try options.range(fromIfAbsent: Self.fromIfAbsent)
         if let range, !execute {
             try run.read(range)
-            rebuilder.rememberRegistrations(of: run.table.entries.keys)
+            rebuilder.trackTokens(of: run.table.entries.keys)
         }
         guard run.unreadRanges.isEmpty else { return }
         try run.readRegistrations { message in

@@ -76,7 +76,7 @@ struct SendCommand: ParsableCommand {
         do {
             let properties = try Self.deliveryTimeoutProperties + kafka.producerProperties + parsePropertyOptions()
             brokerMonitor = BrokerMonitor(of: "causeway send", properties: properties)
-            producer = try Producer(properties: properties, logHandler: brokerMonitor)
+            producer = try Producer(properties: properties, eventHandler: brokerMonitor)
         } catch {
             StandardStreams.printError("causeway send: \(error)")
             throw ExitCode.configurationFault

@@ -113,7 +113,7 @@ struct TopicsCommand: ParsableCommand {
     private static func create(_ topics: [NewTopic], kafka: WorkerConfiguration.Kafka) throws(KafkaError) -> Bool {
         let properties = try kafka.producerProperties
         let brokerMonitor = BrokerMonitor(of: "causeway topics", properties: properties)
-        let administrator = try TopicAdministrator(properties: properties, logHandler: brokerMonitor)
+        let administrator = try TopicAdministrator(properties: properties, eventHandler: brokerMonitor)
         defer { _ = administrator.close(timeoutMilliseconds: 5_000) }
         guard
             administrator.awaitBroker(

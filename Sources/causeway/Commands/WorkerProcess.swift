@@ -10,9 +10,9 @@ struct WorkerProcess: Equatable {
 
     let identifier: Int32
 
-    /// The worker processes, by ascending process id: those that run the command `worker` of the same program file as
-    /// this process, and whose files in `/proc` this user may read.
-    static var all: [WorkerProcess] {
+    /// Returns the worker processes, by ascending process id: those that run the command `worker` of the same program
+    /// file as this process, and whose files in `/proc` this user may read.
+    static func findRunning() -> [WorkerProcess] {
         guard let ownExecutable = linkDestination("/proc/self/exe") else { return [] }
         return entries(of: "/proc").compactMap { Int32($0) }.sorted().map(WorkerProcess.init)
             .filter {

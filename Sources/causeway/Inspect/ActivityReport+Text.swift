@@ -107,7 +107,7 @@ extension ActivityReport {
 
     private var lifeText: String {
         guard let endMilliseconds = updatesUntilMilliseconds else { return "not begun" }
-        let beginText = "began \(agoText(endMilliseconds - Self.updatableMilliseconds))"
+        let beginText = "began \(agoText(endMilliseconds - Self.updatePeriodMilliseconds))"
         if newestVersion?.isEnd == true, lifetimeEndsAtMilliseconds != nil {
             return "\(beginText); ended because its lifetime is over"
         }
@@ -129,7 +129,7 @@ extension ActivityReport {
 
     /// How long Redis admits updates after an activity's beginning. So the activity began this long before
     /// ``updatesUntilMilliseconds``.
-    private static let updatableMilliseconds = StoreLimits.updatePeriodSeconds * 1_000
+    private static let updatePeriodMilliseconds = StoreLimits.updatePeriodSeconds * 1_000
 }
 
 extension ActivityInspection.VersionPhase {

@@ -43,7 +43,7 @@ final class TopicPrinter: ConsumerHandler {
             ],
             topics: [topic],
             handler: self,
-            logHandler: brokerMonitor
+            eventHandler: brokerMonitor
         )
     }
 

@@ -82,13 +82,13 @@ final class BlockingCalls<Call, Reply> {
 
     // MARK: - From Redis
 
-    func handleReply(tag: UInt64, _ reply: Reply) {
+    func noteReply(tag: UInt64, _ reply: Reply) {
         guard let index = callIndex(of: tag) else { return }
         inFlightCallCount -= 1
         replies[index] = reply
     }
 
-    func handleFailure(tag: UInt64, _ error: RedisError) {
+    func noteFailure(tag: UInt64, _ error: RedisError) {
         guard let index = callIndex(of: tag) else { return }
         inFlightCallCount -= 1
         lastFailure = error
@@ -97,5 +97,5 @@ final class BlockingCalls<Call, Reply> {
         pauseEndMilliseconds = loop.nowMilliseconds + BlockingStore.retryPauseMilliseconds
     }
 
-    func handleConnectionLoss(_ reason: RedisError) { lastFailure = reason }
+    func noteConnectionLoss(_ reason: RedisError) { lastFailure = reason }
 }

@@ -99,14 +99,14 @@ final class BlockingStore {
 
 extension BlockingStore: ActivityStoreHandler {
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        activityCalls.handleReply(tag: tag, reply.map { Array($0) })
+        activityCalls.noteReply(tag: tag, reply.map { Array($0) })
     }
 
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
-        activityCalls.handleFailure(tag: tag, error)
+        activityCalls.noteFailure(tag: tag, error)
     }
     func redisReady() {}
-    func redisLost(_ reason: RedisError) { activityCalls.handleConnectionLoss(reason) }
+    func redisLost(_ reason: RedisError) { activityCalls.noteConnectionLoss(reason) }
     func redisWarned(_ warning: RedisWarning) {
         // Skip a known warning: each server of a cluster warns, and warns again after a lost connection.
         if !warnings.contains(warning), warnings.count < Self.warningsMax { warnings.append(warning) }
@@ -115,10 +115,10 @@ extension BlockingStore: ActivityStoreHandler {
 
 extension BlockingStore: AudienceStoreHandler {
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
-        audienceCalls.handleReply(tag: tag, reply.map { Array($0) })
+        audienceCalls.noteReply(tag: tag, reply.map { Array($0) })
     }
 
-    func audienceCallFailed(tag: UInt64, error: RedisError) { audienceCalls.handleFailure(tag: tag, error) }
+    func audienceCallFailed(tag: UInt64, error: RedisError) { audienceCalls.noteFailure(tag: tag, error) }
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) { audienceCalls.handleConnectionLoss(reason) }
+    func audienceStoreLost(_ reason: RedisError) { audienceCalls.noteConnectionLoss(reason) }
 }

@@ -30,7 +30,7 @@ extension ReplayDecider {
         case .ended: return ReplayVerdict(reason: .ended)
         case .superseded: return ReplayVerdict(reason: .superseded)
         // Redis never replies to an admission with one of these verdicts.
-        case .unknown, .settled, .claimedByAnother, .lost, .progress, .finished, .pages, .page, .appended:
+        case .unknown, .settled, .claimedByAnother, .claimLost, .claimed, .finished, .directory, .page, .appended:
             return ReplayVerdict(reason: .superseded)
         }
     }

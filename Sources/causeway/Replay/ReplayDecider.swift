@@ -48,7 +48,7 @@ struct ReplayDecider {
             nowSeconds: nowSeconds
         )
         var (state, sendReason) = (activity, ReplayReason.send)
-        if activity.version == command.version, activity.newestIsEnd == admission.isEnd {
+        if activity.newestVersion == command.version, activity.newestIsEnd == admission.isEnd {
             switch activity.versionPhase {
             case .notShown where activity.start?.version != command.version:
                 (state, sendReason) = (activity.reopened(command.version), .sendAgain)

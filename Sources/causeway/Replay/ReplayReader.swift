@@ -55,9 +55,9 @@ struct ReplayReader {
         case .times(let from, let to):
             for partition in 0..<partitionCount {
                 let logOffsets = try fetchLogOffsets(of: partition)
-                let begin = try firstOffset(of: partition, logOffsets, atOrAfter: from)
+                let begin = try fetchFirstOffset(of: partition, logOffsets, atOrAfter: from)
                 let end = try to.map { time throws(KafkaError) in
-                    try offset(of: partition, logOffsets, atOrAfter: time) ?? logOffsets.upperBound
+                    try fetchOffset(of: partition, logOffsets, atOrAfter: time) ?? logOffsets.upperBound
                 }
                 add(partition, begin..<max(begin, end ?? logOffsets.upperBound))
             }
@@ -96,13 +96,13 @@ struct ReplayReader {
     }
 
     /// Returns the offset at which reading must begin to find all records of this time or later.
-    private func firstOffset(
+    private func fetchFirstOffset(
         of partition: Int32,
         _ logOffsets: Range<Int64>,
         atOrAfter milliseconds: Int64
     ) throws(KafkaError) -> Int64 {
         if logOffsets.isEmpty { return logOffsets.lowerBound }
-        if let found = try offset(of: partition, logOffsets, atOrAfter: milliseconds) { return found }
+        if let found = try fetchOffset(of: partition, logOffsets, atOrAfter: milliseconds) { return found }
         // The broker names no offset. Either all records are older than `milliseconds`, or the broker keeps no
         // timestamps. The timestamp of the newest record shows which of the two is true.
         var newestTimestampMilliseconds: Int64?
@@ -118,14 +118,14 @@ struct ReplayReader {
     }
 
     /// Returns the offset that the broker names for this time; nil if it names none.
-    private func offset(
+    private func fetchOffset(
         of partition: Int32,
         _ logOffsets: Range<Int64>,
         atOrAfter milliseconds: Int64
     ) throws(KafkaError) -> Int64? {
         try reader.fetchOffset(
             of: partition,
-            atOrAfter: milliseconds,
+            atOrAfterMilliseconds: milliseconds,
             timeoutMilliseconds: Self.requestTimeoutMilliseconds
         )
         .map { min(max($0, logOffsets.lowerBound), logOffsets.upperBound) }

@@ -30,8 +30,8 @@ struct ReplayRebuilder {
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
     /// When the newest token of an activity was registered, by the activity's key in Redis; nil if the activity has no
-    /// token. The dictionary has only activities of the replayed range (``rememberRegistrations(of:)``). It is empty
-    /// with `--execute`, because Redis then knows the tokens.
+    /// token. The dictionary has only activities of the replayed range (``trackTokens(of:)``). It is empty with
+    /// `--execute`, because Redis then knows the tokens.
     private var tokenRegisteredAtMillisecondsByActivity: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -51,9 +51,9 @@ struct ReplayRebuilder {
         rateLimit = RecordRateLimit(recordsPerSecond: callsPerSecond)
     }
 
-    /// Sets the activities to remember: from now on, ``flush()`` notes which of them have a token. Without a store, the
+    /// Sets the activities to track: from now on, ``flush()`` notes which of them have a token. Without a store, the
     /// decisions about their commands need this.
-    mutating func rememberRegistrations(of activities: some Collection<[UInt8]>) {
+    mutating func trackTokens(of activities: some Collection<[UInt8]>) {
         tokenRegisteredAtMillisecondsByActivity = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
 
@@ -135,7 +135,7 @@ struct ReplayRebuilder {
                 .registerDevice(
                     attributesType: type,
                     tokenRegistration(start.token),
-                    .first(
+                    .registerToken(
                         audiences: digests(of: start.audiences, count: start.audienceCount),
                         supportsChannels: start.supportsChannels
                     ),

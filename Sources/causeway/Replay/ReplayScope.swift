@@ -44,7 +44,7 @@ struct ReplayScope {
 }
 
 /// The kinds of records that a replay distinguishes.
-enum ClassifiedRecord: Equatable {
+enum RecordClassification: Equatable {
     /// A command. `redisKey` is the key of its activity or audience in Redis.
     case command(ReplayCandidate, redisKey: [UInt8], appIndex: Int)
     /// A record that a worker would refuse. `code` is the code of its result.
@@ -85,7 +85,7 @@ extension ReplayScope {
         _ position: (partition: Int32, offset: Int64, timestampMilliseconds: Int64),
         isUnread: Bool,
         nowMilliseconds: Int64
-    ) -> ClassifiedRecord {
+    ) -> RecordClassification {
         let isLimited = onlyApp != nil || onlyActivity != nil
         guard let value else { return isLimited ? .skipped : .invalid(code: "emptyRecord", appIndex: nil) }
         do throws(Fault) {

@@ -13,7 +13,7 @@ struct ReplayTally {
     private(set) var invalidCounts: [String: Int] = [:]
     private(set) var droppedAlertCount = 0
 
-    mutating func count(_ record: ClassifiedRecord) {
+    mutating func count(_ record: RecordClassification) {
         readRecordCount += 1
         switch record {
         case .command: break

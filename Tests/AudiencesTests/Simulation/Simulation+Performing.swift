@@ -146,7 +146,7 @@ extension Simulation {
         worker.activityStoreCalls.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for call in due {
             if nowMilliseconds < faultsUntilMilliseconds, random.chance(parameters.storeLossPerMille) {
-                worker.core.activityStoreFailed(tag: call.tag, .noReply, now: worker.moment(nowMilliseconds))
+                worker.core.activityStoreFailed(tag: call.tag, .retriableAtOnce, now: worker.moment(nowMilliseconds))
             } else {
                 worker.core.activityStoreReplied(tag: call.tag, now: worker.moment(nowMilliseconds))
             }
@@ -180,7 +180,7 @@ extension Simulation {
         }
         if let trace {
             switch call.operation {
-            case .page, .directory: break
+            case .readPage, .readDirectory: break
             case .checkpoint(let range, _, let text):
                 let checkpoint = text.withUnsafeBytes { Checkpoint($0) }
                 trace(
@@ -203,7 +203,7 @@ extension Simulation {
         for entry in lostCalls {
             let failure =
                 random.chance(300)
-                ? (random.chance(500) ? StoreFailure.serverRefusesMostCalls : .unexplained) : .noReply
+                ? (random.chance(500) ? StoreFailure.serverRefusesMostCalls : .retriableAfterPause) : .retriableAtOnce
             worker.core.storeFailed(tag: entry.call.tag, failure, now: worker.moment(nowMilliseconds))
         }
     }

@@ -281,7 +281,7 @@ final class Simulation {
             while next < log[partition].count {
                 let record = log[partition][Int(next)]
                 record.value.withUnsafeBytes { value in
-                    worker.core.receive(
+                    worker.core.receiveFanoutRecord(
                         IncomingRecord(
                             partitionIndex: entry.indexInCore,
                             offset: next,

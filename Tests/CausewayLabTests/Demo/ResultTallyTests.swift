@@ -175,7 +175,7 @@ struct ResultSummaryTests {
                     responseAtMilliseconds: 1_790_000_000_250
                 )
         )
-        #expect(summary.isComplete)
+        #expect(summary.hasOutcomeAndSource)
     }
 
     @Test func `The order of members does not matter`() {
@@ -189,7 +189,7 @@ struct ResultSummaryTests {
     @Test(arguments: Outcome.allCases)
     func `Every outcome is read`(outcome: Outcome) {
         let summary = readSummary(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
-        #expect(summary.outcome == outcome && summary.isComplete)
+        #expect(summary.outcome == outcome && summary.hasOutcomeAndSource)
     }
 
     @Test func `A demotion is read`() {
@@ -211,7 +211,7 @@ struct ResultSummaryTests {
         "{\"outcome\":\"no\"}",
     ])
     func `Garbage counts as incomplete`(text: String) {
-        #expect(!readSummary(text).isComplete)
+        #expect(!readSummary(text).hasOutcomeAndSource)
     }
 }
 

@@ -36,7 +36,7 @@ struct TextPageTests {
             deadLetters: 0,
             freshness: DemoFigures.Freshness(histogram),
             worker: usage,
-            others: [.init(name: "broker", usage: usage), .init(name: "redis-server", usage: usage)],
+            otherProcesses: [.init(name: "broker", usage: usage), .init(name: "redis-server", usage: usage)],
             scores: (0..<60)
                 .map { _ in
                     .init(

@@ -22,19 +22,19 @@ struct ChildProcessTests {
 
     @Test func `The first line and the exit code of a child process are read`() throws {
         let child = try startChild("echo ready; echo more; exit 3", output: .pipe)
-        #expect(try child.firstLine(milliseconds: 60_000) == "ready")
-        #expect(child.wait(milliseconds: 60_000) == .exited(3))
+        #expect(try child.readFirstLine(timeoutMilliseconds: 60_000) == "ready")
+        #expect(child.wait(timeoutMilliseconds: 60_000) == .exited(3))
     }
 
     @Test func `The error about a child process that dies shows the end of its log`() throws {
         let child = try startChild("echo 'no port left' >&2; exit 1", output: .pipe)
-        let error = #expect(throws: LabError.self) { try child.firstLine(milliseconds: 60_000) }
+        let error = #expect(throws: LabError.self) { try child.readFirstLine(timeoutMilliseconds: 60_000) }
         #expect(error?.description == "the child exited with code 1; its log ends with\n  | no port left")
     }
 
     @Test func `A child process that prints nothing is reported in time`() throws {
         let child = try startChild("exec sleep 60", output: .pipe)
-        let error = #expect(throws: LabError.self) { try child.firstLine(milliseconds: 20) }
+        let error = #expect(throws: LabError.self) { try child.readFirstLine(timeoutMilliseconds: 20) }
         #expect(error?.reason.contains("printed nothing in time") == true)
         child.stop(graceMilliseconds: 60_000)
         #expect(child.poll() == .killed(signal: SIGTERM))
@@ -42,7 +42,7 @@ struct ChildProcessTests {
 
     @Test func `A child process that ignores SIGTERM is killed`() throws {
         let child = try startChild("trap '' TERM; echo deaf; while :; do sleep 1; done", output: .pipe)
-        #expect(try child.firstLine(milliseconds: 60_000) == "deaf")
+        #expect(try child.readFirstLine(timeoutMilliseconds: 60_000) == "deaf")
         child.stop(graceMilliseconds: 20)
         #expect(child.poll() == .killed(signal: SIGKILL))
     }
@@ -55,8 +55,8 @@ struct ChildProcessTests {
             output: .pipe,
             variables: ["CAUSEWAY_DEMO_TEST=leaked", "OTHER=kept"]
         )
-        #expect(try child.firstLine(milliseconds: 60_000) == "[,kept]")
-        _ = child.wait(milliseconds: 60_000)
+        #expect(try child.readFirstLine(timeoutMilliseconds: 60_000) == "[,kept]")
+        _ = child.wait(timeoutMilliseconds: 60_000)
     }
 
     @Test func `A child process inherits only its three descriptors`() throws {
@@ -64,14 +64,14 @@ struct ChildProcessTests {
         let pipe = Pipe()
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
         let child = try startChild("[ -e /proc/$$/fd/\(descriptor) ] && echo held || echo free", output: .pipe)
-        #expect(try child.firstLine(milliseconds: 60_000) == "free")
-        #expect(child.wait(milliseconds: 60_000) == .exited(0))
+        #expect(try child.readFirstLine(timeoutMilliseconds: 60_000) == "free")
+        #expect(child.wait(timeoutMilliseconds: 60_000) == .exited(0))
         withExtendedLifetime(pipe) {}
     }
 
     @Test func `A program that does not exist exits with code 127`() throws {
         let child = try ChildProcess(name: "ghost", command: ["/nowhere/ghost"], logFile: log)
-        #expect(child.wait(milliseconds: 60_000) == .exited(127))
+        #expect(child.wait(timeoutMilliseconds: 60_000) == .exited(127))
     }
 
     @Test func `The usage of a process is read`() throws {

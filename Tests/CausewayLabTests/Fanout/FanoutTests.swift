@@ -13,27 +13,28 @@ struct FanoutTests {
         joinSeconds: 12.5,
         redisMicrosecondsPerJoin: 9.25,
         redisBytesPerMember: 150.5,
-        seconds: 8.25,
+        fanoutSeconds: 8.25,
         pushes: 1_500_000,
         workerCPUMicrosecondsPerPush: 1.75,
         redisCPUMicrosecondsPerPush: 0.12,
         h2loadMicrosecondsPerPush: 3.5,
         workerPeakMemoryBytes: 96 << 20,
-        singleBefore: .init(commands: 5_000, p50Milliseconds: 5, p99Milliseconds: 20),
-        singleDuring: .init(commands: 4_100, p50Milliseconds: 7, p99Milliseconds: 31),
+        singleCommandsBeforeFanout: .init(commands: 5_000, p50Milliseconds: 5, p99Milliseconds: 20),
+        singleCommandsDuringFanout: .init(commands: 4_100, p50Milliseconds: 7, p99Milliseconds: 31),
         resultRecords: 514,
         outcomes: ["superseded", "delivered"],
         resultsAddUp: true,
-        wrong: 0,
-        reversed: 0,
-        alertedTwice: 0,
-        unalerted: 0
+        phonesWithoutNewestState: 0,
+        phonesBackInTime: 0,
+        phonesAlertedTwice: 0,
+        phonesWithoutAlert: 0
     )
 
     @Test func `One fault is enough for a bad result`() {
         #expect(Self.goodFigures.hasSucceeded)
         for change in [
-            { $0.wrong = 1 }, { $0.reversed = 1 }, { $0.alertedTwice = 1 }, { $0.unalerted = 1 },
+            { $0.phonesWithoutNewestState = 1 }, { $0.phonesBackInTime = 1 }, { $0.phonesAlertedTwice = 1 },
+            { $0.phonesWithoutAlert = 1 },
             { $0.resultsAddUp = false }, { $0.resultRecords = 515 },
         ] as [(inout FanoutFigures) -> Void] {
             var figures = Self.goodFigures
@@ -55,7 +56,7 @@ struct FanoutTests {
     }
 
     @Test func `The text has all figures`() {
-        let lines = Self.goodFigures.text.split(separator: "\n").map(String.init)
+        let lines = Self.goodFigures.report.split(separator: "\n").map(String.init)
         #expect(lines.first == "1,000,000 members, one worker, overtaken at 50 %: superseded, delivered in 8.25 s")
         #expect(lines.contains("1,500,000 pushes; 514 result records"))
         let single = "single commands: half within 5 ms, 99 of 100 within 20 ms; beside the round 7 and 31 ms "

@@ -34,7 +34,7 @@ struct OutageHourTests {
         OutageHourChecker(
             schedule: Self.schedule,
             measuredMinutes: measuredMinutes,
-            newestStateFlagsAfterReturn: pushes,
+            newestStateFlagsByActivity: pushes,
             outdatedActivityCount: outdatedActivityCount,
             failedCommandCount: failedCommandCount
         )
@@ -71,8 +71,8 @@ struct OutageHourTests {
     @Test func `A minute is one line`() {
         var minute = Self.makeMeasuredMinutes()[1]
         minute.residentBytes = 151 << 19
-        #expect(minute.text == "2\taway\t0\t100\t50\t99\t100\t0\t8000\t0\t75.5\t0.0")
-        #expect(minute.text.split(separator: "\t").count == OutageMinute.header.split(separator: "\t").count)
+        #expect(minute.tableLine == "2\taway\t0\t100\t50\t99\t100\t0\t8000\t0\t75.5\t0.0")
+        #expect(minute.tableLine.split(separator: "\t").count == OutageMinute.tableHeader.split(separator: "\t").count)
     }
 
     @Test func `The affected app stops before its host returns`() {

@@ -170,7 +170,7 @@ import Testing
     @Test func `Records left out of the metadata are read again with the records below`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         _ = receive([10, 11, 12, 13, 14], by: &ledger)
-        for offset in Int64(11)...14 { ledger.settle(offset, isNamedInMetadata: offset != 13) }
+        for offset in Int64(11)...14 { ledger.settle(offset, isLeftOutOfMetadata: offset == 13) }
         #expect(ledger.settledRanges == [11..<13, 14..<15])
         ledger.settle(10)
         #expect(ledger.committableOffset == 15)
@@ -202,7 +202,7 @@ import Testing
         let beginNanoseconds = threadNanoseconds()
         // The worst case: if every second offset is left out of the metadata, each named offset is a range of its own.
         for offset in 1..<count {
-            ledger.settle(offset, isNamedInMetadata: namesEveryOffset || offset.isMultiple(of: 2))
+            ledger.settle(offset, isLeftOutOfMetadata: !namesEveryOffset && !offset.isMultiple(of: 2))
         }
         #expect(ledger.settledRanges.reduce(0) { $0 + $1.count } >= count / 2 - 1)
         return threadNanoseconds() - beginNanoseconds
@@ -227,9 +227,9 @@ import Testing
                 nextOffset = offset + 1
             } else if !unsettledOffsets.isEmpty {
                 let offset = unsettledOffsets.remove(at: random.number(0...min(unsettledOffsets.count - 1, 30)))
-                let isNamedInMetadata = !random.chance(200)
-                ledger.settle(offset, isNamedInMetadata: isNamedInMetadata)
-                if !isNamedInMetadata { unnamedOffsets.insert(offset) }
+                let isLeftOutOfMetadata = random.chance(200)
+                ledger.settle(offset, isLeftOutOfMetadata: isLeftOutOfMetadata)
+                if isLeftOutOfMetadata { unnamedOffsets.insert(offset) }
             } else {
                 continue
             }

@@ -19,7 +19,7 @@ extension CoreHarness {
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
     var counters: DeliveryCounters { delivery.counters }
     var unacknowledgedRecordCount: Int { delivery.unacknowledgedRecordCount }
-    var awaitingStoreRecordCount: Int { delivery.awaitingStoreRecordCount }
+    var recordsAwaitingStoreCount: Int { delivery.recordsAwaitingStoreCount }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }
     func waitingPushCount(of pool: PoolIdentifier) -> Int { delivery.waitingPushCount(of: pool) }
     func oldestUnsettledSinceMilliseconds(_ partitionIndex: UInt32) -> Int64? {

@@ -240,7 +240,7 @@ final class CoreHarness {
         let lostCalls = calls
         calls.removeAll()
         for call in lostCalls {
-            delivery.storeFailed(tag: call.tag, isBusy ? .serverRefusesMostCalls : .noReply, now: now)
+            delivery.storeFailed(tag: call.tag, isBusy ? .serverRefusesMostCalls : .retriableAtOnce, now: now)
         }
         collectActions()
     }
@@ -252,7 +252,7 @@ final class CoreHarness {
             return
         }
         calls.removeFirst()
-        delivery.storeFailed(tag: call.tag, .unexplained, now: now)
+        delivery.storeFailed(tag: call.tag, .retriableAfterPause, now: now)
         collectActions()
     }
 
@@ -390,10 +390,10 @@ final class CoreHarness {
             switch outgoingRecord.kind {
             case .result: results.append(SeenResult(view))
             case .deadLetter:
-                deadLetters.append(SeenDeadLetter(view, source: delivery.source(of: outgoingRecord.record)))
+                deadLetters.append(SeenDeadLetter(view, source: delivery.sourceText(of: outgoingRecord.record)))
             case .invalidation: invalidations.append(SeenInvalidation(view))
             case .deferral: deferrals.append(SeenDeferral(view))
-            case .endWithoutResult: endedTraces.append(view.name)
+            case .traceOnly: endedTraces.append(view.name)
             }
         }
     }

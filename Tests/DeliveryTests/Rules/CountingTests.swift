@@ -313,7 +313,7 @@ import Testing
         core.endBatch()
         #expect(core.endedTraces == ["u1"] && core.outcomes == [])
         #expect(core.committableOffset == 0)
-        core.report(.acknowledged, on: .endWithoutResult)
+        core.report(.acknowledged, on: .traceOnly)
         #expect(core.committableOffset == 1)
         core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u2 accepted 1"])

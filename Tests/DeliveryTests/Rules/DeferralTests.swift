@@ -48,7 +48,7 @@ import Testing
         #expect(core.deferrals.count == 1)
         core.elapseInSteps(1_200)
         #expect(core.deferrals.count == 2 && core.deferrals[1].deferral.count == 2)
-        #expect(core.deferrals[1].deferral.offset == 0 && core.deferrals[1].deferral.topic == .commands)
+        #expect(core.deferrals[1].deferral.sourceOffset == 0 && core.deferrals[1].deferral.sourceTopic == .commands)
     }
 
     @Test func `A newer state waits for the deferred one, and replaces it`() throws {
@@ -284,7 +284,7 @@ import Testing
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
         let deferredCommand = try #require(core.deferrals.first)
-        #expect(deferredCommand.command == "u1" && deferredCommand.deferral.topic == .registrations)
+        #expect(deferredCommand.command == "u1" && deferredCommand.deferral.sourceTopic == .registrations)
         core.acknowledgeAll()
         #expect(core.committableOffset(core.registrationsPartition) == 1)
         core.elapseInSteps(Self.delayMilliseconds)

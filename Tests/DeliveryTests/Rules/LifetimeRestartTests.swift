@@ -184,7 +184,9 @@ import Testing
         #expect(lifetimeEvents(core) == [])
         core.acknowledgeOutgoingRecords()
         #expect(
-            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)]
+            lifetimeEvents(core) == [
+                .lifeFinished(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)
+            ]
                 && core.committableOffset == 0
         )
         core.acknowledgeSettlements()
@@ -261,7 +263,9 @@ import Testing
         #expect(core.outcomes == ["\(Self.identifier) expired"])
         core.acknowledgeOutgoingRecords()
         #expect(
-            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)]
+            lifetimeEvents(core) == [
+                .lifeFinished(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)
+            ]
         )
     }
 
@@ -273,7 +277,9 @@ import Testing
         #expect(core.outcomes == ["\(Self.identifier) expired"])
         core.acknowledgeOutgoingRecords()
         #expect(
-            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)]
+            lifetimeEvents(core) == [
+                .lifeFinished(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)
+            ]
         )
     }
 
@@ -290,7 +296,9 @@ import Testing
         #expect(lifetimeEvents(core) == [])
         core.acknowledgeOutgoingRecords()
         #expect(
-            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)]
+            lifetimeEvents(core) == [
+                .lifeFinished(beganAtMilliseconds: Self.endedAtMilliseconds, restartAtMilliseconds: 0)
+            ]
         )
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlements()

@@ -9,7 +9,7 @@ import Testing
     private static let beganAtMilliseconds = CoreHarness.startSeconds * 1_000
     private static let lifetimeEnd = CommandText.end(9, id: "lifetime:\(beganAtMilliseconds)")
     /// The report that the lifetime's end has ended the life, and that the activity starts again.
-    private static let endWithRestart = LifetimeEvent.ended(
+    private static let endWithRestart = LifetimeEvent.lifeFinished(
         beganAtMilliseconds: beganAtMilliseconds,
         restartAtMilliseconds: beganAtMilliseconds + 10_000
     )
@@ -261,7 +261,9 @@ import Testing
         core.acknowledgeSettlements()
         core.acknowledgeOutgoingRecords()
         #expect(
-            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.beganAtMilliseconds, restartAtMilliseconds: 0)]
+            lifetimeEvents(core) == [
+                .lifeFinished(beganAtMilliseconds: Self.beganAtMilliseconds, restartAtMilliseconds: 0)
+            ]
         )
     }
 
@@ -324,7 +326,9 @@ import Testing
         #expect(core.notifyAudiences() != nil)
         core.acknowledgeSettlement()
         #expect(
-            lifetimeEvents(core) == [.ended(beganAtMilliseconds: Self.beganAtMilliseconds, restartAtMilliseconds: 0)]
+            lifetimeEvents(core) == [
+                .lifeFinished(beganAtMilliseconds: Self.beganAtMilliseconds, restartAtMilliseconds: 0)
+            ]
         )
     }
 

@@ -149,7 +149,7 @@ import Testing
         core.elapse(1_000)
         core.reply(.registered)
         #expect(core.notifyAudiences() == joinChange("m"))
-        #expect(core.inProgressRecordCount == 0 && core.awaitingStoreRecordCount == 0)
+        #expect(core.inProgressRecordCount == 0 && core.recordsAwaitingStoreCount == 0)
     }
 
     @Test func `A token that came with a command does not change the audiences`() throws {

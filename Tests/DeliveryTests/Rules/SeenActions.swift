@@ -46,7 +46,7 @@ struct SeenResult {
         droppedFields = text(view.droppedFields)
         policy = text(view.policyName)
         sentTimestamp = view.sentTimestamp
-        topic = view.topic
+        topic = view.sourceTopic
         offset = view.sourceOffset
         trace = text(view.trace)
         timesMilliseconds = [

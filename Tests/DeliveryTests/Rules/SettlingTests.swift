@@ -228,7 +228,7 @@ import Testing
     }
 
     @Test func `The number of an outgoing record identifies it`() {
-        for kind in [OutgoingRecord.Kind.result, .invalidation, .deadLetter, .endWithoutResult] {
+        for kind in [OutgoingRecord.Kind.result, .invalidation, .deadLetter, .traceOnly] {
             let outgoingRecord = OutgoingRecord(kind: kind, record: 0xFEDC_BA98)
             #expect(OutgoingRecord(tag: outgoingRecord.tag) == outgoingRecord)
         }

@@ -9,13 +9,13 @@ import Testing
         let core = CoreHarness()
         let pool = PoolIdentifier(appIndex: 0, environment: .production)
         core.receive(.update(1))
-        #expect(core.awaitingStoreRecordCount == 1 && core.unacknowledgedRecordCount == 0)
+        #expect(core.recordsAwaitingStoreCount == 1 && core.unacknowledgedRecordCount == 0)
         core.reply(.send)
-        #expect(core.awaitingStoreRecordCount == 0 && core.waitingPushCount(of: pool) == 1)
+        #expect(core.recordsAwaitingStoreCount == 0 && core.waitingPushCount(of: pool) == 1)
         core.push()
         #expect(core.waitingPushCount(of: pool) == 0 && core.unacknowledgedRecordCount == 0)
         core.respond(.accepted)
-        #expect(core.unacknowledgedRecordCount == 1 && core.awaitingStoreRecordCount == 0)
+        #expect(core.unacknowledgedRecordCount == 1 && core.recordsAwaitingStoreCount == 0)
         core.acknowledgeAll()
         #expect(core.unacknowledgedRecordCount == 0 && core.inProgressRecordCount == 0)
     }
@@ -23,12 +23,12 @@ import Testing
     @Test func `Finished tombstones and refused calls no longer count as waiting`() {
         let core = CoreHarness()
         core.unregister(key: "a")
-        #expect(core.awaitingStoreRecordCount == 1)
+        #expect(core.recordsAwaitingStoreCount == 1)
         while !core.calls.isEmpty { core.reply(.unregistered) }
-        #expect(core.awaitingStoreRecordCount == 0 && core.inProgressRecordCount == 0)
+        #expect(core.recordsAwaitingStoreCount == 0 && core.inProgressRecordCount == 0)
         core.receive(.update(1))
         core.refuseOldestCall("no")
-        #expect(core.awaitingStoreRecordCount == 0 && core.unacknowledgedRecordCount == 1)
+        #expect(core.recordsAwaitingStoreCount == 0 && core.unacknowledgedRecordCount == 1)
         core.acknowledgeAll()
         #expect(core.unacknowledgedRecordCount == 0)
     }

@@ -23,7 +23,7 @@ struct SimulatedLog {
 
         /// The partition of the commands or registrations from which the record was first read.
         init(of view: RecordView) {
-            let topic = view.topic == .commands ? SimulatedLog.commandsTopic : SimulatedLog.registrationsTopic
+            let topic = view.sourceTopic == .commands ? SimulatedLog.commandsTopic : SimulatedLog.registrationsTopic
             self.init(topic: topic, number: Int(view.sourcePartition))
         }
 
@@ -68,7 +68,7 @@ struct SimulatedLog {
     /// Appends a deferred command. Its partition gets the number of the partition from which the command was first
     /// read. So all deferred commands of an activity are in one partition.
     mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Partition, Int64) {
-        let partition = Partition(topic: Self.deferredTopic, number: Int(deferral.partition))
+        let partition = Partition(topic: Self.deferredTopic, number: Int(deferral.sourcePartition))
         records[partition, default: []]
             .append(
                 Record(timestampMilliseconds: 0, key: [], value: value, deferral: (deferral, dueMilliseconds))

@@ -111,7 +111,7 @@ final class SimulatedWorker {
     }
 
     var isIdle: Bool {
-        let counted = delivery.unacknowledgedRecordCount + delivery.awaitingStoreRecordCount
+        let counted = delivery.unacknowledgedRecordCount + delivery.recordsAwaitingStoreCount
         precondition(counted <= delivery.inProgressRecordCount, "more records wait for something than there are")
         return delivery.inProgressRecordCount == 0 && storeCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty
     }

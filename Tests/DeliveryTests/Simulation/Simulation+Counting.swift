@@ -15,7 +15,7 @@ struct SimulatedCounting {
         let activity = String(decoding: view.activity, as: UTF8.self)
         // If another command's token releases a held command, the held command gets a second result. Only its first
         // result, `held`, counts here.
-        if view.topic == .commands, view.earlierResultCount == 0 { resultCounts[activity, default: 0] += 1 }
+        if view.sourceTopic == .commands, view.earlierResultCount == 0 { resultCounts[activity, default: 0] += 1 }
         supersededCounts[activity, default: 0] += view.supersededCount
     }
 

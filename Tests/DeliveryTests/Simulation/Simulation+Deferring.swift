@@ -75,7 +75,7 @@ extension Simulation {
         let dueMilliseconds = now + deferrals.deferredDelayMilliseconds
         let (partition, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: dueMilliseconds)
         counting.commands[partition, default: [:]][offset] = identifier
-        guard view.topic == .commands else { return }
+        guard view.sourceTopic == .commands else { return }
         let source = SimulatedLog.Partition(topic: SimulatedLog.commandsTopic, number: Int(view.sourcePartition))
         acknowledgedOffsets[source, default: []].insert(view.sourceOffset)
     }

@@ -303,8 +303,8 @@ final class Simulation {
         let performedCount = random.number(0...lostCalls.count)
         for entry in lostCalls.prefix(performedCount) { perform(entry.call, worker) }
         for entry in lostCalls {
-            var failure = StoreFailure.noReply
-            if random.chance(300) { failure = random.chance(500) ? .serverRefusesMostCalls : .unexplained }
+            var failure = StoreFailure.retriableAtOnce
+            if random.chance(300) { failure = random.chance(500) ? .serverRefusesMostCalls : .retriableAfterPause }
             worker.delivery.storeFailed(tag: entry.call.tag, failure, now: worker.moment(now))
         }
     }

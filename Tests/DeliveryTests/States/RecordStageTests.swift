@@ -99,7 +99,7 @@ extension Records {
         allocate(
             RecordSlot(
                 kind: .command,
-                place: RecordPlace(partitionIndex: 0, assignmentEpoch: 1, offset: 0),
+                ledgerPlace: RecordLedgerPlace(partitionIndex: 0, assignmentEpoch: 1, offset: 0),
                 source: RecordSource(offset: 0, partition: 0, topic: .commands),
                 times: RecordTimes(receivedAtWallMilliseconds: 0, recordTimestampMilliseconds: 0)
             )

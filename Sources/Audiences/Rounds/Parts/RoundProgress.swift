@@ -26,7 +26,7 @@ struct RoundProgress: BitwiseCopyable {
     /// value stays 1,000, because the round has sent nothing in between. If a version takes over at this position at
     /// the time 11,000 or later while the pools are unavailable, the round closes its older versions
     /// (``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``).
-    @CompactOptional var nothingSentSinceMilliseconds: Int64?
+    @CompactOptional var firstTakeoverAtMilliseconds: Int64?
     /// Since when members have waited for their turns (UNIX milliseconds), for a metric (``RoundGauges``):
     /// - A wait begins when a version joins the round while no member waits. The value is the time at which the store
     ///   admitted this version.

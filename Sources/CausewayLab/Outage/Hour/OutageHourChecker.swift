@@ -6,7 +6,7 @@ struct OutageHourChecker {
     let measuredMinutes: [OutageMinute]
     /// For each activity of the affected app: its pushes after the host's return, in order. A flag says whether the
     /// push had the activity's newest state (``PushesAfterReturn``).
-    let newestStateFlagsAfterReturn: [String: [Bool]]
+    let newestStateFlagsByActivity: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let outdatedActivityCount: Int
     let failedCommandCount: Int
@@ -48,7 +48,7 @@ struct OutageHourChecker {
 
     private var pushFailure: String? {
         let wronglyPushedActivityCount =
-            schedule.activityCount - newestStateFlagsAfterReturn.values.count { $0 == [true] }
+            schedule.activityCount - newestStateFlagsByActivity.values.count { $0 == [true] }
         return wronglyPushedActivityCount == 0
             ? nil : "\(wronglyPushedActivityCount) affected activities did not get exactly one push, the newest"
     }

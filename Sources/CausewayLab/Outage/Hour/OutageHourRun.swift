@@ -22,7 +22,7 @@ final class OutageHourRun {
     private var feeds: [OutageFeed]
     private var recentCommands = RecentCommands()
     private var commitWaitMeter = CommitWaitMeter()
-    private var tableLines = [OutageMinute.header]
+    private var tableLines = [OutageMinute.tableHeader]
     private var measuredMinutes: [OutageMinute] = []
     private var currentMinute: OutageMinute
     private var lastCPUMilliseconds: Int64 = 0
@@ -58,17 +58,17 @@ final class OutageHourRun {
             groupPositionReader.close(timeoutMilliseconds: 1_000)
         }
         try awaitRegistrations()
-        StandardStreams.printOutput(OutageMinute.header)
+        StandardStreams.printOutput(OutageMinute.tableHeader)
         try play()
         let checker = OutageHourChecker(
             schedule: schedule,
             measuredMinutes: measuredMinutes,
-            newestStateFlagsAfterReturn: pushesAfterReturn.newestStateFlagsByActivity,
+            newestStateFlagsByActivity: pushesAfterReturn.newestStateFlagsByActivity,
             outdatedActivityCount: try countOutdatedActivities(),
             failedCommandCount: outcomeCounter.counts[.failed] ?? 0
         )
         deployment.stopWorkers()
-        return checker.brokenPromises + deployment.faults
+        return checker.brokenPromises + deployment.workerFailures
     }
 
     private func awaitRegistrations() throws(LabError) {
@@ -108,7 +108,7 @@ final class OutageHourRun {
         {
             let elapsedMilliseconds = Clock.monotonicMilliseconds - beganAtMilliseconds
             for index in feeds.indices {
-                try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer)
+                try feeds[index].writeDueCommands(elapsedMilliseconds: elapsedMilliseconds, commandProducer)
                 for command in feeds[index].takeCommands() {
                     recentCommands.append(command)
                     currentMinute.commandCount += 1
@@ -181,8 +181,8 @@ final class OutageHourRun {
         currentMinute.residentBytes = deployment.workerProcessIdentifiers.reduce(0) {
             $0 + (ProcessUsage.residentBytes(of: $1) ?? 0)
         }
-        StandardStreams.printOutput(currentMinute.text)
-        tableLines.append(currentMinute.text)
+        StandardStreams.printOutput(currentMinute.tableLine)
+        tableLines.append(currentMinute.tableLine)
         if let tableFile { try TextFile.write(tableLines.joined(separator: "\n") + "\n", to: tableFile) }
         measuredMinutes.append(currentMinute)
         let middleOfNextMinuteMilliseconds = elapsedMilliseconds + Self.minuteMilliseconds / 2

@@ -18,11 +18,11 @@ struct OutageMinute {
     /// The worker's CPU time in this minute.
     var cpuMilliseconds: Int64 = 0
 
-    static let header =
+    static let tableHeader =
         "minute\thost\tcommands\thealthy\tp50 ms\tp99 ms\tmax ms\taffected\tcommit ms\tbehind\tresident MiB\tCPU s"
 
     /// The minute as one line of the table.
-    var text: String {
+    var tableLine: String {
         let figures: [Int64] = [
             Int64(commandCount), Int64(freshness.count), freshness.percentileMilliseconds(50) ?? 0,
             freshness.percentileMilliseconds(99) ?? 0,

@@ -6,7 +6,7 @@ import Glibc
 /// librdkafka has one topic object per name and client, and each record points to its topic object. The object can
 /// store a pointer for the application. Here it stores the topic's index, so a record's topic is found without
 /// comparing names. The handles are created before reading begins, so that the first record already finds the index.
-struct SubscribedTopics {
+struct ClientTopics {
     private var topicHandles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []
 
@@ -60,7 +60,7 @@ struct PartitionList: ~Copyable {
         pointer = rd_kafka_topic_partition_list_new(Int32(clamping: capacity))
     }
 
-    init(_ partitions: some Collection<TopicPartition>, of topics: SubscribedTopics) {
+    init(_ partitions: some Collection<TopicPartition>, of topics: ClientTopics) {
         self.init(capacity: partitions.count)
         for partition in partitions {
             add(topics.name(of: partition.topic), partition.partition)

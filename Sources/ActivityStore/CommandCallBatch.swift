@@ -22,7 +22,7 @@ import Redis
 /// change of an earlier call. For a call with ``CallRequestBits/keyRepeatsBit``, the script reads the value again.
 ///
 /// The memory is allocated once.
-struct CallBatch: ~Copyable {
+struct CommandCallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
     /// The maximum number of different paces in one script call. A call with a further pace begins the next script
     /// call. The number of a pace's argument must be below 32, because it has five bits of byte 14.
@@ -78,7 +78,7 @@ struct CallBatch: ~Copyable {
         let requestBits = CallRequestBits.bits(of: admission) | (isRepeatedKey ? CallRequestBits.keyRepeatsBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? CallPaceBits.isTooOldBit : 0
-        let rereadBit = admission.isReread && admission.registration != nil ? CallPaceBits.isRereadBit : 0
+        let rereadBit = admission.isReread && admission.registration != nil ? CallPaceBits.isTokenRereadBit : 0
         let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallPaceBits.endsNewerLifeBit : 0
         writer.writeCallHead(
             paceBits: paceNumber | ageBit | rereadBit | newerLifeBit,
@@ -177,19 +177,19 @@ struct CallBatch: ~Copyable {
     }
 }
 
-/// Flags of an update or an end in a ``CallBatch``: the highest three bits of byte 14. The lower five bits are the
-/// number of the argument that has the pace.
+/// Flags of an update or an end in a ``CommandCallBatch``: the highest three bits of byte 14. The lower five bits are
+/// the number of the argument that has the pace.
 enum CallPaceBits {
     /// The end also ends a life that a newer start began (R13, ``StateAdmission/endsNewerLife``).
     static let endsNewerLifeBit: UInt8 = 32
     /// The command brings a token, and is read again because Redis lost data.
-    static let isRereadBit: UInt8 = 64
+    static let isTokenRereadBit: UInt8 = 64
     /// The command is so old that no phone can still show its activity. If Redis knows no version of the activity, the
     /// command is `expired`.
     static let isTooOldBit: UInt8 = 128
 }
 
-/// What a call in a ``CallBatch`` requests, and which parts follow: the bits of byte 15.
+/// What a call in a ``CommandCallBatch`` requests, and which parts follow: the bits of byte 15.
 enum CallRequestBits {
     static let requestsHighPriorityBit: UInt8 = 1
     static let mayUseReserveBit: UInt8 = 2

@@ -2,7 +2,7 @@
 /// records have a place from their receipt on, and it does not change. For a deferred command, the place is in the
 /// deferred topic, and `RecordSource` says where the command was first read. For all other records, the place and the
 /// source are the same.
-struct RecordPlace: BitwiseCopyable {
+struct RecordLedgerPlace: BitwiseCopyable {
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partitionIndex: UInt32
     /// The number of the partition's assignment in which the record was read. If the partition is revoked and assigned
@@ -11,7 +11,7 @@ struct RecordPlace: BitwiseCopyable {
     let offset: Int64
 }
 
-extension RecordPlace {
+extension RecordLedgerPlace {
     @inline(__always)
     init(_ record: IncomingRecord, _ partition: UnsafeMutablePointer<Partition>) {
         self.init(
@@ -25,7 +25,7 @@ extension RecordPlace {
 extension PartitionTable<Partition> {
     /// Returns the partition from which a record was read; nil if the assignment in which it was read has ended.
     @inline(__always)
-    func partition(of place: RecordPlace) -> UnsafeMutablePointer<Partition>? {
+    func partition(of place: RecordLedgerPlace) -> UnsafeMutablePointer<Partition>? {
         partition(place.partitionIndex, assignmentEpoch: place.assignmentEpoch)
     }
 }

@@ -7,14 +7,14 @@ extension Audiences {
     /// If a round has sent nothing for this long and its pools are unavailable, a newer version closes the older ones.
     private static var closeOlderVersionsAfterMilliseconds: Int64 { 10_000 }
 
-    /// Notes since when the round sends nothing. Called before a newer version begins at `startPosition`. If the
+    /// Notes when a version first took over at `startPosition`. Called before a newer version begins there. If the
     /// previous version began at the same position, the round has sent nothing since, so the noted time stays.
     /// Otherwise the noted time becomes `now`.
-    mutating func noteSinceWhenNothingIsSent(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
+    mutating func noteTakeover(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
         let newest = rounds[round].versions.last
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition
-        guard hasMoved || rounds[round].progress.nothingSentSinceMilliseconds == nil else { return }
-        rounds[round].progress.nothingSentSinceMilliseconds = now.monotonicMilliseconds
+        guard hasMoved || rounds[round].progress.firstTakeoverAtMilliseconds == nil else { return }
+        rounds[round].progress.firstTakeoverAtMilliseconds = now.monotonicMilliseconds
     }
 
     /// Closes the older versions of a round, so that their records settle, if the round has sent nothing for
@@ -24,8 +24,8 @@ extension Audiences {
     /// One older version may stay open: the one whose alert the newest version carries. Its record must stay unsettled,
     /// so that a new owner can read the alert again.
     mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
-        guard let nothingSentSinceMilliseconds = rounds[round].progress.nothingSentSinceMilliseconds,
-            nothingSentSinceMilliseconds <= now.monotonicMilliseconds - Self.closeOlderVersionsAfterMilliseconds,
+        guard let firstTakeoverAtMilliseconds = rounds[round].progress.firstTakeoverAtMilliseconds,
+            firstTakeoverAtMilliseconds <= now.monotonicMilliseconds - Self.closeOlderVersionsAfterMilliseconds,
             APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round, now: now) })
         else { return }
         let newest = rounds[round].versions.last

@@ -1,5 +1,5 @@
 /// Checks whether Foundation would decode a string as a `UUID` or as `Data`.
-enum FoundationText {
+enum FoundationTextForms {
     /// Whether `UUID(uuidString:)` reads the text: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     static func isUUID(_ bytes: UnescapedBytes) -> Bool {
         var count = 0

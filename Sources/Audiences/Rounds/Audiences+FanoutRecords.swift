@@ -10,7 +10,7 @@ extension Audiences {
     ///   - instruction: the contents of the record's headers; nil if Causeway did not write them.
     ///   - droppedFields: the names of the fields that were dropped because the body was too large, separated by
     ///     commas.
-    public mutating func receive(
+    public mutating func receiveFanoutRecord(
         _ record: IncomingRecord,
         instruction: FanoutInstruction?,
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
@@ -168,7 +168,7 @@ extension Audiences {
         )
         let rangeVersion = rangeVersions.allocate(slot)
         if command.event == .start {
-            rangeVersions[rangeVersion].dictionaryWithoutAddress = Self.dictionaryWithoutAddress(
+            rangeVersions[rangeVersion].apsWithoutAddress = Self.apsWithoutAddress(
                 of: rangeVersions[rangeVersion]
             )
         }

@@ -7,7 +7,7 @@ import Glibc
 /// Every key has its own id, so a replaced key file usually needs another id. A second file contains this id. The
 /// second file has the name of the key file with ``identifierFileSuffix`` at the end. In Kubernetes both files are in
 /// one secret and are replaced together. Without the second file, the configured id applies.
-struct AppKey: Hashable {
+struct ConfiguredSigningKey: Hashable {
     static let identifierFileSuffix = ".id"
 
     var teamIdentifier: String
