@@ -269,7 +269,16 @@ struct MetricsTests {
         let errorOutput = try runProgram(ExampleRun.programs.causeway, ["health", "--config", path])
         #expect(errorOutput.exitCode == 78, "\(errorOutput.text)")
         try text.write(toFile: path, atomically: true, encoding: .utf8)
-        let otherProcessOutput = try runProgram(ExampleRun.programs.causeway, ["health", "--process", "\(getpid())"])
+        // This program itself may listen, because other tests run servers in it.
+        let idleProcess = Process()
+        idleProcess.executableURL = URL(filePath: "/bin/sleep")
+        idleProcess.arguments = ["600"]
+        try idleProcess.run()
+        defer { idleProcess.terminate() }
+        let otherProcessOutput = try runProgram(
+            ExampleRun.programs.causeway,
+            ["health", "--process", "\(idleProcess.processIdentifier)"]
+        )
         #expect(otherProcessOutput.exitCode == 1, "\(otherProcessOutput.text)")
         #expect(
             WorkerProcess.findRunning().map(\.identifier).contains(process) == false,

@@ -90,7 +90,11 @@ struct JoiningMember {
             supportsChannels = false
         case .registerDevice(_, let registration, let step, _):
             (self.registration, allowsFrequentUpdates, audienceList) = (registration, false, step.audiences)
-            if case .registerToken(_, let supports) = step { supportsChannels = supports } else { supportsChannels = false }
+            if case .registerToken(_, let supports) = step {
+                supportsChannels = supports
+            } else {
+                supportsChannels = false
+            }
         default: return nil
         }
         audiences = (audienceList ?? []).withUnsafeBytes { Array(AudienceList($0)) }
