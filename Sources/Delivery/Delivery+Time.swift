@@ -10,12 +10,13 @@ extension Delivery {
 
     /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries its
     /// current command. Also does the other work that is due: repeats paused store calls and failed outgoing records,
-    /// defers commands, ends reading ahead, and frees unused blocks.
+    /// defers commands, ends reading ahead, ends the wait of reread commands to audiences, and frees unused blocks.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
         outgoingRecords.endPauseIfDue(now: now)
         outgoingDeferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
+        updateRoomForRereadHandovers()
         // This due time only wakes the lane. The check itself (`checkReadAheadEnd`) runs when the shell next asks for a
         // store call or a push. If the lane must read ahead further, the check sets the next due time.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }

@@ -42,6 +42,8 @@ public struct Delivery: ~Copyable {
     /// The contracts of those apps that have one: what the phones of the app can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
+    /// The fault of a command that Redis held and that cannot be read, until the shell takes it; nil: there is none.
+    var heldCommandFault: Fault?
     var readAhead: ReadAhead
     var storeOutageWatch = OutageWatch()
     /// When the lane next checks whether it has read ahead far enough after an outage (R21), a monotonic time; `.max`:
@@ -60,13 +62,15 @@ public struct Delivery: ~Copyable {
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<RecordIndex>
     /// Reread commands to audiences (`isReread`). The core of audiences takes them only while
-    /// `areAudienceMembersComplete` is true. They have a queue of their own, so that other commands do not wait behind
-    /// them.
+    /// `areAudienceMembersComplete` or `hasNoRoomForRereadHandovers` is true. They have a queue of their own, so that
+    /// other commands do not wait behind them.
     var rereadHandovers: IndexQueue<RecordIndex>
     /// Whether Redis has all members of audiences, as the shell says. False while some may be missing after a loss of
-    /// data: the commands in `rereadHandovers` then wait. True again when the members are registered again, or when the
-    /// wait for them reaches its limit. (R26)
+    /// data: the commands in `rereadHandovers` then wait, as long as the lane has room. True again when the members are
+    /// registered again, or when the wait for them reaches its limit. (R26)
     public var areAudienceMembersComplete = true
+    /// Whether the commands in `rereadHandovers` must not wait for members, because the lane is nearly full.
+    var hasNoRoomForRereadHandovers = false
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
     var earliestPoolReviewAtMilliseconds: Int64 = .min

@@ -1,3 +1,4 @@
+import Delivery
 import Kafka
 import Reactor
 import Testbed
@@ -18,10 +19,7 @@ import Testing
     /// nothing for the other lanes either, and the group would give the worker's partitions to others.
     @Test func `A partition that is assigned while its lane is paused is paused with its first record`() throws {
         let broker = try EmbeddedBroker()
-        for topic in ["commands", "registrations", "deferred", "fanout"] {
-            try broker.createTopic("causeway.\(topic)", partitionCount: 1)
-        }
-        try Self.fillCommandsTopic(of: broker)
+        try Self.makeTopics(of: broker, recordCount: Self.recordCount)
         try withIntake(bootstrapServers: broker.bootstrapServers) { intake, _, _ in
             defer { Self.discardRecords(of: intake) }
             try Self.runLoop(of: intake, until: "a paused lane") { intake.isPaused(lane: 0) }
@@ -38,7 +36,99 @@ import Testing
         }
     }
 
-    private static func fillCommandsTopic(of broker: EmbeddedBroker) throws {
+    /// During an outage of Redis, a lane takes no records, however often partitions are assigned and revoked.
+    @Test func `A revoked partition leaves no record in its lane's overflow`() throws {
+        try withIntake { intake, _, _ in
+            intake.overflows[0].isPaused = true
+            intake.partitionsAssigned([Self.partition])
+            try Self.appendToOverflow(of: intake, [Self.partition])
+            let revokedPartitions = (1...Int32(LaneOverflow.entriesMax / 2))
+                .map { TopicPartition(topic: Self.partition.topic, partition: $0) }
+            for _ in 0..<3 {
+                intake.partitionsAssigned(revokedPartitions)
+                try Self.appendToOverflow(of: intake, revokedPartitions)
+                intake.partitionsRevoked(revokedPartitions, areLost: true)
+                #expect(intake.overflows[0].entries.map(\.partition) == [Self.partition.partition])
+                #expect(intake.mayPoll)
+            }
+        }
+    }
+
+    /// A record keeps the memory of the batch in which it was fetched. So the lane must not wait for room before it
+    /// discards a record.
+    @Test func `A full lane keeps a record until its partition is revoked, and then discards it`() throws {
+        let broker = try EmbeddedBroker()
+        try Self.makeTopics(of: broker, recordCount: 1)
+        try withIntake(bootstrapServers: broker.bootstrapServers) { intake, setup, laneSetup in
+            let mailbox = setup.mailboxes[0]
+            try Self.runLoop(of: intake, until: "the record") { mailbox.inbox.count == 1 }
+            var laneSetup = laneSetup
+            laneSetup.deliveryConfiguration.recordsMax = 64
+            let lane = try Lane(
+                number: 0,
+                loop: EventLoop(),
+                mailbox: mailbox,
+                kafkaWakeup: setup.wakeup,
+                setup: laneSetup
+            )
+            defer { lane.close() }
+            lane.takeLaneOrders()
+            try Self.fill(lane)
+            lane.takeRecords()
+            func countUntakenRecords() -> Int { mailbox.inbox.count + (lane.entryAwaitingRoom == nil ? 0 : 1) }
+            #expect(countUntakenRecords() == 1)
+            intake.partitionsRevoked([Self.partition], areLost: true)
+            lane.takeLaneOrders()
+            lane.takeRecords()
+            #expect(countUntakenRecords() == 0)
+        }
+    }
+
+    /// Gives the lane's core invalid records of the partition, whose results no one acknowledges, until the core has no
+    /// room.
+    private static func fill(_ lane: Lane) throws {
+        let entryIndex = try #require(
+            lane.partitions.entryIndex(topic: partition.topic.index, partition: partition.partition)
+        )
+        let indexInCore = lane.partitions[entryIndex].indexInCore
+        Array("{}".utf8)
+            .withUnsafeBytes { value in
+                var offset: Int64 = 0
+                while lane.delivery.canReceive {
+                    let record = IncomingRecord(
+                        partitionIndex: indexInCore,
+                        offset: offset,
+                        timestampMilliseconds: -1,
+                        key: nil,
+                        value: value
+                    )
+                    lane.delivery.receive(record, now: lane.now)
+                    offset += 1
+                }
+            }
+    }
+
+    /// Adds a record of each partition to the overflow. The record has no message.
+    private static func appendToOverflow(of intake: Intake, _ partitions: [TopicPartition]) throws {
+        for partition in partitions {
+            let assignment = try #require(intake.assignments[partition])
+            let entry = InboxEntry(
+                messageAddress: 0,
+                assignmentNumber: assignment.assignmentNumber,
+                rewindRequestCount: 0,
+                topic: partition.topic.index,
+                partition: partition.partition,
+                recordBytes: 100
+            )
+            intake.overflows[0].append(entry, nowMilliseconds: 0)
+        }
+    }
+
+    /// Makes the topics with one partition each, and writes records to the commands topic.
+    private static func makeTopics(of broker: EmbeddedBroker, recordCount: Int) throws {
+        for topic in ["commands", "registrations", "deferred", "fanout"] {
+            try broker.createTopic("causeway.\(topic)", partitionCount: 1)
+        }
         let producer = try Producer(properties: [("bootstrap.servers", broker.bootstrapServers)])
         let topic = try producer.makeTopic("causeway.commands")
         Array("{}".utf8)
@@ -65,9 +155,6 @@ import Testing
         for mailbox in intake.setup.mailboxes {
             while let entry = mailbox.inbox.pop() { entry.discard() }
         }
-        for lane in intake.overflows.indices {
-            for entry in intake.overflows[lane].entries { entry.discard() }
-            intake.overflows[lane].entries = []
-        }
+        for lane in intake.overflows.indices { intake.overflows[lane].discardEntries { _ in true } }
     }
 }

@@ -79,6 +79,47 @@ import Testing
         #expect(ContinuousClock.now - startTime < .seconds(20))
     }
 
+    /// In this cluster, each mark has 128 copies on one server. The copies of all marks are more commands than may wait
+    /// for their replies on one connection.
+    @Test func `After the cancellation of its task, a call writes no further copies`() async throws {
+        let cluster = try ClusterProcesses(primaryCount: 1, emptyPrimaryCount: 1, hasReplicas: false)
+        let url = cluster.url
+        let primary = try #require(try makeMarks(url, topology: .cluster).readMarks([]).first)
+        cluster.primaries[0].suspend()
+        defer { cluster.primaries[0].resume() }
+        let markCount = CommandConnection.commandsMax / MarkHashTags.hashTagCount + 1
+        let task = Task {
+            var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
+            configuration.replyDeadlineMilliseconds = 50_000
+            return try PrimaryMarks(configuration: configuration, consumerGroup: "group")
+                .writeMarks((0..<markCount).map { ("\($0)", "text") }, to: primary, .writeAllCopies)
+        }
+        task.cancel()
+        #expect(try await task.value == [Bool](repeating: false, count: markCount))
+    }
+
+    /// A command without a reply closes its connection. So the number of connections tells how often a call has waited.
+    @Test func `A silent primary is waited for once, however many copies its marks have`() throws {
+        let cluster = try ClusterProcesses(primaryCount: 1, emptyPrimaryCount: 1, hasReplicas: false)
+        let server = cluster.primaries[0]
+        func countReceivedConnections() throws -> Int {
+            let statistics = server.command("INFO", "stats").first ?? ""
+            let line = statistics.split(whereSeparator: \.isNewline)
+                .first { $0.hasPrefix("total_connections_received:") }
+            return try #require(line?.split(separator: ":").last.flatMap { Int($0) })
+        }
+        let primary = try #require(try makeMarks(cluster.url, topology: .cluster).readMarks([]).first)
+        var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
+        configuration.replyDeadlineMilliseconds = 50
+        let marks = try PrimaryMarks(configuration: configuration, consumerGroup: "group")
+        let countBefore = try countReceivedConnections()
+        server.suspend()
+        let writeResults = marks.writeMarks([("a", "one"), ("b", "two")], to: primary, .writeAllCopies)
+        server.resume()
+        #expect(writeResults == [false, false])
+        #expect(try countReceivedConnections() < countBefore + 10, "each mark has 128 copies")
+    }
+
     @Test func `Each primary of a cluster has its marks, and one that is emptied has none`() throws {
         let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: false)
         let marks = try makeMarks(cluster.url, topology: .cluster)

@@ -147,6 +147,25 @@ import Testing
         #expect(try queries.scanKeys(match: "*").keys == [bytes("{app:one}")])
     }
 
+    /// All these calls together have more commands than may wait for their replies on one connection.
+    @Test func `A cancelled call leaves no commands for the next calls to wait behind`() throws {
+        let server = try RedisServer()
+        var isCancelled = false
+        var configuration = RedisConfiguration(url: try RedisURL("redis://\(server.location)"))
+        configuration.replyDeadlineMilliseconds = 20_000
+        let queries = try RedisQueries(configuration: configuration, isCancelled: { isCancelled })
+        let keys = (0..<RedisQueries.pipelinedCommandsMax).map { bytes("{app:\($0)}") }
+        #expect(try queries.readHashes(keys).count == keys.count)
+        server.suspend()
+        isCancelled = true
+        for _ in 0...(CommandConnection.commandsMax / keys.count) {
+            #expect(throws: RedisError.self) { try queries.readHashes(keys) }
+        }
+        server.resume()
+        isCancelled = false
+        #expect(try queries.readHashes(keys).count == keys.count)
+    }
+
     @Test func `A silent server is not waited for without end`() throws {
         let server = try RedisServer()
         server.suspend()

@@ -22,9 +22,7 @@ extension Intake {
     }
 
     private func stopLanesAndLoop() {
-        for overflow in overflows {
-            for entry in overflow.entries { entry.discard() }
-        }
+        for lane in overflows.indices { overflows[lane].discardEntries { _ in true } }
         for mailbox in setup.mailboxes {
             _ = mailbox.orders.push(LaneOrder(kind: .stop))
             mailbox.wakeup.signal()

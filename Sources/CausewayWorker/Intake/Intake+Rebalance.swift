@@ -38,9 +38,20 @@ extension Intake {
             rereading.remove(partition)
             pausedPartitions.remove(partition)
         }
+        discardRecordsOfEndedAssignments()
         // Call `noteConsumerGroupState` a second time: it also publishes the number of assigned partitions, which the
         // `for` loop has changed.
         noteConsumerGroupState(.joining)
+    }
+
+    /// Discards the records of ended assignments that wait for room in a lane's inbox. The lane would only discard them,
+    /// but a full lane takes no records. Meanwhile each such record keeps the memory of its fetched batch, and too many
+    /// of them would end the polling (`mayPoll`).
+    private func discardRecordsOfEndedAssignments() {
+        for lane in overflows.indices {
+            overflows[lane]
+                .discardEntries { assignments[$0.topic, $0.partition]?.assignmentNumber != $0.assignmentNumber }
+        }
     }
 
     /// After an empty assignment, asks the brokers whether the commands topic has partitions. If it has some, other

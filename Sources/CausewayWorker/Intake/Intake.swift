@@ -204,7 +204,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// Whether the thread may poll. While a record waits for room in a lane's inbox, the thread does not poll. If the
     /// wait is long, the lane's partitions are paused, and the thread polls again for the group and the other lanes.
     /// But while ``LaneOverflow/entriesMax`` records wait for a paused lane, the thread does not poll.
-    private var mayPoll: Bool {
+    var mayPoll: Bool {
         overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
 

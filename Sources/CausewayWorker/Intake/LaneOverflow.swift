@@ -1,10 +1,12 @@
 /// The records that did not fit a lane's inbox, and whether the lane's partitions are paused because of them.
 ///
 /// - *Flowing*: no record waits. Next: *waiting* when a record finds the inbox full.
-/// - *Waiting*: the Kafka thread polls no records. Next: *flowing* when all records are in the inbox; *paused* when
-///   records have waited for `pauseAfterMilliseconds`.
+/// - *Waiting*: the Kafka thread polls no records. Next: *flowing* when no record is left here; *paused* when records
+///   have waited for `pauseAfterMilliseconds`.
 /// - *Paused*: the lane's partitions are paused. If the first record of a partition comes only now, it waits here too,
-///   and then the partition is paused. Next: *flowing* when all records are in the inbox and the inbox is half empty.
+///   and then the partition is paused. Next: *flowing* when no record is left here and the inbox is half empty.
+///
+/// A record leaves when the inbox has room for it, or when its partition's assignment ends.
 struct LaneOverflow {
     /// How long a record may wait for room in the inbox before the lane's partitions are paused. A pause discards
     /// fetched records, which must be fetched again, so a short wait is better.
@@ -20,6 +22,16 @@ struct LaneOverflow {
     mutating func append(_ entry: InboxEntry, nowMilliseconds: Int64) {
         if entries.isEmpty { waitingSinceMilliseconds = nowMilliseconds }
         entries.append(entry)
+    }
+
+    /// Removes the records that the closure names, and returns their memory to librdkafka.
+    mutating func discardEntries(where isUnneeded: (InboxEntry) -> Bool) {
+        guard !entries.isEmpty else { return }
+        var remainingEntries: [InboxEntry] = []
+        for entry in entries {
+            if isUnneeded(entry) { entry.discard() } else { remainingEntries.append(entry) }
+        }
+        entries = remainingEntries
     }
 
     func isPauseDue(nowMilliseconds: Int64) -> Bool {

@@ -60,9 +60,14 @@ extension Lane {
         }
     }
 
+    /// Takes records from the inbox until the inbox is empty, the next record has no room in its core, or the iteration
+    /// has taken enough.
+    ///
+    /// A full lane still discards the records of ended assignments that come first. Each of them keeps the memory of its
+    /// fetched batch.
     func takeRecords() {
         var takenCount = 0
-        while takenCount < Self.recordsPerIterationMax, delivery.canReceive {
+        while takenCount < Self.recordsPerIterationMax {
             guard let entry = entryAwaitingRoom ?? mailbox.inbox.pop() else { return }
             entryAwaitingRoom = nil
             prefetchRecords()
@@ -76,9 +81,8 @@ extension Lane {
             takenCount += 1
             if takenCount % Self.takenRecordsPerProducing == 0 { produceOutgoingRecords() }
         }
-        // If the core can take another record, request another iteration. If the core is full, the next record that
-        // settles requests the iteration.
-        if delivery.canReceive { mailbox.wakeup.signal() }
+        // The inbox may have more records.
+        mailbox.wakeup.signal()
     }
 
     /// Prefetches the next records while the present record is handled. Another thread wrote the records, so they are
@@ -99,8 +103,8 @@ extension Lane {
     /// Gives one record to its core. Discards a record whose assignment has ended. Also discards a record that was
     /// dealt before the lane's last request for a rewind, because the record is read again.
     ///
-    /// - Returns: false if the core has no room yet for a record of this partition. The entry then keeps its message,
-    ///   so that the caller can try again later.
+    /// - Returns: false if the core has no room yet for the record. The entry then keeps its message, so that the caller
+    ///   can try again later.
     private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)
@@ -108,7 +112,7 @@ extension Lane {
             partitions[entryIndex].expects(entry)
         else { return true }
         let indexInCore = partitions[entryIndex].indexInCore
-        guard hasRoom(for: message.offset, partitions[entryIndex]) else {
+        guard delivery.canReceive, hasRoom(for: message.offset, partitions[entryIndex]) else {
             _ = message.releaseOwnership()
             return false
         }

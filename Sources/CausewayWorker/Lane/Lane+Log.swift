@@ -1,5 +1,6 @@
 import APNs
 import Delivery
+import LiveActivity
 import Logging
 import Observability
 import Reactor
@@ -16,6 +17,14 @@ extension Lane {
                 "detail": "\(warning.message)",
             ]
         )
+    }
+
+    /// Logs that Redis held a command that cannot be read. The log gets no bytes of the command, because they may be
+    /// personal data.
+    func logHeldCommandFault() {
+        guard let fault = delivery.takeHeldCommandFault() else { return }
+        let reason = "a held command cannot be read: \(fault.code.name) at byte \(fault.offset)"
+        writeLog(.redisRefused, ["script": "admit", "reason": "\(reason)"])
     }
 
     /// Logs an event of a pool's connections. The end of a connection has the level `info` if the connection was

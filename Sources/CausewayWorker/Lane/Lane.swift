@@ -208,7 +208,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     }
 
     /// Takes what the Kafka thread has sent (orders, delivery reports, records), and passes it to the cores. Then logs
-    /// a command among these records that breaks its app's contract.
+    /// a command among these records that breaks its app's contract, and a held command that could not be read.
     ///
     /// Orders come first: an assignment must begin before its first record is taken, and new settings apply to the
     /// records of the same iteration. The lag comes last, because it counts the records that are not taken yet.
@@ -217,6 +217,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         takeDeliveryReports()
         takeRecords()
         logContractWarning()
+        logHeldCommandFault()
         noteLag()
     }
 

@@ -99,12 +99,15 @@ actor StoreWatch {
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = mailbox.statuses
         let markNames = statuses.map { Self.makeMarkName(topics[Int($0.topic)], $0.partition) }
-        let registrationMarkNames = (0..<(mailbox.registrationPartitionCount ?? 0))
+        // Read the count only once. The Kafka thread may publish it while this method waits for Redis, and then no mark
+        // of the registrations topic was read.
+        let registrationPartitionCount = mailbox.registrationPartitionCount
+        let registrationMarkNames = (0..<(registrationPartitionCount ?? 0))
             .map { Self.makeMarkName(registrationsTopic, Int32($0)) }
         guard let primaries = try? marks.readMarks(markNames + registrationMarkNames), !primaries.isEmpty else {
             return false
         }
-        if mailbox.registrationPartitionCount != nil {
+        if registrationPartitionCount != nil {
             updateMemberCompleteness(primaries, from: markNames.count, beganAtMilliseconds: beganAtMilliseconds)
         }
         if !hasReachedRedis { checkRedisMode(primaries) }

@@ -43,10 +43,23 @@ extension Delivery {
     /// `removeNextHandover`.
     ///
     /// While the lane reads ahead, all commands wait, so that an audience's newest command can replace the older ones
-    /// (R21). Reread commands (`isReread`) also wait while `areAudienceMembersComplete` is false.
+    /// (R21). Reread commands (`isReread`) also wait while `areAudienceMembersComplete` is false and the lane has room
+    /// for them.
     public var nextHandover: RecordIndex? {
         guard !isReadingAhead else { return nil }
-        return handovers.first ?? (areAudienceMembersComplete ? rereadHandovers.first : nil)
+        if let record = handovers.first { return record }
+        return areAudienceMembersComplete || hasNoRoomForRereadHandovers ? rereadHandovers.first : nil
+    }
+
+    /// Ends the wait of reread commands for members while the lane is more than three quarters full. A full lane would
+    /// read no records, not even the registrations that bring the members back, and no other app's commands (R22).
+    ///
+    /// The core of audiences takes all reread commands at once, keeps the newest states of each audience, and admits
+    /// them. Their rounds still wait for the members (R26), but the number of ranges fits the members that Redis has at
+    /// the admission.
+    mutating func updateRoomForRereadHandovers() {
+        hasNoRoomForRereadHandovers =
+            !areAudienceMembersComplete && !rereadHandovers.isEmpty && isFuller(thanQuarters: 3)
     }
 
     /// Removes the command that `nextHandover` named, because the core of audiences has taken it.

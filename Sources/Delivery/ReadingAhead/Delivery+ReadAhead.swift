@@ -69,7 +69,7 @@ extension Delivery {
 
     /// Whether the lane is fuller than this many quarters, in at least one respect: records, bytes, or the offsets in a
     /// partition's window.
-    private func isFuller(thanQuarters quarters: Int) -> Bool {
+    func isFuller(thanQuarters quarters: Int) -> Bool {
         records.count > records.limit / 4 * quarters
             || records.usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters
             || partitions.contains {

@@ -97,10 +97,19 @@ extension Delivery {
             enqueue(record, now: now)
             endBatch(now: now)
         } catch {
-            // The held command is not valid. Causeway writes only valid commands, so another program wrote it. The
+            // The held command is not valid, so it is lost. Another program wrote it, or a newer release. The
             // registration itself is valid.
+            heldCommandFault = error
             settleWithoutResult(record)
         }
+    }
+
+    /// Removes and returns the fault of a held command that could not be read; nil if there is none. The core keeps one
+    /// fault at a time, the newest.
+    public mutating func takeHeldCommandFault() -> Fault? {
+        guard let fault = heldCommandFault else { return nil }
+        heldCommandFault = nil
+        return fault
     }
 
     /// Continues the current command when its call `registerToken` has a reply, or was refused. The command has an

@@ -193,8 +193,8 @@ extension Delivery {
             slot.pointee.priority = max(slot.pointee.priority, Self.priority(of: command, hasAlert: true))
             countCarriedAlert()
         } catch {
-            // The held command is not valid, so its alert is ignored. Another program wrote it, because Causeway writes
-            // only valid commands.
+            // The held command is not valid, so its alert is lost. Another program wrote it, or a newer release.
+            heldCommandFault = error
         }
     }
 

@@ -168,7 +168,10 @@ package enum LogKindCatalog {
             "redis-refused",
             .error,
             "Redis refused a call",
-            "A key has a value that Causeway did not write. The command fails, with a result.",
+            """
+            A key has a value that Causeway did not write. The command fails, with a result. But if only a held command \
+            in the value cannot be read, this command or its alert is lost without a result.
+            """,
             """
             Read `reason`. Another program writes keys with the same names: give Causeway a database or a Redis of its \
             own.

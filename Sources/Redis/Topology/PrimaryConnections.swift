@@ -4,7 +4,8 @@ import Reactor
 ///
 /// Each call runs the object's own event loop, and blocks its thread until the replies arrive. The call gets errors
 /// instead of replies if the servers are silent for the configured deadline, if one of its steps takes
-/// `blockedMillisecondsMax`, or if `isCancelled` returns true (by default: if the task is cancelled).
+/// `blockedMillisecondsMax`, or if `isCancelled` returns true (by default: if the task is cancelled). When a call
+/// returns, no command waits for a reply any more.
 final class PrimaryConnections {
     typealias Command = (location: RedisURL.Location, arguments: [[UInt8]])
     typealias ReplyResult = Result<RedisValue, RedisError>
@@ -176,8 +177,15 @@ final class PrimaryConnections {
                     if case .failure = result { self?.connections[location] = nil }
                 }
         }
-        let allReplies: Void? = runLoopUntil { replyCount == commands.count ? () : nil }
-        return results.map { $0 ?? .failure(RedisError(allReplies == nil ? .deadline : .closed)) }
+        let _: Void? = runLoopUntil { replyCount == commands.count ? () : nil }
+        return zip(commands, results)
+            .map { command, result in
+                if let result { return result }
+                // The call has ended without this reply. A later call must not wait behind the command: if the server
+                // stays silent, the commands of several calls would exceed `CommandConnection.commandsMax`.
+                connections.removeValue(forKey: command.location)?.close()
+                return .failure(RedisError(.deadline))
+            }
     }
 
     private func connection(to location: RedisURL.Location) -> CommandConnection {

@@ -116,16 +116,17 @@ public final class PrimaryMarks {
     ///
     /// - Returns: for each mark, whether all copies were written that `mode` asks for. If such a copy is missing, the
     ///   modes `replaceExistingCopies` and `replaceFirstCopy` do not create it, and return false for its mark. A new
-    ///   copy would hide that the server has lost its data since ``readMarks(_:)``.
+    ///   copy would hide that the server has lost its data since ``readMarks(_:)``. If the primary does not reply, the
+    ///   remaining copies are not written, and the result is false for all marks that may lack one.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {
         let writtenHashTagIndices =
             mode.coversAllCopies ? primary.hashTagIndices[...] : primary.hashTagIndices.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)
-        for hashTagIndex in writtenHashTagIndices {
-            for start in stride(from: 0, to: marks.count, by: Self.marksPerBatchMax) {
-                let range = start..<min(start + Self.marksPerBatchMax, marks.count)
+        for start in stride(from: 0, to: marks.count, by: Self.marksPerBatchMax) {
+            let range = start..<min(start + Self.marksPerBatchMax, marks.count)
+            for hashTagIndex in writtenHashTagIndices {
                 let commands = marks[range]
                     .map { mark in
                         let arguments = [Array("SET".utf8), key(mark.name, hashTagIndex), Array(mark.text.utf8)]
@@ -133,12 +134,21 @@ public final class PrimaryMarks {
                             primary.location, mode.replacesOnlyExisting ? arguments + [Array("XX".utf8)] : arguments
                         )
                     }
-                for (index, reply) in zip(range, connections.sendWithoutRedirection(commands)) where !Self.isOK(reply) {
-                    isWritten[index] = false
+                let replies = connections.sendWithoutRedirection(commands)
+                for (index, reply) in zip(range, replies) where !Self.isOK(reply) { isWritten[index] = false }
+                // Do not wait once more for each further copy: in a cluster there are up to 128. (And after the
+                // cancellation of the task, no command gets a reply.)
+                guard replies.allSatisfy(Self.hasReply) else {
+                    for index in start..<marks.count { isWritten[index] = false }
+                    return isWritten
                 }
             }
         }
         return isWritten
+    }
+
+    private static func hasReply(_ reply: PrimaryConnections.ReplyResult) -> Bool {
+        if case .success = reply { true } else { false }
     }
 
     private static func isOK(_ reply: PrimaryConnections.ReplyResult) -> Bool {

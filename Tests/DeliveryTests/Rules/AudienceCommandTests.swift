@@ -224,6 +224,31 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
+    /// The registrations of the members may be behind these commands in the inbox. While the lane is more than three
+    /// quarters full, the commands do not wait: room for records in the first case, the ledger's window in the second.
+    @Test(arguments: [true, false]) func `Commands that wait for their members do not fill the lane`(
+        limitsRecords: Bool
+    ) throws {
+        let core = CoreHarness { if limitsRecords { $0.recordsMax = 64 } else { $0.ledgerWindowOffsetCount = 64 } }
+        core.reread(below: 1_000)
+        core.delivery.areAudienceMembersComplete = false
+        var handoverCounts: [Int] = []
+        for second in 1...128 as ClosedRange<Int64> {
+            try #require(core.canReceive && core.hasRoom(for: second - 1, partition: core.commandsPartition))
+            core.receive(Self.addressToAudience(.update(second)))
+            core.elapse(1)
+            var handoverCount = 0
+            while let record = core.takeHandover() {
+                core.endHandover(record, .outcome(.superseded))
+                handoverCount += 1
+            }
+            if handoverCount > 0 { handoverCounts.append(handoverCount) }
+            core.acknowledgeAll()
+        }
+        #expect(handoverCounts == [49, 49])
+        #expect(core.inProgressRecordCount == 30, "the lane has room again, so they wait for the members")
+    }
+
     @Test func `A command that waits until its members are read again is dropped with its partition`() {
         let core = CoreHarness()
         core.reread(below: 1)

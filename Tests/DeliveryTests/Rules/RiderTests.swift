@@ -47,6 +47,19 @@ import Testing
         #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true)
     }
 
+    /// Another program wrote the held command, or a newer release. The lane logs the fault.
+    @Test func `A held command that cannot be read is reported once`() {
+        let (core, registeringCore) = (CoreHarness(), CoreHarness())
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: "not a command")
+        registeringCore.register(CommandText.registration())
+        registeringCore.reply(.registered, held: "not a command")
+        for core in [core, registeringCore] {
+            let (fault, nextFault) = (core.delivery.takeHeldCommandFault(), core.delivery.takeHeldCommandFault())
+            #expect(fault != nil && nextFault == nil)
+        }
+    }
+
     /// If Redis held the newer state as one with an alert, each later state would need a second admission.
     @Test(arguments: [.alert(-301), .update(1)] as [String])
     func `A state that does not carry the held alert is held without an alert`(held: String) throws {
