@@ -164,7 +164,8 @@ extension StoreSession {
         case .departures,
             .registered where rest.first == UInt8(ascii: "="),
             .stale where rest.count > 0,
-            .unregistered where rest.count > 0:
+            .unregistered where rest.count > 0,
+            .full where rest.count > 0 && kind == .register:
             storeReply.departures = Self.readDepartures(at: 0, in: rest)
             if storeReply.departures == nil { return .protocolViolation }
         case .wait:

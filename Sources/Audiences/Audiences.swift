@@ -53,6 +53,8 @@ public struct Audiences: ~Copyable {
     var parkedMembers: Slab<ParkedMember>
     /// For how many members rounds in the phase `restoring` have reserved room in `parkedMembers`.
     var reservedParkedMemberCount = 0
+    /// The number of pushes in flight to members that are not parked. Each of them may end with a parked member.
+    var parkablePushCount = 0
     var refusedMembers: Slab<RefusedMemberSlot>
 
     var broadcasts: Slab<BroadcastSlot>
@@ -87,6 +89,8 @@ public struct Audiences: ~Copyable {
     var activityStoreQueue: StoreQueue<RefusedMemberIndex>
     var outgoingRecords: OutgoingRecordQueue<OutgoingAudienceRecord>
     var timers: TimerQueue
+    /// The timers that ``advance(now:)`` has removed from the queue, and whose work it does now. Allocated once (R3).
+    private var dueTimers: [TimerQueue.Timer] = []
     /// The writers of the value and the key of a record for Kafka.
     var recordValueWriter = JSONWriter()
     var recordKeyWriter = JSONWriter()
@@ -193,8 +197,10 @@ public struct Audiences: ~Copyable {
         storeQueue.endPausesIfDue(now: now)
         activityStoreQueue.endPausesIfDue(now: now)
         outgoingRecords.endPauseIfDue(now: now)
-        while let timer = timers.popDue(now: now.monotonicMilliseconds) {
-            guard isCurrent(timer) else { continue }
+        // Remove all due timers first. A timer that is set meanwhile fires in the next call, even if its time is not in
+        // the future. So the loop always ends. (R4)
+        while let timer = timers.popDue(now: now.monotonicMilliseconds) { dueTimers.append(timer) }
+        for timer in dueTimers where isCurrent(timer) {
             switch timer.owner {
             case .audience(let audience): beginNextCommand(audience, now: now)
             case .round(let round):
@@ -207,6 +213,7 @@ public struct Audiences: ~Copyable {
             case .channelWait(let command): channelWaitTimedOut(command)
             }
         }
+        dueTimers.removeAll(keepingCapacity: true)
     }
 
     /// Applies reloaded settings. A wait or pause that has begun still ends at the time that was set before.

@@ -103,10 +103,12 @@ public struct Delivery: ~Copyable {
         contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
         // Receiving stops at `activityCountThatStopsReceiving` activities. But each record that the lane already has
-        // may still add one: for example, a registration may release a held command of another activity.
+        // may still add one: for example, a registration may release a held command of another activity. (It may
+        // release several starts, one after another. While the lane has many activities, the activity of a finished
+        // start is freed before the next start comes.)
         let activitiesMax = Self.activityCountThatStopsReceiving(configuration) + recordsMax
-        // A record has at most four calls at a time. Only a tombstone has more: up to three for each app.
-        let callsMax = recordsMax * max(4, configuration.apps.count * 3)
+        // A record has at most four calls at a time.
+        let callsMax = recordsMax * 4
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
         readAhead = ReadAhead(configuration)
@@ -124,7 +126,8 @@ public struct Delivery: ~Copyable {
 
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. Half of
     /// them are for activities with records, and half for activities that have only a wait, such as the spacing after
-    /// their last push.
+    /// their last push. Such activities never need more than their half (`mayKeepSlot`), so waits alone do not stop the
+    /// lane. Activities that have lost their commands with a partition may stop it for a short time.
     private static func activityCountThatStopsReceiving(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }

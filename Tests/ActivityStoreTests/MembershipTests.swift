@@ -262,7 +262,8 @@ import Testing
             #expect(comparison.verdict(makeRegistration(at: 100 + Int64(round), in: bytes(audiences))) == .registered)
             if round < 2 { formerAudiences += audiences }
         }
-        #expect(comparison.verdict(makeRegistration(at: 110, in: [])) == .full)
+        let fullReply = comparison.perform(makeRegistration(at: 110, in: []))
+        #expect(fullReply.verdict == .full && fullReply.departures?.count == 6 + 16 * 8, "a worker can notify these")
         #expect(comparison.perform(.unregister(atMilliseconds: 110)).departures?.count == 6 + 24 * 8)
         comparison.settle(makeConfirmation(110))
         #expect(comparison.perform(makeRegistration(at: 120, in: encodeAudiences(1))).departures == nil)

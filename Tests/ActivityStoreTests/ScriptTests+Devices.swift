@@ -52,6 +52,27 @@ extension ScriptTests {
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
     }
 
+    /// The unregistration changes more fields than a function of Lua can return.
+    @Test func `A device with many attributes types can be unregistered`() throws {
+        let (comparison, typeCount) = (try ScriptComparison(.device("phone")), 1_400)
+        for number in 0..<typeCount {
+            let audience = withUnsafeBytes(of: UInt64(number).littleEndian) { Array($0) }
+            let registration = Operation.register(
+                attributesType: "Type\(number)",
+                registration: token("aa"),
+                shownVersion: nil,
+                audiences: audience
+            )
+            #expect(comparison.verdict(registration) == .registered)
+        }
+        let reply = comparison.perform(.unregister(atMilliseconds: 200))
+        #expect(reply.verdict == .unregistered)
+        #expect(reply.departures?.count == AudienceDepartures.timeBytes + typeCount * AudienceList.digestBytes)
+        for type in ["Type0", "Type1399"] {
+            #expect(comparison.verdict(.takeStartToken(attributesType: type, registration: nil)) == .noToken)
+        }
+    }
+
     /// The reply to the hold was lost. A registration has released the start before the worker repeats the hold.
     @Test func `A repeated hold leaves the start to the registration that released it`() throws {
         let comparison = try ScriptComparison(.device("phone"))

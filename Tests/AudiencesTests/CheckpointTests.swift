@@ -49,7 +49,8 @@ import Testing
         for number in 0..<Audiences.versionsPerRoundMax {
             checkpoint.entries.append(makeEntry(number, start: (2 << 40) + (UInt64(number) << 32)))
         }
-        checkpoint.parkedPositions = (0..<UInt64(Audiences.parkedCountThatHaltsRound)).map { (2 << 40) + ($0 << 32) }
+        checkpoint.parkedPositions = (0..<UInt64(AudiencesConfiguration.parkedCountThatHaltsRound))
+            .map { (2 << 40) + ($0 << 32) }
         let text = try #require(checkpoint.encode())
         #expect(text.count <= AudienceLimits.checkpointBytesMax)
         #expect(decode(text) == checkpoint)

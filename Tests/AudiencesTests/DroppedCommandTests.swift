@@ -69,4 +69,24 @@ import Testing
         #expect(endings.contains(ReturnedRecord(record: 1, ending: .outcome(.superseded))))
         #expect(try #require(harness.producedRecords.first).contains(#""alert""#))
     }
+
+    /// Two partitions are revoked, one after the other, before the batch ends. The audience then has no command, but
+    /// keeps its slot until the batch ends.
+    @Test func `A core without a slot for another audience takes no command until the batch ends`() {
+        let harness = RoundHarness(commandsMax: 2)
+        harness.handOver(1, .update, hasAlert: true)
+        harness.handOver(2, .update)
+        harness.core.dropWaitingCommands { $0.rawValue == 2 }
+        harness.core.dropWaitingCommands { $0.rawValue == 1 }
+        #expect(takeReturnedRecords(harness).map(\.record) == [2, 1])
+        harness.handOver(3, .update, channel: "dHN0LXNyY2gtY2hubA==")
+        let canReceiveBeforeBatchEnd = harness.core.canReceiveCommand
+        harness.core.endBatch(now: harness.moment)
+        let canReceiveAfterBatchEnd = harness.core.canReceiveCommand
+        #expect(!canReceiveBeforeBatchEnd && canReceiveAfterBatchEnd)
+        harness.handOver(4, .update, channel: "b3RoZXItY2hhbm5lbDE=")
+        harness.performPendingWork()
+        let endings = takeReturnedRecords(harness)
+        #expect(Set(endings.map(\.record)) == [3, 4] && endings.allSatisfy { $0.ending == .fannedOut })
+    }
 }

@@ -4,7 +4,8 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// The table of parked members is full, or has too little room.
+/// The table of parked members is full, or has too little room; or a round has so many parked members that it is
+/// halted.
 @Suite struct ParkingRoomTests {
     private static let parkedMembersMax = 64
     private static let names = SimulatedNames.names.flatMap { $0 }
@@ -85,7 +86,7 @@ import Testing
             _ = harness.send()
             harness.respondToPushes()
         }
-        #expect(harness.core.parkedMemberCount == Self.parkedMembersMax)
+        #expect(harness.core.parkedMemberCount == Self.parkedMembersMax / 2, "the rest is for the other app")
         var reachedCount = 0
         for _ in 0..<20 {
             harness.performPendingWork()
@@ -98,5 +99,52 @@ import Testing
         #expect(reachedCount == 100)
         #expect(harness.core.parkedMemberCount == 0)
         #expect(harness.committableOffset == 1)
+    }
+
+    /// The lane asks for no push of the first app's sandbox, so the first app parks as many members as it may. (R22)
+    @Test func `An app that parks many members leaves room for the members of other apps`() {
+        let harness = RoundHarness(parkedMembersMax: Self.parkedMembersMax)
+        for name in Self.names.prefix(100) { harness.join(name, environment: .sandbox) }
+        harness.join(Self.names[100], appIndex: 1)
+        harness.appendCommand(1)
+        harness.appendCommand(2, appIndex: 1)
+        harness.performPendingWork()
+        for _ in 0..<20 {
+            harness.advanceClock(milliseconds: 100)
+            #expect(harness.send().isEmpty)
+        }
+        #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.member) == [Self.names[100]])
+    }
+
+    /// The sandbox is unavailable, so the round of the first audience is halted. It has read more members, and its pages
+    /// use all the app's room for pages.
+    @Test func `A halted round leaves the room for pages to other rounds of its app, and goes on later`() {
+        let harness = RoundHarness(pagesMax: 16, parkedCountThatHaltsRound: 4)
+        for name in Self.names.prefix(20) { harness.join(name, environment: .sandbox) }
+        harness.join(Self.names[20], "match-2")
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        #expect(harness.send().isEmpty)
+        #expect(harness.core.parkedMemberCount == 4)
+        #expect(harness.core.apps[0].pageCount == harness.core.configuration.pagesPerAppMax)
+        harness.appendCommand(2, "match-2")
+        var reached: [String] = []
+        for _ in 0..<30 {
+            harness.advanceClock(milliseconds: 100)
+            reached += harness.send().map(\.member)
+            harness.respondToPushes()
+        }
+        #expect(reached == [Self.names[20]])
+        #expect(harness.core.parkedMemberCount == 4)
+
+        // The sandbox is available again.
+        var reachedCount = 0
+        for _ in 0..<20 {
+            reachedCount += harness.send(environment: .sandbox).count
+            harness.respondToPushes()
+            harness.advanceClock(milliseconds: 200)
+        }
+        #expect(reachedCount == 20)
+        #expect(harness.core.roundCount == 0 && harness.committableOffset == 2)
     }
 }

@@ -24,15 +24,25 @@ import Testing
         let harness = RoundHarness()
         let expirationSeconds = harness.nowMilliseconds / 1_000 + 3_600
         harness.handOver(first.0, first.1, expirationSeconds: first.1 == .start ? expirationSeconds : -1)
+        return endings(in: harness) {
+            for (number, event) in later {
+                harness.handOver(number, event, expirationSeconds: event == .start ? expirationSeconds : -1)
+            }
+        }
+    }
+
+    /// Lets the core begin its first command. While Redis decides about it, calls `handOverLater`. Then lets Redis ask
+    /// the first command to wait.
+    ///
+    /// - Returns: the commands in the order in which the core returned them, each with its ending.
+    private func endings(in harness: RoundHarness, handOverLater: () -> Void) -> [String] {
         harness.core.endBatch(now: harness.moment)
         while let call = harness.nextCall() {
             guard case .admit = call.operation else {
                 harness.reply(to: call)
                 continue
             }
-            for (number, event) in later {
-                harness.handOver(number, event, expirationSeconds: event == .start ? expirationSeconds : -1)
-            }
+            handOverLater()
             harness.core.endBatch(now: harness.moment)
             var reply = AudienceReply<[UInt8]>(.wait)
             reply.waitMilliseconds = 1_000
@@ -89,5 +99,19 @@ import Testing
 
     @Test func `An end is sent before a start that arrived directly behind it`() {
         #expect(endings(of: .end, later: [.start]) == ["1 fannedOut", "2 fannedOut"])
+    }
+
+    /// Command 3650 carries the alert of command 1, which becomes too old. While command 3650 waits again, a late command
+    /// brings another alert.
+    @Test func `A command whose carried alert became too old can carry the alert of another command`() {
+        let harness = RoundHarness()
+        harness.handOver(1, .update, hasAlert: true)
+        harness.handOver(3_650, .update)
+        // The policy's limit for alerts is an hour.
+        harness.nowMilliseconds += 3_602_000
+        let endings = endings(in: harness) { harness.handOver(10, .update, hasAlert: true) }
+        #expect(endings == ["1 superseded", "10 superseded", "3650 fannedOut"])
+        #expect(harness.core.commandCount == 0)
+        #expect(harness.producedRecords.contains { $0.contains("\"c\":3650") && $0.contains("\"alert\"") })
     }
 }

@@ -61,6 +61,7 @@ final class RoundHarness {
         membershipChangesMax: Int = 4_096,
         commandsMax: Int = 4_096,
         parkedMembersMax: Int = 16_384,
+        parkedCountThatHaltsRound: UInt32 = AudiencesConfiguration.parkedCountThatHaltsRound,
         channelRule: ChannelRule? = nil
     ) {
         self.store = store
@@ -73,6 +74,7 @@ final class RoundHarness {
             $0.membershipChangesMax = membershipChangesMax
             $0.commandsMax = commandsMax
             $0.parkedMembersMax = parkedMembersMax
+            $0.parkedCountThatHaltsRound = parkedCountThatHaltsRound
             $0.channelRules[0] = channelRule
         }
         guard let partitionIndex = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }

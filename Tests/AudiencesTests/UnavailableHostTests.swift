@@ -102,4 +102,23 @@ import Testing
         #expect(harness.committableOffset == 1)
         #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":2}", in: harness.result(of: 1) ?? ""))
     }
+
+    /// The lane asks for pushes of the sandbox in each iteration, because its pool is not full. But the pool has no
+    /// connection, or its only stream waits for a response. The members of the sandbox have the lowest positions.
+    @Test(arguments: [0, 1])
+    func `A pool without a free stream does not hold up the members of the other pool`(streamCount: Int) {
+        let harness = RoundHarness()
+        for name in Self.names.prefix(2) { harness.join(name, environment: .sandbox) }
+        for name in Self.names.suffix(2) { harness.join(name) }
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        var (sandboxPushCount, reached) = (0, [String]())
+        for _ in 0..<30 {
+            harness.advanceClock(milliseconds: 100)
+            sandboxPushCount += harness.send(environment: .sandbox, pushesInFlightMax: streamCount).count
+            reached += harness.send().map(\.member)
+        }
+        #expect(sandboxPushCount == streamCount)
+        #expect(reached == Array(Self.names.suffix(2)))
+    }
 }

@@ -120,7 +120,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             && token?.isSameToken(as: registration) != true
         if isReplacedSinceFirstCall { return (reply, .unchanged) }
         reply.wasMemberOfAllAudiences = audiences.isMemberOfAll(of: namedAudiences)
-        if let namedAudiences, !changeAudiences(to: namedAudiences) { return (StoreReply(.full), .unchanged) }
+        if let namedAudiences, !changeAudiences(to: namedAudiences) {
+            (reply.verdict, reply.wasMemberOfAllAudiences, reply.departures) = (.full, false, encodedDepartures)
+            return (reply, .unchanged)
+        }
         _ = storeTokenIfNewer(registration)
         if source == .reread { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
         beginLife(at: nowMilliseconds)

@@ -92,7 +92,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         if isCurrent, let namedAudiences,
             !changeAudiences(of: type, to: namedAudiences, at: registration.registeredAtMilliseconds)
         {
-            return (StoreReply(.full), .unchanged)
+            var reply = StoreReply<[UInt8]>(.full)
+            reply.departures = encodedDepartures
+            return (reply, .unchanged)
         }
         let isStored = isCurrent && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)

@@ -42,8 +42,12 @@ local function formatTime(time)
   return string.format('%0@TIME_DIGITS@.0f', math.min(math.max(time, 0), TIME_MAX))
 end
 
+-- Writes fields of a device. A device may have any number of attributes types, but `unpack` returns at most about 8,000
+-- values. So more than 1,000 values are written with several commands.
 local function writeFields(changes, lifetime)
-  callRedis('HSET', key, unpack(changes))
+  for first = 1, #changes, 1000 do
+    callRedis('HSET', key, unpack(changes, first, math.min(first + 999, #changes)))
+  end
   callRedis('PEXPIRE', key, lifetime)
 end
 
@@ -217,7 +221,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local reply, nextPhase = 'registered', phase
     if namedAudiences then
       local departures = without(formerAudiences, namedAudiences) .. without(audiences, namedAudiences)
-      if #departures > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
+      if #departures > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then
+        return 'full' .. makeDeparturesPart()
+      end
       -- A push to an audience may have replaced the state that the activity shows. Digest 0 says that the state is not
       -- known.
       if namedAudiences ~= '' or audiences ~= '' or formerAudiences ~= '' then newShownDigest = '\0\0\0\0\0\0' end

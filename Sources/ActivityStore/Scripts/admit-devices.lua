@@ -32,13 +32,13 @@ local function makeDeparturesPart(l) return l and #l > @TIME_BYTES@ and '=' .. l
 -- removed from `noLongerNamed`: those that the registration of another attributes type still names, so that the device
 -- stays in them; and those that the device has left before (field `l`).
 local function findNewDepartures(noLongerNamed, changedSuffixes, l)
-  local fields = noLongerNamed == '' and {} or callRedis('HGETALL', key)
+  local fields, excluded = noLongerNamed == '' and {} or callRedis('HGETALL', key), {sub(l, @TIME_BYTES@ + 1)}
   for index = 1, #fields, 2 do
     if sub(fields[index], 1, 2) == 'm:' and not changedSuffixes[sub(fields[index], 2)] then
-      noLongerNamed = without(noLongerNamed, fields[index + 1])
+      excluded[#excluded + 1] = fields[index + 1]
     end
   end
-  return without(noLongerNamed, sub(l, @TIME_BYTES@ + 1))
+  return without(noLongerNamed, table.concat(excluded))
 end
 
 -- Returns a new field `l` with the audiences in `leftAudiences`. If the device has just left some of them
@@ -126,7 +126,9 @@ if operation == 'registerDevice' then
     local departures, kept =
       findNewDepartures(without(m, namedAudiences), {[suffix] = true}, l),
       without(sub(l, @TIME_BYTES@ + 1), namedAudiences)
-    if #departures + #kept > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
+    if #departures + #kept > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then
+      return 'full' .. makeDeparturesPart(l)
+    end
     l = makeFieldL(sub(registration, 1, @TIME_DIGITS@) + 0, kept .. departures, departures ~= '', l)
   end
   -- Find the held start for the reply: the one after the start in the previous reply, or without a previous reply the
@@ -220,15 +222,19 @@ if operation == 'unregisterDevice' then
     end
   end
   if not changes[1] then return 'stale' .. makeDeparturesPart(l) end
-  local departures = ''
+  local noLongerNamed, isNoLongerNamed = {}, {}
   table.sort(audiences, function(one, other) return one[1] < other[1] end)
   for _, each in ipairs(audiences) do
     if unregisteredSuffixes[each[1]] then
-      departures = departures .. without(each[2], departures)
+      for position = 1, #each[2], @AUDIENCE_DIGEST_BYTES@ do
+        local digest = sub(each[2], position, position + (@AUDIENCE_DIGEST_BYTES@ - 1))
+        if not isNoLongerNamed[digest] then noLongerNamed[#noLongerNamed + 1] = digest end
+        isNoLongerNamed[digest] = true
+      end
       changes[#changes + 1], changes[#changes + 2] = 'm' .. each[1], ''
     end
   end
-  departures = findNewDepartures(departures, unregisteredSuffixes, l)
+  local departures = findNewDepartures(table.concat(noLongerNamed), unregisteredSuffixes, l)
   if departures ~= '' then
     l = makeFieldL(at + 0, sub(l, @TIME_BYTES@ + 1) .. departures, true, l)
     changes[#changes + 1], changes[#changes + 2] = 'l', l

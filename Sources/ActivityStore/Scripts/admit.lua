@@ -56,9 +56,10 @@
 -- takes longer to make if it uses variables from outside, so most functions at the top of the script use none.
 --
 -- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one HSET,
--- then at most one PEXPIRE). So a server without free memory refuses a whole operation, never a part of it. The time is
--- the server's (TIME), so all workers decide by the same clock. A batch has a key for each of its calls. A call outside
--- of a batch has only KEYS[1].
+-- then at most one PEXPIRE). So a server without free memory refuses a whole operation, never a part of it. (A device
+-- with very many fields needs several HSETs. Without free memory, a server refuses only the first write of a script.)
+-- The time is the server's (TIME), so all workers decide by the same clock. A batch has a key for each of its calls. A
+-- call outside of a batch has only KEYS[1].
 --
 -- Replies. StoreSession+Replies.swift reads them. An update or end that may be sent gets the activity's value or a
 -- number, see below. A settlement gets 0, or 1 if the token was retired; `=` and departures may follow (see Audiences).
@@ -91,7 +92,7 @@
 --
 -- Data follow some words. After `send`: the timestamp that Redis assigned to the start (5 bytes). After `wait`: the
 -- milliseconds. After `alertHeld` and `registered`: the held command. After `tokenFound`: the name of the draw (13
--- digits) and the token. After `departures`, `registered`, `stale` and `unregistered`: `=` and the departures.
+-- digits) and the token. After `departures`, `registered`, `stale`, `unregistered` and `full`: `=` and the departures.
 --
 -- An update or end that may be sent usually gets the activity's value as it was read. The worker's StoreSession
 -- computes the pushes left in the budget from this value and the clock. In three cases the reply is a number:

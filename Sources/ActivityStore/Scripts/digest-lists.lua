@@ -2,16 +2,17 @@
 -- of the audiences, 8 bytes each. The program joins the parts of a script, because a script of Redis cannot load
 -- another one.
 
--- Returns `list` without the digests that are also in `excluded`.
+-- Returns `list` without the digests that are also in `excluded`. The lists of a device with many attributes types may
+-- be long, so the function does not compare each digest with each.
 local function without(list, excluded)
-  local sub, kept = string.sub, ''
-  for position = 1, #list, @AUDIENCE_DIGEST_BYTES@ do
-    local digest, isExcluded = sub(list, position, position + (@AUDIENCE_DIGEST_BYTES@ - 1)), false
-    for excludedPosition = 1, #excluded, @AUDIENCE_DIGEST_BYTES@ do
-      isExcluded = isExcluded
-        or sub(excluded, excludedPosition, excludedPosition + (@AUDIENCE_DIGEST_BYTES@ - 1)) == digest
-    end
-    if not isExcluded then kept = kept .. digest end
+  if list == '' or excluded == '' then return list end
+  local sub, isExcluded, kept = string.sub, {}, {}
+  for position = 1, #excluded, @AUDIENCE_DIGEST_BYTES@ do
+    isExcluded[sub(excluded, position, position + (@AUDIENCE_DIGEST_BYTES@ - 1))] = true
   end
-  return kept
+  for position = 1, #list, @AUDIENCE_DIGEST_BYTES@ do
+    local digest = sub(list, position, position + (@AUDIENCE_DIGEST_BYTES@ - 1))
+    if not isExcluded[digest] then kept[#kept + 1] = digest end
+  end
+  return table.concat(kept)
 end

@@ -5,9 +5,14 @@ import LiveActivity
 /// command at a time is admitted and fanned out, and the others wait. Of the updates and ends that wait between two
 /// starts, the core keeps the newest state, and also an older end if the newest state is an update.
 extension Audiences {
-    /// Whether the core can take one more command: there is a free slot for the command, and later a place in the queue
-    /// of ``takeReturnedCommand()``.
-    public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
+    /// Whether the core can take one more command: there are free slots for the command and its audience, and later a
+    /// place in the queue of ``takeReturnedCommand()``.
+    ///
+    /// There may be fewer commands than audiences: if all commands of an audience are dropped, the audience may keep its
+    /// slot until the batch ends.
+    public var canReceiveCommand: Bool {
+        !commands.isFull && !audiences.isFull && returnedCommands.count < configuration.commandsMax
+    }
 
     /// Takes a command from `Delivery`. When the command has an outcome, is fanned out or was dropped,
     /// ``takeReturnedCommand()`` returns it, exactly once.
@@ -188,6 +193,8 @@ extension Audiences {
             )
     }
 
+    /// Removes a command's alert if it is too old. If it was carried, ends the command that brought it (the rider), so
+    /// that `command` can carry another alert while it waits again.
     private mutating func removeAlertIfOld(of command: CommandIndex, now: Moment) {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
         let version = commands[command].carriedAlertVersion ?? commands[command].version
@@ -207,6 +214,10 @@ extension Audiences {
         commands[command].bodyLayout = layout
         commands[command].carriedAlertVersion = nil
         commands[command].isAlertExpired = true
+        let rider = commands[command].rider
+        guard rider != .null else { return }
+        commands[command].rider = .null
+        finishCommand(rider, .outcome(.superseded))
     }
 
     /// Ends the current command of an audience and begins the next one.

@@ -112,6 +112,7 @@ extension Audiences {
                 carryingAlertBytes: commands[older].alert.count
             ) <= bodyBytesMax(of: commands[newer].audience)
         else { return finishCommand(older, .outcome(.superseded)) }
+        precondition(commands[newer].rider == .null, "a command without an alert has no rider")
         let (body, layout) = Self.bodyWithAlert(
             commands[older].alert,
             on: commands[newer].body.bytes,

@@ -26,8 +26,8 @@ struct CommandSlot: BitwiseCopyable {
         case fanningOut
         /// Kafka has all fan-out records. The store settles the command's version.
         case settling
-        /// A newer command replaced this one and carries its alert. This command ends with the newer one. Next:
-        /// `waiting` if only the newer one is dropped.
+        /// A newer command replaced this one and carries its alert. This command ends with the newer one, or when the
+        /// alert is too old. Next: `waiting` if only the newer one is dropped.
         case riding
 
         fileprivate func canChange(to next: Phase) -> Bool {
@@ -48,7 +48,8 @@ struct CommandSlot: BitwiseCopyable {
     private(set) var phase = Phase.waiting
     /// The next waiting command of the audience; `.null`: this is the last one.
     var nextCommand = CommandIndex.null
-    /// The older command whose alert this one carries, and which ends together with this one; `.null`: none.
+    /// The older command whose alert this one carries, and which ends together with this one or when the alert is too
+    /// old; `.null`: none.
     var rider = CommandIndex.null
     /// Whether this command, or one that it superseded, requests a broadcast channel for the audience.
     var requestsChannel: Bool

@@ -27,9 +27,15 @@ public struct AudiencesConfiguration: Sendable {
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
     /// The maximum number of parked members and pushes in flight together, because each push in flight may end with a
-    /// parked member. At least 1, and not less than in the previous owner of a partition, whose parked members this
-    /// core parks again.
+    /// parked member. If there are several apps, one app alone can use at most half of it, apart from members that were
+    /// parked before a crash. At least 1, and not less than in the previous owner of a partition, whose parked members
+    /// this core parks again.
     public var parkedMembersMax = 16_384
+    /// A round with this many parked members or more is halted: it sends pushes only to them. Its checkpoint names each
+    /// parked member, and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow a little,
+    /// because each push in flight may end with a parked member. At least 1.
+    public var parkedCountThatHaltsRound = Self.parkedCountThatHaltsRound
+    static let parkedCountThatHaltsRound: UInt32 = 256
     /// The maximum number of members whose refused push is being recorded. At this number, a further refused push is
     /// sent again later, because its refusal cannot be recorded now.
     public var refusedMembersMax = 4_096
@@ -88,7 +94,7 @@ public struct AudiencesConfiguration: Sendable {
             commandsMax > 0 && fanoutRecordsMax > 0 && fanoutRecordBytesMax > 0 && parkedMembersMax > 0
                 && refusedMembersMax > 0
         )
-        precondition(membershipChangesMax > 0 && unacknowledgedStartsMax > 0)
+        precondition(membershipChangesMax > 0 && unacknowledgedStartsMax > 0 && parkedCountThatHaltsRound > 0)
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
         precondition(
             longRetryPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0

@@ -32,9 +32,10 @@ extension Audiences {
     private mutating func reserveRoomToPark(for round: RoundIndex) -> Bool {
         guard rounds[round].checkpoints.restored.reservedMemberCount == 0 else { return true }
         let memberCount = rounds[round].checkpoints.restored.unreadPositionCount
-        guard hasRoomToPark(memberCount) else { return false }
+        guard mayReserveRoomToPark(memberCount, for: round) else { return false }
         rounds[round].checkpoints.restored.reservedMemberCount = memberCount
         reservedParkedMemberCount += memberCount
+        apps[Int(rounds[round].appIndex)].parkedMemberCount += memberCount
         return true
     }
 
@@ -48,6 +49,7 @@ extension Audiences {
         let releasedCount = memberCount ?? rounds[round].checkpoints.restored.reservedMemberCount
         rounds[round].checkpoints.restored.reservedMemberCount -= releasedCount
         reservedParkedMemberCount -= releasedCount
+        apps[Int(rounds[round].appIndex)].parkedMemberCount -= releasedCount
         precondition(
             rounds[round].checkpoints.restored.reservedMemberCount >= 0 && reservedParkedMemberCount >= 0,
             "room to park members was released that was not reserved"
@@ -78,7 +80,7 @@ extension Audiences {
         while restored.nextParkedPosition == position { restored.readPositionCount += 1 }
         let parkedCount = restored.readPositionCount - rounds[round].checkpoints.restored.readPositionCount
         let additionalCount = memberIndices.count - parkedCount
-        guard additionalCount <= 0 || hasRoomToPark(additionalCount) else { return false }
+        guard additionalCount <= freeParkingRoomCount else { return false }
         rounds[round].checkpoints.restored.readPositionCount = restored.readPositionCount
         releaseRoomToPark(of: round, memberCount: parkedCount)
         for memberIndex in memberIndices {

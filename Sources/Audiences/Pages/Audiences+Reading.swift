@@ -23,7 +23,7 @@ extension Audiences {
     /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all other rounds of its app. If
     ///   so, it may take one page although other rounds wait.
     mutating func prefetchPages(of round: RoundIndex, isFirstInQueue: Bool = false) {
-        guard rounds[round].phase == .running, rounds[round].versions.last != .null else { return }
+        guard rounds[round].phase == .running, rounds[round].versions.last != .null, !isHalted(round) else { return }
         let end = readingEndPosition(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pages.count < Self.pagesPerRoundMax {

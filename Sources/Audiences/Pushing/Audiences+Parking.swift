@@ -38,6 +38,7 @@ extension Audiences {
                 dueMilliseconds: now.monotonicMilliseconds + pauseMilliseconds
             )
         )
+        apps[Int(rounds[round].appIndex)].parkedMemberCount += 1
         if first != .null { parkedMembers[first].previousParkedMember = index }
         rounds[round].members.firstParked = index
         rounds[round].members.parkedCount += 1
@@ -120,6 +121,7 @@ extension Audiences {
             rounds[round].members.firstParked = slot.nextParkedMember
         }
         parkedMembers.free(member)
+        apps[Int(rounds[round].appIndex)].parkedMemberCount -= 1
         rounds[round].members.parkedCount -= 1
         rounds[round].checkpoints.revision += 1
         guard slot.position == rounds[round].members.lowestParkedPosition else { return }
@@ -192,6 +194,37 @@ extension Audiences {
     /// pushes is in flight.
     mutating func removeParkedMembers(of round: RoundIndex) {
         while case let member = rounds[round].members.firstParked, member != .null { unpark(member) }
+    }
+
+    // MARK: - The room for parked members
+
+    /// How many more members could be parked, even if all pushes in flight end with a parked member, and all rounds in
+    /// the phase `restoring` park their members.
+    var freeParkingRoomCount: Int {
+        parkedMembers.limit - parkedMembers.count - reservedParkedMemberCount - parkablePushCount
+    }
+
+    /// Whether a round may park one more member, or send a push that may end with a parked member.
+    ///
+    /// If there are several apps, an app may do so only while it uses less room than is free. So one app alone can use
+    /// at most half of the room, and leaves the rest for other apps. (R22)
+    func mayParkMember(of round: RoundIndex) -> Bool {
+        let freeCount = freeParkingRoomCount
+        guard apps.count > 1 else { return freeCount > 0 }
+        let appIndex = Int(rounds[round].appIndex)
+        return apps[appIndex].parkedMemberCount + apps[appIndex].parkablePushCount < freeCount
+    }
+
+    /// Whether a round may reserve room for all members that it must park again.
+    ///
+    /// There must be room for all of them. If there are several apps, the app's parked members and these members
+    /// together may use only as much room as is free now. So an app without parked members may use all the free room:
+    /// otherwise a round with very many parked members would wait forever. The app's pushes in flight do not count here,
+    /// because its other rounds may send all the time.
+    func mayReserveRoomToPark(_ memberCount: Int, for round: RoundIndex) -> Bool {
+        let freeCount = freeParkingRoomCount
+        guard apps.count > 1 else { return memberCount <= freeCount }
+        return apps[Int(rounds[round].appIndex)].parkedMemberCount + memberCount <= freeCount
     }
 
     /// Returns the pause before a retry: a random time between a half and the whole of a time that doubles with each

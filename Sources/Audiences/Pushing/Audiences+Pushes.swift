@@ -12,13 +12,10 @@ struct OfferedPush: BitwiseCopyable {
 /// Chooses the next push of a pool: a broadcast, or a push to a member. A round pushes to a member only when its push
 /// of the previous lap to this member is over. So a member's pushes leave in the order of their versions. (R28)
 extension Audiences {
-    /// A round with this many parked members or more sends pushes only to them. Its checkpoint names each parked
-    /// member, and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow a little, because
-    /// each push in flight may end with a parked member.
-    static var parkedCountThatHaltsRound: UInt32 { 256 }
-    /// A pool for which the lane has requested no push for this long counts as unavailable. Usually the lane requests
-    /// pushes in each iteration for every pool that is not full. The members of an unavailable pool are parked, so that
-    /// a round can reach the members of the app's other pool.
+    /// A pool that has had no room for a push for this long counts as unavailable. The lane requests pushes in each
+    /// iteration for every pool that is not full. Even a pool that is not full has no room if it has as many pushes in
+    /// flight as it may have, for example 0 of 0 without a connection. The members of an unavailable pool are parked,
+    /// so that a round can reach the members of the app's other pool.
     private static var poolUnavailableAfterMilliseconds: Int64 { 1_000 }
 
     /// A member that was read longer ago than this is read again before its push, because by now the member may have
@@ -51,8 +48,8 @@ extension Audiences {
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = pool.environment
-        apps[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
         guard apps[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
+        apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] = now.monotonicMilliseconds
         if apps[appIndex].firstReadyChannel[environment] != .null,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
@@ -70,6 +67,7 @@ extension Audiences {
             case .push(let push):
                 apps[appIndex].inFlightPushCounts[environment] += 1
                 rounds[round].members.inFlightCount += 1
+                if !PushTag(rawValue: push.tag).isParked { addParkablePushes(1, of: round) }
                 rounds[round].queuePlaces.mustQueueAtFront = false
                 countPushAndEndTurnIfDue(appIndex)
                 return push
@@ -116,7 +114,10 @@ extension Audiences {
         let hasDueParkedMember =
             rounds[round].members.earliestParkedDueMilliseconds.production <= now.monotonicMilliseconds
             || rounds[round].members.earliestParkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
-        guard rounds[round].members.parkedCount < Self.parkedCountThatHaltsRound else {
+        guard !isHalted(round) else {
+            // The next attempt may be due later than the round's timer was set for: `nextDueParkedMember` has just found
+            // this out. So set the timer again.
+            queueCheckpointIfDue(round, now: now)
             return hasDueParkedMember ? .blocked : .nothing
         }
         let offer = offerFromPages(of: round, environment, now: now)
@@ -125,16 +126,6 @@ extension Audiences {
         queueCheckpointIfDue(round, now: now)
         if case .nothing = offer, hasDueParkedMember { return .blocked }
         return offer
-    }
-
-    /// Whether `memberCount` more members could be parked, even if all pushes in flight end with a parked member, and
-    /// all rounds in the phase `restoring` park their members.
-    func hasRoomToPark(_ memberCount: Int) -> Bool {
-        let inFlightPushCount = apps.reduce(0) {
-            $0 + $1.inFlightPushCounts.production + $1.inFlightPushCounts.sandbox
-        }
-        return parkedMembers.count + inFlightPushCount + reservedParkedMemberCount + memberCount
-            <= parkedMembers.limit
     }
 
     private mutating func offerFromPages(of round: RoundIndex, _ environment: APNsEnvironment, now: Moment) -> Offer {
@@ -166,10 +157,10 @@ extension Audiences {
                 continue
             }
             // The member is parked now, or may be parked after its push.
-            guard hasRoomToPark(1) else { return .blocked }
+            guard mayParkMember(of: round) else { return .blocked }
             guard pageMember.environment == environment else {
                 guard isPoolUnavailable(pageMember.environment, of: round, now: now) else { return .blocked }
-                guard rounds[round].members.parkedCount < Self.parkedCountThatHaltsRound else { return .nothing }
+                guard !isHalted(round) else { return .nothing }
                 park(
                     pageMember,
                     at: next,
@@ -198,9 +189,9 @@ extension Audiences {
         isPoolUnavailable(environment, appIndex: Int(rounds[round].appIndex), at: now.monotonicMilliseconds)
     }
 
-    /// Whether the lane has requested no push for an app's pool during the last `poolUnavailableAfterMilliseconds`.
+    /// Whether an app's pool has had no room for a push during the last `poolUnavailableAfterMilliseconds`.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
-        apps[appIndex].lastAskedForPushAtMilliseconds[environment] < milliseconds
+        apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] < milliseconds
             - Self.poolUnavailableAfterMilliseconds
     }
 
@@ -305,12 +296,19 @@ extension Audiences {
             pages[tag.page].setProgress(tag.memberIndex, .unsent)
             rounds[round].progress.sendPosition = offeredPush.previousSendPosition
         }
-        decrementInFlightPushCounts(round, environment)
+        decrementInFlightPushCounts(tag, of: round, environment)
         addToSendQueue(round)
     }
 
-    mutating func decrementInFlightPushCounts(_ round: RoundIndex, _ environment: APNsEnvironment) {
+    mutating func decrementInFlightPushCounts(_ tag: PushTag, of round: RoundIndex, _ environment: APNsEnvironment) {
         apps[Int(rounds[round].appIndex)].inFlightPushCounts[environment] -= 1
         rounds[round].members.inFlightCount -= 1
+        if !tag.isParked { addParkablePushes(-1, of: round) }
+    }
+
+    /// Adds `count` to the number of pushes that may end with a parked member. A negative number subtracts.
+    private mutating func addParkablePushes(_ count: Int, of round: RoundIndex) {
+        parkablePushCount += count
+        apps[Int(rounds[round].appIndex)].parkablePushCount += count
     }
 }

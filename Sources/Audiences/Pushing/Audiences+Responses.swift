@@ -21,7 +21,7 @@ extension Audiences {
         guard let push = MemberPush(tag, pages: pages, parkedMembers: parkedMembers) else {
             preconditionFailure("the push of a response belongs to a member")
         }
-        decrementInFlightPushCounts(round, push.environment)
+        decrementInFlightPushCounts(tag, of: round, push.environment)
         noteResponseTimes(of: push.rangeVersion, result)
         guard rounds[round].phase != .abandoned else { return dropMemberOfAbandonedRound(tag, of: round, now: now) }
         switch result.disposition {

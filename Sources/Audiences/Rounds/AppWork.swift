@@ -19,10 +19,15 @@ struct AppWork: BitwiseCopyable {
     /// more records, so that other apps have room. (R30)
     var fanoutRecordCount = 0
     var fanoutRecordBytes = 0
-    /// The number of this core's pushes in flight, and when the shell last asked for a push (monotonic milliseconds). A
-    /// pool for which the shell has not asked lately is unavailable (``Audiences/isPoolUnavailable(_:of:now:)``).
+    /// The number of this core's pushes in flight, and when the shell last asked for a push while the pool had room for
+    /// one (monotonic milliseconds). A pool that has had no room lately is unavailable
+    /// (``Audiences/isPoolUnavailable(_:of:now:)``).
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
-    var lastAskedForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
+    var lastHadRoomForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
+    /// The number of the app's parked members, including those for which its rounds have reserved room.
+    var parkedMemberCount = 0
+    /// The app's part of ``Audiences/parkablePushCount``.
+    var parkablePushCount = 0
     /// The first and the last of the linked queues of members that have joined and wait for a push with a state.
     var firstQueuedJoiner: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
     var lastQueuedJoiner: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)

@@ -28,8 +28,9 @@ extension Audiences {
         return (beganAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
-    /// Sets the round's timer to the earliest of four times: the next checkpoint, a parked member's next attempt, the
-    /// end of the wait for a newer version, and the expiration of the newest version.
+    /// Sets the round's timer to the earliest of five times: the next checkpoint, a parked member's next attempt, the
+    /// end of the wait for a newer version, the expiration of the newest version, and the time at which a halted round
+    /// gives up its pages.
     private mutating func setTimer(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard slot.phase == .running || slot.phase == .restoring else { return }
@@ -44,13 +45,18 @@ extension Audiences {
         if earliestParkedDueMilliseconds.sandbox > now.monotonicMilliseconds {
             dueMilliseconds = min(dueMilliseconds, earliestParkedDueMilliseconds.sandbox)
         }
-        if awaitsNewerVersion(round),
+        // Only a running round ends this wait. While parked members are read again, the end of the wait may be in the
+        // past, and the timer would fire again and again.
+        if slot.phase == .running, awaitsNewerVersion(round),
             let missingSinceMilliseconds = slot.versions.newestAdmittedMissingSinceMilliseconds
         {
             dueMilliseconds = min(
                 dueMilliseconds,
                 missingSinceMilliseconds + configuration.newerVersionWaitMillisecondsMax
             )
+        }
+        if let pagesDueMilliseconds = pagesOfHaltedRoundDueMilliseconds(round) {
+            dueMilliseconds = min(dueMilliseconds, max(now.monotonicMilliseconds + 1, pagesDueMilliseconds))
         }
         if slot.versions.last != .null {
             let waitMilliseconds =

@@ -106,6 +106,7 @@ extension Audiences {
             expireParkedMembers(of: round, now: now)
             expireUnsentMembers(of: round, now: now)
             closeAllVersionsIfNewestAdmittedIsMissingTooLong(round, now: now)
+            discardOldPagesIfHalted(round, now: now)
             prefetchPages(of: round)
             freeDonePages(of: round, now: now)
             endIfNoVersionIsLeft(round)

@@ -1,8 +1,9 @@
 /// Names an activity of the lane by the index of its slot in `Activities`.
 typealias ActivityIndex = SlabIndex<ActivitySlot>
 
-/// What a lane knows about one activity. The slot exists while a command of the activity waits or is under way, and
-/// while the activity has a wait, such as the spacing after its last push.
+/// What a lane knows about one activity. The slot exists while a command of the activity waits or is under way. It also
+/// exists while the activity has a wait, such as the spacing after its last push; but if the lane has many activities,
+/// no slot is kept for the spacing alone (`mayKeepSlot`).
 struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let appIndex: UInt16

@@ -64,13 +64,28 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Makes the activity pause until the first of its waits ends, or frees an activity that has no wait. A long wait
-    /// is divided into several pauses, because overdue commands are deferred only when a pause ends
-    /// (`deferOverdueCommands`). With one long pause, they would be deferred long after they became overdue.
+    /// Makes the activity pause until the first of its waits ends, or frees an activity that has no wait or may not
+    /// keep its slot. A long wait is divided into several pauses, because overdue commands are deferred only when a
+    /// pause ends (`deferOverdueCommands`). With one long pause, they would be deferred long after they became overdue.
     private mutating func pauseOrFree(_ activity: ActivityIndex, now: Moment) {
-        guard let endMilliseconds = pausedPhaseEndMilliseconds(of: activity, now: now) else {
-            return activities.free(activity)
-        }
+        guard let endMilliseconds = pausedPhaseEndMilliseconds(of: activity, now: now),
+            mayKeepSlot(activity, now: now)
+        else { return activities.free(activity) }
         activities.enter(.paused, activity, untilMilliseconds: endMilliseconds)
+    }
+
+    /// Whether an activity may keep its slot although it perhaps has no command. If the lane has more activities than
+    /// it can have records, only two kinds of activities may: those with a command, and those that expect a deferred
+    /// command. So activities without a command never take more slots than the lane can have records: it has no more
+    /// activities than this when one of them begins to pause, and when one of them begins to expect a deferred command
+    /// (`noteExpectedDeferredCommand`). Without this limit, an app with a long spacing could take all slots of the
+    /// lane. (R4, R22)
+    ///
+    /// Little is lost with the slot: Redis checks the spacing again at the next admission.
+    private func mayKeepSlot(_ activity: ActivityIndex, now: Moment) -> Bool {
+        if activities.count <= records.limit { return true }
+        let slot = activities.address(of: activity)
+        return !slot.pointee.waitingList.isEmpty || !slot.pointee.commandAwaitingCarrier.isNone
+            || slot.pointee.expectsDeferredCommand(now: now)
     }
 }

@@ -98,6 +98,11 @@ extension ActivitySlot {
     /// A quick test: whether a wait because of a deferral is set. The end of this wait may have passed already.
     @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || deferredStartWait.isSet }
 
+    /// Whether the lane expects a command of this activity back from the deferred topic.
+    func expectsDeferredCommand(now: Moment) -> Bool {
+        deferralWait.isOngoing(now: now) && !deferralWait.isPause || deferredStartWait.isOngoing(now: now)
+    }
+
     /// Returns when the first of the activity's waits ends, a monotonic time; nil: the activity has no wait. The waits
     /// are:
     /// - the delay of its next command (`earliestBeginAtMilliseconds`)

@@ -73,7 +73,7 @@ extension Delivery {
         UnsafeMutableRawBufferPointer(start: block.base, count: departures.count).copyMemory(from: departures)
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
         let nextStep: PendingMembershipChanges.NextStep =
-            isTombstone ? .settleUnregistration : .awaitAcknowledgements
+            isTombstone ? .continueUnregistration : .awaitAcknowledgements
         records[ticket.record].ending.expectAcknowledgement()
         membershipChanges.begin(
             member,
@@ -89,9 +89,19 @@ extension Delivery {
     ///   next attempt of the call.
     mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
+        let member = ChangingMember(
+            record: record,
+            appIndex: slot.pointee.appIndex,
+            kind: slot.pointee.texts.device.count > 0 ? .device : .activity
+        )
         if reply.verdict == .full {
-            // Redis could not carry out the call: the member has left too many audiences that are not notified yet, or
-            // the reply had no room for the held command. So the lane repeats the call later.
+            // Redis could not carry out the call. If the member has left too many audiences that are not notified yet,
+            // the reply names them, and `beginDepartureChange` has begun to notify them: perhaps no other record does.
+            guard !membershipChanges.contains(member) else {
+                membershipChanges.setNextStep(.registerAgain, of: member)
+                return true
+            }
+            // Otherwise the reply had no room for the held command. So the lane repeats the call later.
             records[record].ending.expectAcknowledgement()
             recordsAwaitingStoreCount += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
@@ -101,7 +111,6 @@ extension Delivery {
             reply.verdict == .registered && !slot.pointee.registration.skipsMembershipChange
             && slot.pointee.registration.audienceDigests.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
-        let member = ChangingMember(record, slot.pointee, slot.pointee.texts.device.count > 0 ? .device : .activity)
         // Redis returns no held command in a reply that names audiences which the member left. So after the change the
         // lane repeats the call `registerToken`, to get a held command.
         let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
@@ -142,11 +151,12 @@ extension Delivery {
     ) {
         switch nextStep {
         case .awaitAcknowledgements: break
-        case .settleUnregistration: settleUnregistrationIfAcknowledged(record)
+        case .continueUnregistration: continueUnregistrationIfAcknowledged(record)
         case .settle: settleWithoutResult(record)
         case .register:
             records[record].registration.skipsMembershipChange = true
             queueStoreCall(.registerToken, record)
+        case .registerAgain: queueStoreCall(.registerToken, record)
         case .admit: queueStoreCall(.admit, record)
         }
     }

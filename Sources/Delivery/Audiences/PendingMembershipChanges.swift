@@ -8,13 +8,17 @@ struct PendingMembershipChanges: ~Copyable {
         /// Nothing: the record continues when all its acknowledgements have come. The end of this change is one of
         /// them.
         case awaitAcknowledgements
-        /// The record is a tombstone. It settles when its other calls and changes are acknowledged too.
-        case settleUnregistration
+        /// The record is a tombstone. When its other calls and changes are acknowledged too, its calls for the next app
+        /// follow, or it settles.
+        case continueUnregistration
         /// The record is a registration. It settles, because it is stale or Redis holds no command for its token.
         case settle
         /// The record is a registration, and Redis may hold a command for its token. The lane makes the call
         /// `registerToken` again to get that command.
         case register
+        /// The record is a registration that Redis had no room for: the member had left too many audiences that were not
+        /// notified. The lane makes the call `registerToken` again.
+        case registerAgain
         /// The record is its activity's current command. The lane asks Redis again to admit it.
         case admit
     }

@@ -162,6 +162,10 @@ extension Delivery {
             "a deferred command that is no start has nothing else outstanding"
         )
         activities[activity].deferralWait = DeferralWait()
+        // While the command was being deferred, the slot of its activity may have been freed, and the activity now has
+        // another one. `enqueue` stores the new slot in the command only, so store it in the command's rider too.
+        let rider = records[record].rider
+        if rider != .null { records[rider].activity = activity }
         enqueue(record, of: activity, now: now)
         return true
     }

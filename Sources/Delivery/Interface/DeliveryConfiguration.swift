@@ -57,9 +57,9 @@ public struct DeliveryConfiguration: Sendable {
     public var carrierWaitMilliseconds: Int64 = 10_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
-    /// How many offsets above its committable offset a partition may be read. The ledger of each partition has one bit
-    /// for each of these offsets: 128 KiB. A power of two, because the lowest bits of an offset are the index of its
-    /// bit.
+    /// How many offsets above its committable offset a partition may be read: a power of two. The ledger of a partition
+    /// has one or two bits for each offset from the committable one to the newest one, so at most 256 KiB with this
+    /// number (`PartitionLedger`).
     public var ledgerWindowOffsetCount = 1 << 20
     /// The seed of the lane's random numbers. Different in each lane of each process, so that two lanes do not make the
     /// same claims and `apns-id`s.

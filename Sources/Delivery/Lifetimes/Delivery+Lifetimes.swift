@@ -124,7 +124,7 @@ extension Delivery {
         acknowledge(record)
         switch stage {
         case .awaitingRedis: queueStoreCall(.registerToken, record)
-        case .unregistering: settleUnregistrationIfAcknowledged(record)
+        case .unregistering: continueUnregistrationIfAcknowledged(record)
         default: break
         }
     }

@@ -1,8 +1,11 @@
 /// Tracks which records of one assigned partition are settled, and so which offset may be committed. (R10)
 ///
-/// Every offset below the committable offset is settled. From there on, the ledger has one bit for each of the next
-/// `windowOffsetCount` offsets. An offset without a record (after compaction, or of a transaction marker) counts as
-/// settled as soon as the lane receives a later offset.
+/// Every offset below the committable offset is settled. From there on, the ledger has one bit for each offset up to the
+/// newest one. An offset without a record (after compaction, or of a transaction marker) counts as settled as soon as
+/// the lane receives a later offset.
+///
+/// The bits are in rings that grow with this distance, up to `windowOffsetCount` bits. A worker may have thousands of
+/// partitions. With rings of the full size, they would take hundreds of megabytes that `MemoryBudget` does not count.
 ///
 /// The metadata of a commit names the settled offsets above the committable one, as far as there is room
 /// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`restoreSettledOffsets`).
@@ -14,10 +17,19 @@ package struct PartitionLedger: ~Copyable {
         case settledByPreviousOwner
     }
 
-    /// The number of bits in the ring of bits: a power of two, because the lowest bits of an offset are its index in
-    /// the ring. The lane takes no record that is this many offsets or more above an unsettled one (`hasRoom(for:)`).
+    /// The number of bits in a new ring: the least that a ring can have.
+    private static var ringOffsetCountMin: Int { 64 }
+    /// Larger rings become this small when all received records are settled. A ring of this size has 4 KiB. So a ring
+    /// shrinks and grows again at most once for each 32,768 records.
+    private static var keptRingOffsetCountMax: Int { 1 << 15 }
+
+    /// The most bits that a ring may have: a power of two. The lane takes no record that is this many offsets or more
+    /// above an unsettled one (`hasRoom(for:)`).
     let windowOffsetCount: Int
-    private let settledBits: UnsafeMutablePointer<UInt64>
+    /// The number of bits in each ring: a power of two, because the lowest bits of an offset are its index in the ring.
+    private var ringOffsetCount = Self.ringOffsetCountMin
+    /// A ring with one bit for each offset from the committable one on; a set bit: the offset is settled.
+    private var settledBits: UnsafeMutablePointer<UInt64>
     /// The offset at which a new owner must begin to read. It never falls once the lane has received a record.
     package private(set) var committableOffset: Int64
     /// One above the highest received offset; 0 before the first record.
@@ -30,19 +42,18 @@ package struct PartitionLedger: ~Copyable {
     /// One above the highest offset that a previous owner settled, as the commit's metadata says; `.min`: it names
     /// none. Below this offset, a bit may be set although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
-    /// One bit for each settled offset that the commit's metadata must not name (``RecordEnding/isLeftOutOfMetadata``);
-    /// nil until there is such an offset. What the record at such an offset brought is now only in this worker's
-    /// memory: for example, the token of a command that a newer command has replaced.
+    /// A second ring: a set bit means that the offset is settled, but the commit's metadata must not name it
+    /// (``RecordEnding/isLeftOutOfMetadata``). Nil until there is such an offset. What its record brought is now only in
+    /// this worker's memory: for example, the token of a command that a newer command has replaced.
     ///
     /// In a backlog whose commands bring tokens, nearly all settled offsets are of this kind. A list of them would be
     /// long, but bits take the same memory for any number of offsets.
     private var leftOutOfMetadataBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsetCount: Int) {
-        precondition(windowOffsetCount >= 64 && windowOffsetCount & (windowOffsetCount - 1) == 0)
+        precondition(windowOffsetCount >= Self.ringOffsetCountMin && windowOffsetCount & (windowOffsetCount - 1) == 0)
         self.windowOffsetCount = windowOffsetCount
-        settledBits = .allocate(capacity: windowOffsetCount / 64)
-        settledBits.initialize(repeating: 0, count: windowOffsetCount / 64)
+        settledBits = Self.allocateRing(Self.ringOffsetCountMin)
         committableOffset = 0
         nextOffset = 0
     }
@@ -51,6 +62,9 @@ package struct PartitionLedger: ~Copyable {
         settledBits.deallocate()
         leftOutOfMetadataBits?.deallocate()
     }
+
+    /// The bytes of the rings.
+    var ringBytes: Int { ringOffsetCount / 8 * (leftOutOfMetadataBits == nil ? 1 : 2) }
 
     /// The number of offsets from the committable one to the last received one. Before the first record, `nextOffset`
     /// is 0, so the number is 0, or negative after a call of `restoreSettledOffsets`.
@@ -74,6 +88,7 @@ package struct PartitionLedger: ~Copyable {
             clearRestoredBits(below: offset)
             committableOffset = offset
         } else {
+            makeRoomInRings(below: offset + 1)
             var skippedOffset = nextOffset
             while skippedOffset < offset {
                 setSettledBit(skippedOffset)
@@ -114,6 +129,7 @@ package struct PartitionLedger: ~Copyable {
         let window = committedOffset..<committedOffset + Int64(windowOffsetCount)
         committableOffset = committedOffset
         for range in ranges.map({ $0.clamped(to: window) }) where !range.isEmpty {
+            makeRoomInRings(below: range.upperBound)
             for offset in range { setSettledBit(offset) }
             restoredEndOffset = range.upperBound
         }
@@ -142,7 +158,7 @@ package struct PartitionLedger: ~Copyable {
     private func findFirstOffset(mayBeNamedInMetadata mayBeNamed: Bool, from first: Int64, below end: Int64) -> Int64 {
         var offset = first
         while offset < end {
-            let bitIndex = Int(offset) & (windowOffsetCount - 1)
+            let bitIndex = Int(offset) & (ringOffsetCount - 1)
             let nameableBits = settledBits[bitIndex >> 6] & ~(leftOutOfMetadataBits?[bitIndex >> 6] ?? 0)
             let word = mayBeNamed ? nameableBits : ~nameableBits
             let rest = word >> UInt64(bitIndex & 63)
@@ -153,7 +169,7 @@ package struct PartitionLedger: ~Copyable {
     }
 
     /// Clears the bits of restored offsets whose records the lane will not receive. Each bit is used again for the
-    /// offset that is `windowOffsetCount` higher, which would otherwise seem to be settled.
+    /// offset that is `ringOffsetCount` higher, which would otherwise seem to be settled.
     private func clearRestoredBits(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, restoredEndOffset) {
@@ -195,35 +211,85 @@ package struct PartitionLedger: ~Copyable {
             clearSettledBit(committableOffset)
             committableOffset += 1
         }
-        guard let leftOutOfMetadataBits else { return }
-        for offset in previousOffset..<committableOffset {
-            let bitIndex = Int(offset) & (windowOffsetCount - 1)
-            leftOutOfMetadataBits[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
+        if let leftOutOfMetadataBits {
+            for offset in previousOffset..<committableOffset {
+                let bitIndex = Int(offset) & (ringOffsetCount - 1)
+                leftOutOfMetadataBits[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
+            }
         }
+        if ringOffsetCount > Self.keptRingOffsetCountMax { shrinkRingsIfAllSettled() }
     }
 
     private mutating func leaveOutOfMetadata(_ offset: Int64) {
-        if leftOutOfMetadataBits == nil {
-            let bits = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsetCount / 64)
-            bits.initialize(repeating: 0, count: windowOffsetCount / 64)
-            leftOutOfMetadataBits = bits
-        }
-        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        if leftOutOfMetadataBits == nil { leftOutOfMetadataBits = Self.allocateRing(ringOffsetCount) }
+        let bitIndex = Int(offset) & (ringOffsetCount - 1)
         leftOutOfMetadataBits?[bitIndex >> 6] |= 1 << UInt64(bitIndex & 63)
     }
 
     private func isSettled(_ offset: Int64) -> Bool {
-        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        let bitIndex = Int(offset) & (ringOffsetCount - 1)
         return settledBits[bitIndex >> 6] & (1 << UInt64(bitIndex & 63)) != 0
     }
 
     private func setSettledBit(_ offset: Int64) {
-        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        let bitIndex = Int(offset) & (ringOffsetCount - 1)
         settledBits[bitIndex >> 6] |= 1 << UInt64(bitIndex & 63)
     }
 
     private func clearSettledBit(_ offset: Int64) {
-        let bitIndex = Int(offset) & (windowOffsetCount - 1)
+        let bitIndex = Int(offset) & (ringOffsetCount - 1)
         settledBits[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
+    }
+
+    // MARK: - Rings of bits
+
+    private static func allocateRing(_ offsetCount: Int) -> UnsafeMutablePointer<UInt64> {
+        let ring = UnsafeMutablePointer<UInt64>.allocate(capacity: offsetCount / 64)
+        ring.initialize(repeating: 0, count: offsetCount / 64)
+        return ring
+    }
+
+    /// Makes the rings large enough for all offsets from the committable one on that are below `endOffset`.
+    @inline(__always)
+    private mutating func makeRoomInRings(below endOffset: Int64) {
+        if endOffset - committableOffset > Int64(ringOffsetCount) { growRings(toCover: endOffset - committableOffset) }
+    }
+
+    /// Grows the rings. Not inlined, because a ring rarely grows.
+    @inline(never)
+    private mutating func growRings(toCover offsetCount: Int64) {
+        precondition(offsetCount <= Int64(windowOffsetCount), "an offset is beyond the window")
+        var newOffsetCount = ringOffsetCount
+        while Int64(newOffsetCount) < offsetCount { newOffsetCount *= 2 }
+        settledBits = moveBits(of: settledBits, toRingOf: newOffsetCount)
+        if let leftOutOfMetadataBits {
+            self.leftOutOfMetadataBits = moveBits(of: leftOutOfMetadataBits, toRingOf: newOffsetCount)
+        }
+        ringOffsetCount = newOffsetCount
+    }
+
+    /// Copies the bits of a ring to their places in a larger one, and deallocates the ring. Returns the larger ring.
+    private func moveBits(of ring: UnsafeMutablePointer<UInt64>, toRingOf newOffsetCount: Int)
+        -> UnsafeMutablePointer<UInt64>
+    {
+        let newRing = Self.allocateRing(newOffsetCount)
+        let endOffset = max(nextOffset, restoredEndOffset)
+        var offset = committableOffset
+        while offset < endOffset {
+            let (bitIndex, newBitIndex) = (Int(offset) & (ringOffsetCount - 1), Int(offset) & (newOffsetCount - 1))
+            newRing[newBitIndex >> 6] |= ring[bitIndex >> 6] & (1 << UInt64(bitIndex & 63))
+            offset += 1
+        }
+        ring.deallocate()
+        return newRing
+    }
+
+    /// Replaces large rings by small ones if all received records are settled: then no bit is set.
+    private mutating func shrinkRingsIfAllSettled() {
+        guard committableOffset == nextOffset, restoredEndOffset <= committableOffset else { return }
+        settledBits.deallocate()
+        leftOutOfMetadataBits?.deallocate()
+        ringOffsetCount = Self.keptRingOffsetCountMax
+        (settledBits, leftOutOfMetadataBits) = (Self.allocateRing(ringOffsetCount), nil)
     }
 }

@@ -187,7 +187,8 @@ extension Delivery {
     }
 
     /// Handles a tombstone. Its key is the id of an activity or a device, and it names no app. So in every configured
-    /// app, an activity and a device with this id are unregistered.
+    /// app, an activity and a device with this id are unregistered: in one app after another
+    /// (`continueUnregistrationIfAcknowledged`).
     private mutating func receiveTombstone(index: RecordIndex, record: IncomingRecord) {
         guard let key = record.key, (1...Limits.identifierBytesMax).contains(key.count) else {
             let detail = "a tombstone's key must name an activity or device"
@@ -200,12 +201,9 @@ extension Delivery {
         slot.pointee.texts.block = writer.block
         slot.pointee.texts.subject = writer.append(key)
         slot.pointee.setRegistrationTimeFromRecord()
+        slot.pointee.appIndex = 0
         recordsAwaitingStoreCount += 1
-        for appIndex in 0..<UInt16(configuration.apps.count) {
-            queueStoreCall(.unregisterActivity, index, appIndex: appIndex)
-            queueStoreCall(.unregisterDevice, index, appIndex: appIndex)
-            if policies.limitsLifetimes { queueStoreCall(.reportLifetimeEvent, index, appIndex: appIndex) }
-        }
+        queueUnregistration(index)
     }
 
     func findAppIndex(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {

@@ -33,10 +33,12 @@ public struct RecordSlot: BitwiseCopyable {
     var policyIndex: UInt8 = 0
     var lifetime = RecordLifetime()
     /// The index of the record's app in the configuration; `.max`: the record names no configured app, or was rejected
-    /// before its app was known. `configuredAppIndex` returns nil then.
+    /// before its app was known. `configuredAppIndex` returns nil then. A tombstone names no app: this is the app that
+    /// its calls are about now.
     var appIndex: UInt16 = .max
     var ending = RecordEnding()
-    /// The activity of the command, from `enqueue` on; `.null`: none.
+    /// The activity of the command, from `enqueue` on; `.null`: none. While the command is being deferred or is
+    /// finished, its activity may be freed, and another activity may get this index.
     var activity = ActivityIndex.null
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()

@@ -155,7 +155,7 @@ extension Delivery {
         case .registerToken where records[record].stage == .current:
             continueAfterTokenRegistration(record, isNewerCommandHeld: false, now: now)
         case .registerToken: settleWithoutResult(record)
-        case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
+        case .unregisterActivity, .unregisterDevice: continueUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterThrottling(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, isPermitted: false, now: now)
@@ -180,7 +180,7 @@ extension Delivery {
         case .admit: handleAdmissionReply(record, reply, now: now)
         case .hold: handleHoldReply(record, reply, now: now)
         case .registerToken: handleRegistrationReply(record, reply, now: now)
-        case .unregisterActivity, .unregisterDevice: settleUnregistrationIfAcknowledged(record)
+        case .unregisterActivity, .unregisterDevice: continueUnregistrationIfAcknowledged(record)
         case .throttle: retryAfterThrottling(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, isPermitted: reply.verdict == .retry, now: now)
@@ -188,9 +188,28 @@ extension Delivery {
         }
     }
 
-    /// Settles a tombstone if all its calls have replies, and if all audiences that the replies named are notified.
-    mutating func settleUnregistrationIfAcknowledged(_ record: RecordIndex) {
-        if records[record].ending.isAcknowledged { settleWithoutResult(record) }
+    /// Queues a tombstone's calls for the app in its slot.
+    mutating func queueUnregistration(_ tombstone: RecordIndex) {
+        queueStoreCall(.unregisterActivity, tombstone)
+        queueStoreCall(.unregisterDevice, tombstone)
+        if policies.limitsLifetimes { queueStoreCall(.reportLifetimeEvent, tombstone) }
+    }
+
+    /// If a tombstone's calls for one app have replies, and all audiences that the replies named are notified, queues
+    /// its calls for the next app. After the last app, settles the tombstone.
+    ///
+    /// With the calls for all apps at once, the tombstones of a lane with many apps would need millions of places in
+    /// the queue, and admissions would wait behind all these calls. (R4)
+    ///
+    /// So a later record may reach Redis before the calls for the last apps, as it may if a call is repeated. For tokens
+    /// this makes no difference, because Redis compares the times of the tombstone and of the registration. In the
+    /// timetable the last report counts.
+    mutating func continueUnregistrationIfAcknowledged(_ tombstone: RecordIndex) {
+        guard records[tombstone].ending.isAcknowledged else { return }
+        let nextAppIndex = records[tombstone].appIndex + 1
+        guard Int(nextAppIndex) < configuration.apps.count else { return settleWithoutResult(tombstone) }
+        records[tombstone].appIndex = nextAppIndex
+        queueUnregistration(tombstone)
     }
 
     mutating func queueStoreCall(_ purpose: StoreTicket.Purpose, _ record: RecordIndex, appIndex: UInt16? = nil) {

@@ -13,7 +13,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// Redis registers a token: the token of a registration, or a token that a command brought.
         case registerToken
         /// A tombstone unregisters an activity. Its key may also be a device's id, so it makes this call and
-        /// `unregisterDevice`, in each app.
+        /// `unregisterDevice`, for one app after another.
         case unregisterActivity
         case unregisterDevice
         /// Redis records in the activity's value how a command ended.

@@ -60,8 +60,9 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// After a hold of a start: the start is not held, because the maximum number of starts already waits for the
     /// token.
     ///
-    /// After a registration: register again later. Either the member has too many departures that are not confirmed
-    /// yet, or the reply has no room for the held command.
+    /// After a registration, which changed nothing. Either the member has too many departures that are not confirmed yet
+    /// (``StoreReply/departures``): confirm them, and register again. Or the reply has no room for the held command:
+    /// register again later.
     case full
     /// After an admission, which changed nothing: the activity has left audiences (``StoreReply/departures``), and no
     /// worker has confirmed yet that each of these audiences has an entry about the departure. Write the entries,
@@ -106,8 +107,8 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. The
     /// phone then still has the activity. So if this is the end of a lifetime, Causeway makes another end.
     public var isUnshownDuplicate = false
-    /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that the activity or
-    /// device has left, and that perhaps have no entry about the departure yet (``AudienceDepartures``). Write the
+    /// With `departures`, `settled`, `registered`, `stale`, `unregistered` and `full`: the audiences that the activity
+    /// or device has left, and that perhaps have no entry about the departure yet (``AudienceDepartures``). Write the
     /// entries, then call ``StoreCall/Operation/confirmDepartures(atMilliseconds:)``.
     public var departures: Bytes?
 

@@ -54,12 +54,15 @@ final class SimulatedWorker {
         policy.expiration.alertSeconds = 43_200
         policy.expiration.updateSeconds = 43_200
         policy.expiration.endSeconds = 43_200
-        var reloadable = ReloadableSettings(appCount: 1)
+        // In half of the runs in which few members can be parked, there is a second app. So the first one must leave it
+        // room for parked members. No command is for the second app.
+        let apps = parameters.memberCount % 6 == 3 ? [Simulation.app, "com.example.neighbour"] : [Simulation.app]
+        var reloadable = ReloadableSettings(appCount: apps.count)
         reloadable.policies = [policy]
         var configuration = AudiencesConfiguration(
-            apps: [
-                .init(bundleIdentifier: Array(Simulation.app.utf8), hasProductionPool: true, hasSandboxPool: true)
-            ],
+            apps: apps.map {
+                .init(bundleIdentifier: Array($0.utf8), hasProductionPool: true, hasSandboxPool: true)
+            },
             reloadable: reloadable,
             seed: seed
         )
@@ -67,6 +70,8 @@ final class SimulatedWorker {
         // In a third of the runs, no worker can park more than eight members. All workers of a run have the same limit,
         // because each of them must be able to park the members that another one had parked.
         if parameters.memberCount % 3 == 0 { configuration.parkedMembersMax = 8 }
+        // In a fifth of the runs, a few parked members halt a round.
+        if parameters.memberCount % 5 == 1 { configuration.parkedCountThatHaltsRound = 4 }
         // The seed chooses these three limits. The divisors differ, so that each value of a limit occurs with each
         // value of the others.
         configuration.pagesMax = [1, 8, 64][Int(seed % 3)]

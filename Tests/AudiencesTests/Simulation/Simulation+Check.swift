@@ -13,6 +13,19 @@ extension Simulation {
         checkMemberMetrics()
         checkStarts()
         checkChannels()
+        checkParkingRoom()
+    }
+
+    /// Checks that no room for parked members is taken at the end, when no member is parked.
+    private func checkParkingRoom() {
+        for worker in workers {
+            let app = worker.core.apps[0]
+            if worker.core.freeParkingRoomCount != worker.core.parkedMembers.limit || app.parkedMemberCount != 0
+                || app.parkablePushCount != 0
+            {
+                violations.append("room for parked members was not given up")
+            }
+        }
     }
 
     /// Checks the gauges of rounds:

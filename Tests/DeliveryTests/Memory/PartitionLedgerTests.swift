@@ -177,6 +177,50 @@ import Testing
         #expect(ledger.settledRanges == [])
     }
 
+    /// A worker may have thousands of partitions, and usually each of them has few unsettled records. (R4)
+    @Test func `A ledger takes memory only for the offsets that it must tell apart`() {
+        var ledger = PartitionLedger(windowOffsetCount: 1 << 20)
+        #expect(ledger.ringBytes == 8)
+        let lastOffset = Int64(1 << 20) - 1
+        _ = receive([0, 999], by: &ledger)
+        #expect(ledger.ringBytes == 128)
+        _ = receive([lastOffset], by: &ledger)
+        #expect(ledger.ringBytes == 128 << 10)
+        ledger.settle(999, isLeftOutOfMetadata: true)
+        #expect(ledger.ringBytes == 256 << 10)
+        ledger.settle(0)
+        #expect(ledger.committableOffset == lastOffset)
+        ledger.settle(lastOffset)
+        #expect(ledger.committableOffset == lastOffset + 1)
+        #expect(ledger.ringBytes == 4 << 10, "most of the memory is freed when all records are settled")
+    }
+
+    /// The ledger's rings grow while some of their offsets are settled. They shrink at the end of each round.
+    @Test func `A ledger that grows and shrinks confuses no offsets`() {
+        var ledger = PartitionLedger(windowOffsetCount: 1 << 17)
+        var firstOffset: Int64 = 1_000_003
+        for count in [100, 70_000, 3_000, 100_000] as [Int64] {
+            var acceptedCount: Int64 = 0
+            for offset in firstOffset..<firstOffset + count {
+                if ledger.receive(offset) == .accepted { acceptedCount += 1 }
+                // A third of the records settle at once, and each second of these is left out of the metadata.
+                guard offset > firstOffset, offset.isMultiple(of: 3) else { continue }
+                ledger.settle(offset, isLeftOutOfMetadata: offset.isMultiple(of: 2))
+            }
+            #expect(acceptedCount == count)
+            let namedOffsets = ledger.settledRanges.flatMap { Array($0) }
+            #expect(namedOffsets.allSatisfy { $0.isMultiple(of: 3) && !$0.isMultiple(of: 2) })
+            #expect(namedOffsets.count >= Int(min(count, 20_000)) / 6 - 1)
+            for offset in firstOffset..<firstOffset + count where offset == firstOffset || !offset.isMultiple(of: 3) {
+                ledger.settle(offset)
+            }
+            firstOffset += count
+            #expect(ledger.committableOffset == firstOffset)
+            #expect(ledger.settledRanges == [])
+        }
+        #expect(ledger.ringBytes == 4 << 10)
+    }
+
     /// In a backlog whose commands bring tokens, nearly every offset is left out of the metadata. If each settlement
     /// looped over these offsets, the test would take thousands of times as long. The test measures the thread's own
     /// CPU time, which other work on the machine hardly changes.

@@ -334,6 +334,42 @@ import Testing
         #expect(core.results.count == 3 && core.committableOffset == 3 && core.inProgressRecordCount == 0)
     }
 
+    @Test func `A carried alert that the deferred topic does not accept returns to its own activity`() throws {
+        let core = try Self.coreWithReturnedCarrier(expiringAtSecond: 40)
+        #expect(core.outcomes == ["b.u1 accepted", "u2 expired"])
+        #expect(core.outstandingCalls == ["admit u1"], "u1 is a command of a, and does not wait for the spacing of b")
+    }
+
+    @Test func `A carried alert that the deferred topic does not accept moves to a newer state`() throws {
+        let core = try Self.coreWithReturnedCarrier(expiringAtSecond: 3_600)
+        #expect(core.outstandingCalls == ["admit u2"])
+        core.elapseSpacing()
+        core.receive(.update(3))
+        core.reply(.wait, waitMilliseconds: 100)
+        core.elapse(100 + PaceTests.timerPrecisionMilliseconds)
+        #expect(core.outstandingCalls == ["admit u3"])
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains(CommandText.alertText(1)), "u3 carries the alert of u1")
+    }
+
+    /// Returns a core in which u2, which carries the alert of u1, has returned from its deferral to its activity a.
+    /// Meanwhile a was freed, and activity b got its slot.
+    private static func coreWithReturnedCarrier(expiringAtSecond second: Int64) throws -> CoreHarness {
+        let core = makeCore()
+        core.receive(.alert(1), .update(2, beside: #""expiration":\#(CoreHarness.startSeconds + second),"#))
+        core.reply(.send)
+        core.elapseInSteps(overdueMilliseconds)
+        core.report(.failed, on: .deferral)
+        // The activity waits for the deferred command up to five seconds longer than the delay.
+        core.elapseInSteps(delayMilliseconds + 6_000)
+        try #require(core.deferrals.count == 2, "the deferral is produced again")
+        core.receive(.update(1, of: "b"))
+        core.admitAndRespond()
+        core.report(.failed, on: .deferral)
+        core.endBatch()
+        return core
+    }
+
     @Test func `A revoked partition's deferral is still acknowledged`() throws {
         let core = Self.makeCore()
         core.receive(.update(1))

@@ -33,35 +33,83 @@ import Testing
         #expect(core.canReceive)
     }
 
-    @Test func `Activities without a command count towards the limit`() {
+    /// An activity without a command may be kept because of its spacing. But a lane keeps no more such activities than
+    /// it can have records.
+    @Test func `The spacing of an app's activities does not stop other apps`() {
+        let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
+            $0.recordsMax = 64
+            $0.reloadable.policies[0].spacingMilliseconds = 3_600_000
+            $0.reloadable.policies[0].throttledSpacingMillisecondsMax = 3_600_000
+        }
+        for number in 0..<200 {
+            core.receive(.update(1, of: "a\(number)"))
+            core.admitAndRespond()
+            core.acknowledgeAll()
+            guard core.canReceive else { break }
+        }
+        #expect(core.outcomes.count == 200 && core.canReceive)
+        core.receive(CommandText.update(1, of: "x", app: "com.example.other"))
+        #expect(core.outstandingCalls == ["admit x.u1"])
+    }
+
+    @Test func `A lane that has too many activities leaves their spacing to Redis`() {
         let core = CoreHarness { $0.recordsMax = 64 }
-        // A lane stops receiving when it has twice as many activities as it can have records.
-        for number in 0..<128 {
-            #expect(core.canReceive)
+        for number in 0...64 {
             core.receive(.update(1, of: "a\(number)"))
             core.admitAndRespond()
             core.acknowledgeAll()
         }
-        #expect(!core.canReceive)
-        core.elapseSpacing()
-        #expect(core.canReceive)
+        core.receive(.update(2, of: "a63"), .update(2, of: "a64"))
+        #expect(core.outstandingCalls == ["admit a64.u2"], "the lane has kept 64 activities, but not the last one")
+        core.reply(.wait, waitMilliseconds: 500)
+        core.elapse(500 + PaceTests.timerPrecisionMilliseconds)
+        #expect(core.outstandingCalls == ["admit a64.u2"])
     }
 
     /// A registration needs an activity's slot only when Redis' reply releases a held command.
     @Test func `A released command finds room for its activity`() {
         let core = CoreHarness { $0.recordsMax = 64 }
-        for number in 0..<32 { core.register(CommandText.registration(of: "held\(number)")) }
-        let registrationCount = core.calls.count
-        for number in 0..<128 where core.canReceive {
+        for number in 0..<64 {
             core.receive(.update(1, of: "a\(number)"))
-            core.reply(.send, toNewest: true)
-            core.push()
-            core.respond(.accepted)
+            core.admitAndRespond()
             core.acknowledgeAll()
         }
+        for number in 0..<32 { core.register(CommandText.registration(of: "held\(number)")) }
+        for number in 0..<32 { core.receive(.update(1, of: "b\(number)")) }
         #expect(!core.canReceive)
-        for number in 0..<registrationCount { core.reply(.registered, held: .update(1, of: "held\(number)")) }
-        #expect(core.outstandingCalls.count == registrationCount)
+        for number in 0..<32 { core.reply(.registered, held: .update(1, of: "held\(number)")) }
+        #expect(core.outstandingCalls.count == 64)
+    }
+
+    /// Each registration releases one start after another. Each start is of another activity, which has its spacing
+    /// when the next start comes.
+    @Test func `Starts that are released one after another find room for their activities`() {
+        let core = CoreHarness { $0.recordsMax = 64 }
+        for _ in 0..<64 { core.register(CommandText.deviceRegistration()) }
+        for round in 0..<4 {
+            for number in 0..<64 { core.reply(.registered, held: .start(1, of: "\(round)/\(number)")) }
+            for _ in 0..<64 { core.reply(.tokenFound) }
+            for _ in 0..<64 { core.admitAndRespond() }
+            core.acknowledgeAll()
+        }
+        #expect(core.outcomes.count == 256)
+        #expect(core.inProgressRecordCount == 64 && core.outstandingCalls.count == 64)
+    }
+
+    /// A tombstone names no app, so it concerns each app of the lane.
+    @Test func `A tombstone in a lane with many apps makes few calls at a time`() {
+        let core = CoreHarness(apps: (0..<100).map { "com.example.app\($0)" }) { $0.recordsMax = 64 }
+        for number in 0..<64 { core.unregister(key: "a\(number)") }
+        #expect(!core.canReceive)
+        var (callCountMax, callCounts) = (0, [Int](repeating: 0, count: 100))
+        while let call = core.calls.first {
+            callCountMax = max(callCountMax, core.calls.count)
+            callCounts[Int(call.ticket.appIndex)] += 1
+            core.reply(.unregistered)
+        }
+        #expect(callCountMax <= 64 * 4)
+        #expect(callCounts == [Int](repeating: 64 * 2, count: 100))
+        #expect(core.committableOffset(core.registrationsPartition) == 64 && core.inProgressRecordCount == 0)
     }
 
     @Test func `A partition accepts no offset beyond the window of its ledger`() {

@@ -152,6 +152,22 @@ import Testing
         #expect(core.inProgressRecordCount == 0 && core.recordsAwaitingStoreCount == 0)
     }
 
+    /// Perhaps nobody else notifies these audiences: a push to an audience found the activity's token dead, and then the
+    /// activity left its audiences.
+    @Test func `A registration that finds no room notifies the audiences that its member left before`() {
+        let core = CoreHarness()
+        core.register(CommandText.registration(in: ["n"]))
+        core.reply(.full, departures: Self.departures())
+        #expect(core.outstandingCalls.isEmpty && core.recordsAwaitingStoreCount == 0)
+        #expect(core.notifyAudiences() == departureChange())
+        core.acknowledgeSettlement()
+        #expect(core.outstandingCalls == ["registerToken a"])
+        core.reply(.registered)
+        #expect(core.notifyAudiences() == joinChange("n"))
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
+        #expect(core.inProgressRecordCount == 0 && core.recordsAwaitingStoreCount == 0)
+    }
+
     @Test func `A token that came with a command does not change the audiences`() throws {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""token":"\#(CoreHarness.token)","environment":"production","#))

@@ -165,17 +165,16 @@ import Testing
 
     // MARK: - Unregistering
 
-    @Test func `A tombstone unregisters its activity and its device in each app`() {
+    @Test func `A tombstone unregisters its activity and its device in each app, one app after another`() {
         let core = CoreHarness(apps: [CommandText.app, "com.example.other"])
         core.unregister(key: "a")
-        let expectedPurposes: [StoreTicket.Purpose] = [
-            .unregisterActivity, .unregisterDevice, .unregisterActivity, .unregisterDevice,
-        ]
-        #expect(core.calls.map(\.ticket.purpose) == expectedPurposes)
-        #expect(core.calls.map(\.ticket.appIndex) == [0, 0, 1, 1])
-        for _ in 0..<3 { core.reply(.unregistered) }
-        #expect(core.committableOffset(core.registrationsPartition) == 0)
-        core.reply(.stale)
+        for appIndex in UInt16(0)...1 {
+            #expect(core.calls.map(\.ticket.purpose) == [.unregisterActivity, .unregisterDevice])
+            #expect(core.calls.map(\.ticket.appIndex) == [appIndex, appIndex])
+            #expect(core.committableOffset(core.registrationsPartition) == 0)
+            core.reply(.unregistered)
+            core.reply(.stale)
+        }
         #expect(core.committableOffset(core.registrationsPartition) == 1)
         #expect(core.results.isEmpty)
     }

@@ -1,0 +1,31 @@
+import Delivery
+
+/// Halted rounds: rounds (``RoundSlot``) with so many parked members that they send pushes only to them.
+extension Audiences {
+    /// Whether the round has ``AudiencesConfiguration/parkedCountThatHaltsRound`` parked members or more.
+    func isHalted(_ round: RoundIndex) -> Bool {
+        rounds[round].members.parkedCount >= configuration.parkedCountThatHaltsRound
+    }
+
+    /// Discards the members that a halted round has read and not sent to, if they are too old. Otherwise the round
+    /// would keep their pages as long as it is halted, perhaps for hours, and the app's other rounds would have no room
+    /// for pages.
+    ///
+    /// Newer pages stay. A round is often halted only for a moment, and would have to read the same pages again.
+    mutating func discardOldPagesIfHalted(_ round: RoundIndex, now: Moment) {
+        guard let dueMilliseconds = pagesOfHaltedRoundDueMilliseconds(round),
+            dueMilliseconds <= now.monotonicMilliseconds
+        else { return }
+        readUnsentMembersAgain(of: round)
+    }
+
+    /// Returns when a running round that is halted must discard the members that it has read and not sent to: when
+    /// the next of them is so old that it must be read again before its push anyway. Nil if the round is not halted, or
+    /// has no such members.
+    mutating func pagesOfHaltedRoundDueMilliseconds(_ round: RoundIndex) -> Int64? {
+        guard rounds[round].phase == .running, isHalted(round),
+            let next = nextMember(of: round, end: readingEndPosition(of: round))
+        else { return nil }
+        return pages[next.page].readAtMilliseconds + Self.memberReadAgeMillisecondsMax + 1
+    }
+}
