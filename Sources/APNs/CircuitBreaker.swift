@@ -148,6 +148,9 @@ struct CircuitBreaker {
     /// Whether the pool may send every push.
     var isClosed: Bool { state == .closed }
 
+    /// Whether a probe is in flight. It is the pool's only push in flight.
+    var isProbing: Bool { if case .probing = state { true } else { false } }
+
     var cause: BreakerCause? {
         switch state {
         case .closed: nil

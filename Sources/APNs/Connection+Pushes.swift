@@ -8,7 +8,11 @@ extension Connection {
     ///   has no usable provider token, it also retires.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreamCount > 0, let stream = transportStream else { return false }
-        guard loop.wallMilliseconds < newerTokenCheckAtWallMilliseconds || updateProviderToken() else {
+        // If the clock was set back, the token seems to be issued in the future, and APNs may refuse the token. The time
+        // of the next check can then be hours away, so check now.
+        let wasClockSetBack = loop.wallMilliseconds < tokenUsedSinceWallSeconds * 1_000
+        let isCheckDue = wasClockSetBack || loop.wallMilliseconds >= newerTokenCheckAtWallMilliseconds
+        guard !isCheckDue || updateProviderToken() else {
             retire(.providerToken)
             return false
         }
@@ -139,6 +143,8 @@ extension Connection {
             tokenUsedSinceWallSeconds = seconds
             headerEncoder.setAuthorization(nextToken.headerValue)
         }
+        // If the clock was set back and the token is kept, count the token's use from now.
+        tokenUsedSinceWallSeconds = min(tokenUsedSinceWallSeconds, seconds)
         let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(
             usedSinceSeconds: tokenUsedSinceWallSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
@@ -271,6 +277,11 @@ extension Connection {
             isTokenTestInconclusive = true
         }
         let submittedAtMilliseconds = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
+        if hasTimedOut {
+            retireIfUnresponsive(submittedAtMilliseconds: submittedAtMilliseconds)
+        } else if completion == .responded, slot.status < 500 {
+            (lastServedAtMilliseconds, unservedPushCount) = (loop.nowMilliseconds, 0)
+        }
         pool.pushCompleted(
             response,
             on: self,
@@ -278,6 +289,18 @@ extension Connection {
             hasTimedOut: hasTimedOut,
             roundTripMilliseconds: loop.nowMilliseconds - submittedAtMilliseconds
         )
+    }
+
+    /// Retires the connection if it serves no requests any longer: several pushes in a row have timed out, or the
+    /// breaker's probe. A load balancer without a server behind it may still acknowledge PINGs.
+    ///
+    /// - Parameter submittedAtMilliseconds: when the push that has timed out was submitted.
+    private func retireIfUnresponsive(submittedAtMilliseconds: Int64) {
+        // A push that was submitted earlier does not count: since then, the server has served another request.
+        guard submittedAtMilliseconds >= lastServedAtMilliseconds else { return }
+        unservedPushCount += 1
+        guard unservedPushCount >= ConnectionLimits.unservedPushesMax || pool.breaker.isProbing else { return }
+        retire(.unresponsive)
     }
 
     private func pushCompletion(_ slot: PushSlot, wasStreamRefused: Bool) -> PushResponse.Completion {

@@ -57,6 +57,13 @@ final class Connection {
     /// tests the token again.
     var isTokenTestInconclusive = false
 
+    /// Whether the server's first SETTINGS frame has arrived: the server's address works.
+    private(set) var hasReceivedSettings = false
+    /// When the last response with a status below 500 came. Such a response shows that the server serves requests.
+    var lastServedAtMilliseconds: Int64 = 0
+    /// How many pushes have timed out that were submitted after `lastServedAtMilliseconds`.
+    var unservedPushCount = 0
+
     // The state of the HTTP/2 protocol on this connection.
     var frameReader = FrameReader()
     var headerDecoder = HeaderDecoder()
@@ -165,12 +172,13 @@ final class Connection {
     func applyPeerSettings() {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {
+            hasReceivedSettings = true
             cancel(.settingsTimeout)
             guard updateProviderToken() else { return close(.connectionLost, detail: "no valid provider token") }
             enter(.unauthenticated)
             scheduleSilenceCheck()
             pool.report(.connected(connection: number, peer: peer?.description ?? ""))
-            pool.connectionBecameReady()
+            pool.connectionBecameReady(self)
         } else {
             let streamsMaxBefore = streamsMax
             updateStreamsMax()
@@ -291,6 +299,9 @@ enum ConnectionLimits {
     /// the stream. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
     /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
+    /// The connection retires when this many pushes in a row were not served. One push without a response may be the
+    /// fault of its stream only.
+    static let unservedPushesMax = 5
     /// How many frames the server may send in a second if we send no push. More frames are a flood, and end the
     /// connection (RFC 9113, section 10.5).
     ///

@@ -93,9 +93,9 @@ extension Pool {
         }
     }
 
-    /// Connects to one of the addresses, if possible to one without a connection of this pool. Apple advises senders
-    /// not to open a second connection to an address while other addresses are unused (developer forums, thread
-    /// 778909).
+    /// Connects to one of the addresses, if possible to one without a connection of this pool and without a recent
+    /// failure. Apple advises senders not to open a second connection to an address while other addresses are unused
+    /// (developer forums, thread 778909).
     private func connect(to addresses: [SocketAddress]) {
         // Give up if the pool no longer wants the connection after the look-up.
         guard wantsAnotherConnection else {
@@ -108,7 +108,8 @@ extension Pool {
             let address = configuration.connectionBudget.reserveAddress(
                 preferred: unusedAddresses,
                 all: addresses,
-                isEssential: isNextConnectionEssential
+                isEssential: isNextConnectionEssential,
+                nowMilliseconds: loop.nowMilliseconds
             )
         else {
             openingSchedule.isAttemptUnderWay = false
@@ -137,8 +138,9 @@ extension Pool {
     }
 
     /// Allows the pool to open its next connection, because the last one is set up: the server's SETTINGS have arrived.
-    func connectionBecameReady() {
+    func connectionBecameReady(_ connection: Connection) {
         openingSchedule.isAttemptUnderWay = false
+        if let address = connection.peer { configuration.connectionBudget.noteUsable(address) }
         // Let the new connection get the next push, which tests its provider token. Otherwise the preferred connection
         // would first get up to 32 pushes. In a pool with one push a second, the new connection would wait for half a
         // minute.
@@ -153,8 +155,13 @@ extension Pool {
     }
 
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
-        // A connection that the pool no longer needs has not failed.
-        if !connection.wasAuthenticated, cause != .surplus { openingSchedule.noteFailure() }
+        if cause == .unresponsive {
+            openingSchedule.noteFailure()
+            noteFailure(ofAddressOf: connection)
+        } else if !connection.wasAuthenticated, cause != .surplus {
+            // A connection that the pool no longer needs has not failed.
+            openingSchedule.noteFailure()
+        }
         report(.retiring(connection: connection.number, cause: cause))
         scheduleOpeningIfNeeded()
     }
@@ -165,12 +172,20 @@ extension Pool {
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }
         if let address = connection.peer { configuration.connectionBudget.release(address) }
+        if !connection.hasReceivedSettings, cause != .retired, cause != .poolClosed {
+            noteFailure(ofAddressOf: connection)
+        }
         if preferredConnection === connection { preferredConnection = nil }
         if phase == .connecting || phase == .awaitingSettings { openingSchedule.isAttemptUnderWay = false }
         if phase != .draining, !connection.wasAuthenticated { openingSchedule.noteFailure() }
         report(.closed(connection: connection.number, cause: cause, detail: detail))
         scheduleOpeningIfNeeded()
         closeIfDrained()
+    }
+
+    private func noteFailure(ofAddressOf connection: Connection) {
+        guard let address = connection.peer else { return }
+        configuration.connectionBudget.noteFailure(of: address, nowMilliseconds: loop.nowMilliseconds)
     }
 
     func closeIfDrained() {

@@ -42,6 +42,8 @@ public enum RetirementCause: UInt8, Sendable {
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax
+    /// Several pushes in a row timed out, or a probe did, although the peer acknowledges PINGs.
+    case unresponsive
     /// The pool has more connections than it wants.
     case surplus
     /// ``Pool/drain()`` retired all connections of the pool. The pool opens no other connection.

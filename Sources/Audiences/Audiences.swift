@@ -12,7 +12,7 @@ import Numbers
 ///   ``rewindRequest(_:now:)``, ``beginRevoking(_:now:)``, ``release(partition:now:)``
 /// - the audience store: ``withNextStoreCall(now:_:)``, ``storeReplied(tag:_:now:)``
 /// - the activity store: ``withNextActivityStoreCall(now:_:)``, ``activityStoreReplied(tag:now:)``
-/// - APNs: ``takeNextPush(_:permitsRetry:pushesInFlightMax:now:)``, ``pushResponseReceived(tag:_:now:)``
+/// - APNs: ``takeNextPush(_:permitsRetry:pushesInFlightMax:isProbing:now:)``, ``pushResponseReceived(tag:_:now:)``
 /// - the keeper of channels: ``takeChannelRequest()``, ``channelProvided(appIndex:audience:_:now:)``
 /// - Kafka's producer: ``nextOutgoingRecord(now:)``, ``deliveryReportReceived(_:_:now:)``
 /// - the clock: ``advance(now:)`` at ``nextDueMilliseconds``
@@ -101,6 +101,12 @@ public struct Audiences: ~Copyable {
     /// ``PageSlot`` must know their number before it allocates memory for them.
     let memberReferenceBuffer = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var offeredPush = OfferedPush()
+    /// When the shell last called ``advance(now:)`` (monotonic milliseconds).
+    private var advancedAtMilliseconds: Int64 = 0
+    /// When the shell called ``advance(now:)`` in the iteration before (monotonic milliseconds). By now it has asked
+    /// each pool for pushes in that iteration. Whether a pool is unavailable is decided for this time, not for now, so
+    /// that no pool seems unavailable after the lane has not run for a while.
+    private(set) var previouslyAdvancedAtMilliseconds: Int64 = 0
     /// How many start commands to single devices (`Audiences+Starts`) wait to be produced, or wait for Kafka's
     /// acknowledgement.
     var unacknowledgedStartCount = 0
@@ -193,6 +199,10 @@ public struct Audiences: ~Copyable {
 
     /// Does everything that is due at this time.
     public mutating func advance(now: Moment) {
+        if advancedAtMilliseconds < now.monotonicMilliseconds {
+            previouslyAdvancedAtMilliseconds = advancedAtMilliseconds
+            advancedAtMilliseconds = now.monotonicMilliseconds
+        }
         sendPageReadsIfDue(now: now)
         storeQueue.endPausesIfDue(now: now)
         activityStoreQueue.endPausesIfDue(now: now)

@@ -132,15 +132,10 @@ public final class EventLoop {
     ///   is due or a signal interrupts it. There is no wait if iteration-end handlers are already registered.
     public func runIteration(waitMilliseconds: Int32) {
         let effectiveMilliseconds = effectiveWaitMilliseconds(waitMilliseconds)
-        let count = epoll_wait(
-            epollDescriptor,
-            eventBuffer,
-            Int32(EventLoop.eventsPerIterationMax),
-            effectiveMilliseconds
-        )
-        // The descriptor is open and the buffer is valid, so the only possible error is EINTR. After EINTR, the
-        // iteration has no events.
-        precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
+        var count = fetchEvents(waitMilliseconds: effectiveMilliseconds)
+        // A signal has interrupted the wait. Perhaps the process was stopped for long (SIGSTOP): input has arrived and
+        // timers are due. So fetch the events without a wait, so that a deadline does not pass before its input is read.
+        if count < 0 { count = fetchEvents(waitMilliseconds: 0) }
         iterationBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = iterationBeganAtNanoseconds / 1_000
         nowMilliseconds = iterationBeganAtNanoseconds / 1_000_000
@@ -150,6 +145,19 @@ public final class EventLoop {
         }
         fireTimers()
         runIterationEndHandlers()
+    }
+
+    /// Waits for events, and writes them to `eventBuffer`. Returns their number; -1: a signal has interrupted the wait.
+    private func fetchEvents(waitMilliseconds: Int32) -> Int32 {
+        let count = epoll_wait(
+            epollDescriptor,
+            eventBuffer,
+            Int32(EventLoop.eventsPerIterationMax),
+            waitMilliseconds
+        )
+        // The descriptor is open and the buffer is valid, so the only possible error is EINTR.
+        precondition(count >= 0 || errno == EINTR, "epoll_wait failed")
+        return count
     }
 
     /// Returns how long the iteration may wait: `waitMilliseconds`, or less if a timer is due earlier. 0 if

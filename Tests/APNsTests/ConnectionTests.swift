@@ -243,6 +243,33 @@ import Testing
         #expect(try fixture.recorder.onlyResponse(to: 10).connection == 2)
     }
 
+    /// The server's first connection acknowledges PINGs, but serves no request.
+    ///
+    /// - Parameter given: `failureWindowPushesMin` is 1 if the first timeout opens the breaker. The next push is then a
+    ///   probe, and already the probe's timeout shows that the connection must be replaced.
+    @Test(arguments: [(failureWindowPushesMin: 50, timeoutCount: 5), (failureWindowPushesMin: 1, timeoutCount: 2)])
+    func `A connection that serves no request is replaced`(_ given: (failureWindowPushesMin: Int, timeoutCount: Int))
+        throws
+    {
+        let fixture = try PoolFixture {
+            $0.requestTimeoutMilliseconds = 100
+            $0.breaker.failureWindowPushesMin = given.failureWindowPushesMin
+            $0.breaker.probeDelayMilliseconds = 1
+        }
+        fixture.server.respond = { [unowned server = fixture.server] in
+            $0.connection === server.connections.first ? nil : .accepted
+        }
+        fixture.pool.start()
+        var tag: UInt64 = 0
+        fixture.runLoop(until: {
+            if fixture.pool.inFlightPushCount == 0, fixture.submit(tag) { tag += 1 }
+            return fixture.recorder.responsesByTag.values.joined().contains { $0.status == 200 }
+        })
+        #expect(fixture.server.acceptedConnectionCount == 2)
+        #expect(fixture.recorder.retirementCauses == [.unresponsive])
+        #expect(fixture.recorder.count(.ambiguous) == given.timeoutCount)
+    }
+
     @Test func `An idle connection gets a PING`() throws {
         let fixture = try PoolFixture { $0.pingAfterIdleMilliseconds = 50 }
         fixture.warmUp()

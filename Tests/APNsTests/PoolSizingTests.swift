@@ -275,36 +275,6 @@ import Testing
         #expect(budget.remainingRatio == 1)
     }
 
-    @Test func `The connection budget spreads over addresses, and has limits`() throws {
-        let addresses = try (1...3).map { try #require(SocketAddress(numeric: "127.0.0.\($0)", port: 443)) }
-        let budget = ConnectionBudget(connectionsMax: 5, connectionsPerAddressMax: 2)
-        var countsByAddress: [SocketAddress: Int] = [:]
-        for _ in 0..<3 {
-            countsByAddress[
-                try #require(budget.reserveAddress(preferred: [], all: addresses, isEssential: false)),
-                default: 0
-            ] +=
-                1
-        }
-        #expect(countsByAddress.values.sorted() == [1, 1, 1])
-        #expect(budget.reserveAddress(preferred: [addresses[1]], all: addresses, isEssential: false) == addresses[1])
-        // The preferred address already has its two connections, so the budget grants another address.
-        let otherAddress = try #require(
-            budget.reserveAddress(preferred: [addresses[1]], all: addresses, isEssential: false)
-        )
-        #expect(otherAddress != addresses[1])
-        #expect(budget.reserveAddress(preferred: [], all: addresses, isEssential: false) == nil)
-        budget.release(addresses[1])
-        #expect(budget.reserveAddress(preferred: [], all: [otherAddress], isEssential: false) == nil)
-        #expect(budget.reserveAddress(preferred: [], all: addresses, isEssential: false) != nil)
-        #expect(budget.connectionCount == 5)
-        // A connection that the pool needs is opened at the address with the fewest connections.
-        #expect(budget.reserveAddress(preferred: [], all: addresses, isEssential: false) == nil)
-        let neededAddress = try #require(budget.reserveAddress(preferred: [], all: addresses, isEssential: true))
-        #expect(neededAddress != otherAddress)
-        #expect(budget.connectionCount == 6)
-    }
-
     /// The server delays each response by 20 ms and allows ten streams, so one connection carries 500 pushes a second.
     /// The demand has no limit at first, and is zero later.
     @Test func `A pool grows until the demand is met, and shrinks again`() throws {

@@ -106,6 +106,31 @@ import Testing
         #expect(Set(tokensByConnection.values.joined()).count == 2)
     }
 
+    /// The connection's times are two hours ahead, as after the clock was set back by two hours. APNs allows the
+    /// connection no second token, so the pool replaces the connection.
+    @Test func `After the clock was set back, no push has a token from the future`() throws {
+        let fixture = try PoolFixture()
+        var seenAuthorizations: Set<String> = []
+        fixture.server.respond = {
+            seenAuthorizations.insert($0.value("authorization") ?? "")
+            return .accepted
+        }
+        fixture.warmUp()
+        let connection = try #require(fixture.pool.connections.first)
+        let futureSeconds = fixture.loop.wallMilliseconds / 1_000 + 2 * 3_600
+        let futureToken = ProviderToken(token: Array("future".utf8), issuedAtSeconds: futureSeconds)
+        connection.providerToken = futureToken
+        connection.tokenUsedSinceWallSeconds = futureSeconds
+        connection.newerTokenCheckAtWallMilliseconds = (futureSeconds + 35 * 60) * 1_000
+        connection.headerEncoder.setAuthorization(futureToken.headerValue)
+        #expect(!fixture.submit(1))
+        fixture.runLoop(until: { fixture.submit(2) })
+        fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
+        #expect(fixture.recorder.retirementCauses == [.providerToken])
+        #expect(try fixture.recorder.onlyResponse(to: 2).connection == 2)
+        #expect(!seenAuthorizations.contains("bearer future"))
+    }
+
     /// A connection takes a token that is already due for renewal. The check for a newer token comes at the latest when
     /// the token is 55 minutes old. The connection may change its token only after 20 minutes.
     @Test func `A connection that takes a token late keeps Apple's rules`() {

@@ -315,6 +315,26 @@ import Testing
         #expect(comparison.perform(deadTokenSettlement).departures == nil)
     }
 
+    /// The audience got the device with the later time. It would ignore an older departure.
+    @Test func `A device leaves an audience after its latest registration, whichever token dies last`() throws {
+        let comparison = try ScriptComparison(Self.device)
+        comparison.perform(makeRegistration("aa", at: 1_000, in: encodeAudiences(1), type: "Game"))
+        comparison.perform(makeRegistration("bb", at: 500, in: encodeAudiences(1), type: "Race"))
+        for (type, token) in [("Game", "aa"), ("Race", "bb")] {
+            let reply = comparison.perform(
+                Operation.settlement(
+                    attributesType: type,
+                    version: .at(100),
+                    outcome: .notShown,
+                    digest: 0,
+                    retirement: makeRetirement(token)
+                )
+            )
+            #expect(reply.hasRetiredToken)
+            #expect(reply.departures == (type == "Game" ? nil : encodeDepartures(1, at: 1_002)))
+        }
+    }
+
     @Test func `A held start comes back when the leave is confirmed`() throws {
         let comparison = try ScriptComparison(Self.device)
         comparison.perform(makeRegistration(in: encodeAudiences(1), type: "Game"))

@@ -70,6 +70,18 @@ import Testing
         #expect(try #require(harness.producedRecords.first).contains(#""alert""#))
     }
 
+    /// The partition was lost and came back while Redis decided about the command, or while the command waited.
+    @Test(arguments: [true, false])
+    func `A command whose record is read again continues for the new copy of the record`(isUnderWay: Bool) {
+        let harness = RoundHarness()
+        harness.handOver(7, .update)
+        if isUnderWay { harness.core.endBatch(now: harness.moment) }
+        harness.handOver(7, .update, record: 8)
+        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 7, ending: .outcome(.duplicate))])
+        harness.performPendingWork()
+        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 8, ending: .fannedOut)])
+    }
+
     /// Two partitions are revoked, one after the other, before the batch ends. The audience then has no command, but
     /// keeps its slot until the batch ends.
     @Test func `A core without a slot for another audience takes no command until the batch ends`() {

@@ -52,6 +52,18 @@ import Testing
         #expect(harness.core.membershipChangeCount <= 16)
     }
 
+    /// The lane did not run for a while, for example because the process was stopped. So it asked for no push meanwhile.
+    @Test func `After a stall of the lane, new members get the newest state though room is scarce`() {
+        let harness = RoundHarness(membershipChangesMax: 32)
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
+        harness.performPendingWork()
+        let names = Array(SimulatedNames.names[0].prefix(32))
+        for (index, name) in names.enumerated() { harness.register(name, record: UInt32(index)) }
+        harness.send()
+        harness.advanceClock(milliseconds: 1_500)
+        #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(names))
+    }
+
     @Test func `Changes are counted when their audiences have stored them`() {
         let harness = RoundHarness()
         harness.register(name)

@@ -19,7 +19,8 @@ extension RoundHarness {
         expirationSeconds: Int64 = -1,
         requestsChannel: Bool = false,
         channel: String? = nil,
-        policy: UInt8 = 0
+        policy: UInt8 = 0,
+        record: Int? = nil
     ) {
         let start = event == .start ? "\"activity\":\"final-{device}\"," : ""
         let attributes =
@@ -42,7 +43,7 @@ extension RoundHarness {
                     .withUnsafeBytes { audience in
                         core.receiveCommand(
                             IncomingCommand(
-                                record: RecordIndex(rawValue: UInt32(number)),
+                                record: RecordIndex(rawValue: UInt32(record ?? number)),
                                 appIndex: 0,
                                 audience: audience,
                                 channelEnvironment: channel == nil ? nil : .production,

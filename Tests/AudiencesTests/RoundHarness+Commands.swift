@@ -81,4 +81,21 @@ extension RoundHarness {
             stored.free()
         }
     }
+
+    /// Sends and accepts pushes until none are left.
+    @discardableResult
+    func sendAndAcceptPushes(appIndex: UInt16 = 0) -> [SentPush] {
+        var all: [SentPush] = []
+        var idleIterationCount = 0
+        // `send` may return no push and still make the core read a parked member again. The next iteration returns this
+        // member's push. So the loop ends only after two iterations without a push.
+        while idleIterationCount < 2 {
+            performPendingWork()
+            let sent = send(appIndex: appIndex)
+            idleIterationCount = sent.isEmpty ? idleIterationCount + 1 : 0
+            all += sent
+            respondToPushes()
+        }
+        return all
+    }
 }

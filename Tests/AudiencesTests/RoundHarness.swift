@@ -318,11 +318,18 @@ final class RoundHarness {
         atMost count: Int = .max,
         appIndex: UInt16 = 0,
         environment: APNsEnvironment = .production,
-        pushesInFlightMax: Int = 1_000
+        pushesInFlightMax: Int = 1_000,
+        isProbing: Bool = false
     ) -> [SentPush] {
         let pool = PoolIdentifier(appIndex: appIndex, environment: environment)
         var sent: [SentPush] = []
-        while sent.count < count, let push = core.takeNextPush(pool, pushesInFlightMax: pushesInFlightMax, now: moment)
+        while sent.count < count,
+            let push = core.takeNextPush(
+                pool,
+                pushesInFlightMax: pushesInFlightMax,
+                isProbing: isProbing,
+                now: moment
+            )
         {
             let text = String(decoding: push.body, as: UTF8.self)
             let token = String(decoding: push.address, as: UTF8.self)
@@ -369,23 +376,6 @@ final class RoundHarness {
             }
         }
         if performsWork { performPendingWork() }
-    }
-
-    /// Sends and accepts pushes until none are left.
-    @discardableResult
-    func sendAndAcceptPushes(appIndex: UInt16 = 0) -> [SentPush] {
-        var all: [SentPush] = []
-        var idleIterationCount = 0
-        // `send` may return no push and still make the core read a parked member again. The next iteration returns this
-        // member's push. So the loop ends only after two iterations without a push.
-        while idleIterationCount < 2 {
-            performPendingWork()
-            let sent = send(appIndex: appIndex)
-            idleIterationCount = sent.isEmpty ? idleIterationCount + 1 : 0
-            all += sent
-            respondToPushes()
-        }
-        return all
     }
 
     /// The gauges of the first app.

@@ -121,4 +121,28 @@ import Testing
         #expect(sandboxPushCount == streamCount)
         #expect(reached == Array(Self.names.suffix(2)))
     }
+
+    /// The breaker of the sandbox's pool is open: the pool takes one probe a second, and APNs refuses it. The 50
+    /// members of the sandbox have the lowest positions.
+    @Test func `A pool that only probes does not hold up the members of the other pool`() {
+        let harness = RoundHarness()
+        let names = SimulatedNames.names[0].prefix(51)
+            .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }
+        for name in names.dropLast() { harness.join(name, environment: .sandbox) }
+        for name in names.suffix(1) { harness.join(name) }
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        var (probeCount, reached) = (0, [String]())
+        for _ in 0..<3 {
+            probeCount += harness.send(environment: .sandbox, pushesInFlightMax: 1, isProbing: true).count
+            reached += harness.send().map(\.member)
+            harness.advanceClock(milliseconds: 50)
+            harness.respondToPushes(.retryLater)
+            harness.send(environment: .sandbox, pushesInFlightMax: 0)
+            reached += harness.send().map(\.member)
+            harness.advanceClock(milliseconds: 1_000)
+        }
+        #expect(probeCount > 0)
+        #expect(reached.first == names.last)
+    }
 }

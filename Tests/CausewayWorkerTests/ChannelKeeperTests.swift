@@ -196,6 +196,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
             try fixture.admit(command, to: Self.audience)
+            try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             #expect(successor.channel != entry.channel)
             let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
@@ -203,6 +204,76 @@ import Testing
             // The new entry has the plan from the beginning. If the keeper wrote the plan in a second step and died
             // before it, the channel would stay without a plan.
             #expect(try fixture.publishedEntry(of: Self.audience)?.recordValue == presentEntry.recordValue)
+        }
+    }
+
+    // MARK: - Replacing
+
+    /// APNs has refused one broadcast with ChannelNotRegistered. The phones of a channel that is replaced by mistake
+    /// would get nothing more.
+    @Test func `A channel that APNs still has is not replaced`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let failure = await #expect(throws: ChannelFailure.self) {
+                try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            }
+            #expect(failure?.isTransient == true)
+            #expect(try await fixture.channelsAtAPNs() == [entry.channel])
+            #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
+            // The refusal causes no pause. A real loss is repaired at once.
+            try await fixture.deleteAtAPNs(entry.channel)
+            let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            #expect(try await fixture.channelsAtAPNs() == [successor.channel])
+        }
+    }
+
+    @Test func `A comparison replaces no channel that APNs still has, although its list lacks the channel`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let content = try await worker.readRegistry(Self.appEnvironment)
+            let reconciliation = Reconciliation(
+                listedChannels: [],
+                listedAtMilliseconds: .max,
+                content: content,
+                isUnderWay: { _ in false },
+                deletesUnknownChannels: false,
+                nowMilliseconds: readWallClockMilliseconds()
+            )
+            try #require(reconciliation.lostEntries == [entry])
+            _ = try await worker.carryOut(reconciliation, content: content, at: worker.managedEnvironment)
+            #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
+            #expect(try await fixture.channelsAtAPNs() == [entry.channel])
+        }
+    }
+
+    /// An id that APNs calls invalid cannot be deleted at APNs either. The deletion must not fail forever.
+    @Test func `A channel with an invalid id does not exist, and is deleted from the registry`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let invalidEntry = try await worker.change(entry) { $0.channel = "invalid id" }
+            #expect(try await worker.existsAtAPNs("invalid id", at: worker.managedEnvironment) == false)
+            #expect(try await worker.delete(invalidEntry, at: worker.managedEnvironment))
+            #expect(try await worker.readEntries(Self.appEnvironment).isEmpty)
+        }
+    }
+
+    // MARK: - Channels of other programs
+
+    /// Another program has deleted one of its channels.
+    @Test func `A comparison forgets a foreign channel that no longer exists`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let channels = [try await worker.createUnrecordedChannel(), try await worker.createUnrecordedChannel()]
+            _ = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false)
+            #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels == Set(channels))
+            try await fixture.deleteAtAPNs(channels[0])
+            _ = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false)
+            #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels == [channels[1]])
         }
     }
 }

@@ -1,4 +1,5 @@
 import Kafka
+import Reactor
 import RedisTestbed
 import Testbed
 import Testing
@@ -23,6 +24,16 @@ import Testing
 
     private func unpublishedAudiences(_ worker: ChannelKeeper) async throws -> [String] {
         try await worker.readEntries(Self.appEnvironment).filter { $0.isPublished != true }.map(\.audience)
+    }
+
+    /// If the end of the pause were a time of the wall clock, a clock that is set back would lengthen the pause by hours.
+    @Test func `The pause after a failure is measured with the monotonic clock`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let failure = await worker.makeFailure(CancellationError())
+            let pauseMilliseconds = failure.retryPauseEndMilliseconds - EventLoop.monotonicMilliseconds
+            #expect(pauseMilliseconds > 0 && pauseMilliseconds <= ChannelKeeper.transientFailurePauseMilliseconds)
+        }
     }
 
     /// Each further attempt could wait for Kafka as long as the first one, so the worker makes none.

@@ -20,6 +20,7 @@ import Testing
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            try await fixture.deleteAtAPNs(entry.channel)
             try await fixture.makeManagementUnavailable()
             await #expect(throws: ChannelFailure.self) {
                 try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
@@ -42,6 +43,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             let presentEntry = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             #expect(presentEntry == successor && presentEntry.deletionDueMilliseconds == .max)
@@ -86,7 +88,7 @@ import Testing
             let requestCount = try await fixture.simulator.statistics().managementRequestCount
             try await fixture.delayNextResponse(milliseconds: 4_000)
             async let replacement = worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            try await eventuallyInTask("a request for APNs' list") {
+            try await eventuallyInTask("a request about the channel") {
                 try await fixture.simulator.statistics().managementRequestCount > requestCount
             }
             let isDeleted = try await otherWorker.delete(plannedEntry, at: otherWorker.managedEnvironment)
@@ -196,6 +198,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try fixture.admit(.end, to: Self.audience)
+            try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds != nil)
         }
@@ -211,6 +214,7 @@ import Testing
             try await eventuallyInTask("the next millisecond") { Date().timeIntervalSince(endedAt) > 0.001 }
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             #expect(entry.deletionDueMilliseconds == nil)
+            try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds == nil)
             // A worker reads the end again, for example after a crash.

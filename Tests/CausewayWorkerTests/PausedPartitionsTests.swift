@@ -13,11 +13,13 @@ import Testing
 
     private func waitMilliseconds(
         untilWallMilliseconds due: Int64?,
-        writtenAtMilliseconds: Int64 = now.wallMilliseconds
+        writtenAtMilliseconds: Int64 = now.wallMilliseconds,
+        poolRecoveredAtMilliseconds: Int64 = 0
     ) -> Int64 {
         PausedPartitions.computeMonotonicDueMilliseconds(
             wallDueMilliseconds: due,
             writtenAtMilliseconds: writtenAtMilliseconds,
+            poolRecoveredAtWallMilliseconds: poolRecoveredAtMilliseconds,
             now: Self.now
         )
             - Self.now.monotonicMilliseconds
@@ -52,6 +54,17 @@ import Testing
         let ahead = Self.now.wallMilliseconds + 3_600_000
         #expect(waitMilliseconds(untilWallMilliseconds: ahead + 30_000, writtenAtMilliseconds: ahead) == 0)
         #expect(waitMilliseconds(untilWallMilliseconds: .max, writtenAtMilliseconds: .max) == 0)
+    }
+
+    /// If the recovery is later than now, the clock was set back. A record that is deferred now must pause.
+    @Test(arguments: [(-30_000, 30_000), (-1, 30_000), (0, 0), (1, 30_000), (3_600_000, 30_000)] as [(Int64, Int64)])
+    func `A recovery of a pool makes only records from before it due`(recovery: Int64, expectedMilliseconds: Int64) {
+        let now = Self.now.wallMilliseconds
+        let milliseconds = waitMilliseconds(
+            untilWallMilliseconds: now + 30_000,
+            poolRecoveredAtMilliseconds: now + recovery
+        )
+        #expect(milliseconds == expectedMilliseconds)
     }
 
     @Test func `Paused partitions continue at whole steps of time`() {

@@ -174,6 +174,17 @@ struct ReconciliationTests {
         )
     }
 
+    @Test func `A foreign channel that APNs does not list is missing`() {
+        var reconciliation = makeReconciliation(
+            listed: ["z"],
+            entries: [Self.entry("x", "a")],
+            foreign: ["a", "y", "z"]
+        )
+        #expect(reconciliation.missingForeignChannels == ["y"] && reconciliation.possiblyForeignChannels == ["z"])
+        reconciliation.clearEntries()
+        #expect(reconciliation.missingForeignChannels.isEmpty)
+    }
+
     @Test func `No unknown channel is touched while one is being created`() {
         let reconciliation = makeReconciliation(listed: ["o"], intents: [Self.intent(1)], isCreationUnderWay: true)
         #expect(

@@ -1,3 +1,4 @@
+import Delivery
 import Kafka
 import Testing
 
@@ -62,6 +63,20 @@ import Testing
         _ = table.insert(topicPartition, lane: 0)
         table.markRereadingUnneeded(of: topicPartition, identifier: 9)
         #expect(table[topicPartition]?.computeSettledEndOffset(startOffset: 500) == 500)
+    }
+
+    /// The new owner has read nothing yet. Redis has lost what records 1,400 to 1,499 wrote, so the partition must be
+    /// read again, although the committed offset is lower.
+    @Test func `Records that a previous owner settled above the committed offset may have written to Redis`() throws {
+        var table = AssignmentTable()
+        let entry = table.insert(topicPartition, lane: 0)
+        let metadata = SettledOffsetsText.encode([1_001..<1_500], above: 1_000)
+        let progress = PartitionProgress(committableOffset: 1_000, metadata: metadata)
+        #expect(entry.computeWrittenEndOffset(startOffset: 1_000, progress: progress) == 1_500)
+        #expect(entry.computeWrittenEndOffset(startOffset: 1_000, progress: nil) == 1_000)
+        table.noteDealtRecord(0, 5, offset: 1_600)
+        let entryWithDealtRecord = try #require(table[topicPartition])
+        #expect(entryWithDealtRecord.computeWrittenEndOffset(startOffset: 1_000, progress: progress) == 1_601)
     }
 
     /// All records below offset 100 are settled. A rereading that would begin above 100 must begin at 100 instead.

@@ -1,3 +1,5 @@
+import Dispatch
+import Foundation
 import Glibc
 import Reactor
 import Testbed
@@ -34,6 +36,21 @@ private func makePipe() throws -> (read: Int32, write: Int32) {
     var pipeEnds: [Int32] = [0, 0]
     try #require(pipe(&pipeEnds) == 0)
     return (pipeEnds[0], pipeEnds[1])
+}
+
+// A signal handler may use no lock and no memory of its own, so these values are global.
+private nonisolated(unsafe) var pipeEndForSignalHandler: Int32 = -1
+private nonisolated(unsafe) var signalHandlerEndMilliseconds: Int64 = 0
+
+/// Waits until a thread sleeps, for example in a wait for events.
+/// - Parameter threadDirectory: the thread's directory in `/proc`.
+private func waitUntilThreadSleeps(_ threadDirectory: String) {
+    while true {
+        let text = try? String(contentsOfFile: "/proc/\(threadDirectory)/stat", encoding: .utf8)
+        // The state follows the thread's name, which is in parentheses.
+        if let text, let nameEnd = text.lastIndex(of: ")"), text[nameEnd...].hasPrefix(") S") { return }
+        sched_yield()
+    }
 }
 
 extension ReactorTests {
@@ -194,6 +211,52 @@ extension ReactorTests {
             #expect(order == ["event", "timer", "end"])
             loop.remove(descriptor: pipeEnds.write)
             recorder.onReady = nil
+        }
+
+        /// The signal handler is like a stop of the process (SIGSTOP): when it ends, a timer is due and input waits.
+        @Test func `After a signal has interrupted the wait, events are dispatched before timers fire`() throws {
+            let loop = try EventLoop()
+            let recorder = EventRecorder()
+            let pipeEnds = try makePipe()
+            defer { for end in [pipeEnds.read, pipeEnds.write] { close(end) } }
+            var order: [String] = []
+            recorder.onReady = { _ in order.append("event") }
+            recorder.onFired = { _ in order.append("timer") }
+            try loop.add(descriptor: pipeEnds.read, interest: .readable, handler: recorder)
+            pipeEndForSignalHandler = pipeEnds.write
+            var action = sigaction()
+            action.__sigaction_handler.sa_handler = { _ in
+                let code = errno
+                while EventLoop.monotonicMilliseconds < signalHandlerEndMilliseconds {}
+                var byte: UInt8 = 1
+                _ = Glibc.write(pipeEndForSignalHandler, &byte, 1)
+                errno = code
+            }
+            var formerAction = sigaction()
+            sigaction(SIGUSR1, &action, &formerAction)
+            defer { sigaction(SIGUSR1, &formerAction, nil) }
+            // A test's own thread blocks all signals.
+            var (signals, formerMask) = (sigset_t(), sigset_t())
+            sigemptyset(&signals)
+            sigaddset(&signals, SIGUSR1)
+            pthread_sigmask(SIG_UNBLOCK, &signals, &formerMask)
+            defer { pthread_sigmask(SIG_SETMASK, &formerMask, nil) }
+            loop.refreshClock()
+            _ = loop.schedule(afterMilliseconds: 1_000, handler: recorder, tag: 0)
+            signalHandlerEndMilliseconds = loop.nowMilliseconds + 1_001
+            let threadDirectory = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self")
+            let (thread, hasSentSignal) = (pthread_self(), DispatchSemaphore(value: 0))
+            Thread.detachNewThread {
+                waitUntilThreadSleeps(threadDirectory)
+                pthread_kill(thread, SIGUSR1)
+                hasSentSignal.signal()
+            }
+            loop.runIteration(waitMilliseconds: -1)
+            hasSentSignal.wait()
+            #expect(order == ["event", "timer"])
+            loop.remove(descriptor: pipeEnds.read)
+            recorder.onReady = nil
+            recorder.onFired = nil
         }
 
         @Test func `An iteration-end handler that registers again runs a few times, then in the next iteration`()

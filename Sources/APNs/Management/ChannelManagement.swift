@@ -52,6 +52,12 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
 
     public var description: String { detail }
 
+    /// Whether the channel that the request names does not exist. APNs may also call its id invalid, for example the id
+    /// of a channel that an operator has entered.
+    public var showsMissingChannel: Bool {
+        cause == .refused(.channelNotRegistered) || cause == .refused(.badChannelId)
+    }
+
     /// Whether the same request may succeed later without a change by an operator.
     public var isTransient: Bool {
         switch cause {
@@ -113,10 +119,17 @@ public final class ChannelManagement: Sendable {
         } catch {
             throw ChannelError(cause: .notProcessed, status: 0, detail: "the request cannot be written: \(error)")
         }
-        let response = try await perform(
-            ManagementRequest(method: .post, path: channelsPath, body: body),
-            expecting: 201
-        )
+        let response: ManagementResponse
+        do throws(ChannelError) {
+            response = try await perform(
+                ManagementRequest(method: .post, path: channelsPath, body: body),
+                expecting: 201
+            )
+        } catch {
+            // APNs may have created the channel before it failed. Another 2xx than 201 says nothing about the channel.
+            guard error.status >= 500 || error.status / 100 == 2 else { throw error }
+            throw ChannelError(cause: .ambiguous, status: error.status, detail: error.detail)
+        }
         guard let channel = response.channelIdentifier, !channel.isEmpty else {
             // APNs has created the channel, but its id is unknown.
             throw ChannelError(cause: .ambiguous, status: response.status, detail: "201 without apns-channel-id")
@@ -143,7 +156,7 @@ public final class ChannelManagement: Sendable {
             _ = try await perform(makeRequest(.delete, channel), expecting: 204)
             return true
         } catch {
-            guard error.cause == .refused(.channelNotRegistered) else { throw error }
+            guard error.showsMissingChannel else { throw error }
             return false
         }
     }

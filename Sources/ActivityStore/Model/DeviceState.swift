@@ -209,8 +209,13 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             typeState.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
             reply.hasRetiredToken = true
         }
+        // Another type, whose token is dead too, may have joined the audiences later. They ignore a departure that is
+        // older than this join.
+        let registeredAtMilliseconds = statesByAttributesType.values.compactMap(\.registeredAtMilliseconds).max() ?? 0
         statesByAttributesType[type] = typeState
-        if reply.hasRetiredToken { leaveAudiences(of: [type], at: typeState.registeredAtMilliseconds ?? 0) }
+        if reply.hasRetiredToken {
+            leaveAudiences(of: [type], at: min(registeredAtMilliseconds + 1, StoredTime.millisecondsMax))
+        }
         if retirement != nil { reply.departures = encodedDepartures }
         return (reply, .unchanged)
     }

@@ -84,6 +84,7 @@ if operation == 'holdStart' then
     position = nextPosition
   end
   if t and #t > @TIME_DIGITS@ then return 'retry' end
+  -- Known issue (K13): an expired start has a place too.
   if #starts >= HELD_STARTS_MAX then return 'full' end
   table.insert(starts, insertionIndex or #starts + 1, newStart)
   writeFields({'w' .. suffix, table.concat(starts)}, DEVICE_EXPIRY)

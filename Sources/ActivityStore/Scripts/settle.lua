@@ -22,8 +22,12 @@
 --
 -- Tokens. The script raises the registration time of a retired token by a millisecond. So if its registration is
 -- delivered again, this registration is stale. The field `d` keeps the token, so that no start brings the token back.
--- The device leaves the audiences that only the registration of this attributes type names. If the call names a token,
--- and the device has departures that no worker has confirmed, the reply has a `=` and the field `l` after the 1 or 0.
+-- The device leaves the audiences that only the registration of this attributes type names. The time of this departure
+-- is a millisecond above the latest registration time of all types: another type, whose token is dead too, may have
+-- joined the audience later, and an audience ignores a departure that is older than the join.
+--
+-- If the call names a token, and the device has departures that no worker has confirmed, the reply has a `=` and the
+-- field `l` after the 1 or 0.
 
 local key, firstArgument = KEYS[1], ARGV[1]
 local byte, sub, callRedis = string.byte, string.sub, redis.call
@@ -74,20 +78,24 @@ if t and sub(t, @TIME_DIGITS@ + 1) == beginningOfToken and u == restOfToken then
 end
 local l = beginningOfToken and callRedis('HGET', key, 'l') or ''
 local formerAudiences = retiredCount == 1 and callRedis('HGET', key, 'm' .. suffix) or ''
+local latestRegistrationAt = 0
 if formerAudiences ~= '' then
   changes[changeCount + 1], changes[changeCount + 2], changeCount = 'm' .. suffix, '', changeCount + 2
   local fields = callRedis('HGETALL', key)
   fields[#fields + 1], fields[#fields + 2] = 'm:', sub(l, @TIME_BYTES@ + 1)
   for index = 1, #fields, 2 do
-    if sub(fields[index], 1, 2) == 'm:' and fields[index] ~= 'm' .. suffix then
+    local fieldKind = sub(fields[index], 1, 2)
+    if fieldKind == 'm:' and fields[index] ~= 'm' .. suffix then
       formerAudiences = without(formerAudiences, fields[index + 1])
+    elseif fieldKind == 't:' then
+      latestRegistrationAt = math.max(latestRegistrationAt, sub(fields[index + 1], 1, @TIME_DIGITS@) + 0)
     end
   end
 end
 if formerAudiences ~= '' then
   local leftAtBefore = #l > @TIME_BYTES@ and struct.unpack('<I6', l) or 0
-  local registeredAt = math.min(sub(t, 1, @TIME_DIGITS@) + 1, @TIME_MAX@)
-  l = struct.pack('<I6', math.max(registeredAt, leftAtBefore + 1)) .. sub(l, @TIME_BYTES@ + 1) .. formerAudiences
+  local leftAt = math.max(math.min(latestRegistrationAt + 1, @TIME_MAX@), leftAtBefore + 1)
+  l = struct.pack('<I6', leftAt) .. sub(l, @TIME_BYTES@ + 1) .. formerAudiences
   changes[changeCount + 1], changes[changeCount + 2] = 'l', l
 end
 if changes[1] then callRedis('HSET', key, unpack(changes)) end

@@ -81,9 +81,9 @@ extension Audiences {
     ///   command's partition does not know the alert.
     /// - only the rider's: neither is dropped.
     ///
-    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. It must be false for a
-    ///   record of an earlier assignment of its partition. This lane may have read that record again, and settled it as
-    ///   a duplicate. Then no owner reads the record once more, so a dropped command would be lost.
+    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. It is false for a record
+    ///   of an earlier assignment of its partition: the next owner has read that record already. If this lane is the
+    ///   next owner, the command now stands for the record's new copy (`finishDuplicate`).
     public mutating func dropWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
         for rawIndex in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawIndex)

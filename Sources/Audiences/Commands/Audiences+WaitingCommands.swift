@@ -13,11 +13,9 @@ extension Audiences {
     /// know a start that has begun a new life since the end. (R13)
     mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
-        let waiting = audiences[audience].lastWaitingCommand
-        if audiences[audience].currentCommand != .null,
-            commands[audiences[audience].currentCommand].version == commands[command].version
-        {
-            return finishCommand(command, .outcome(.duplicate))
+        let (current, waiting) = (audiences[audience].currentCommand, audiences[audience].lastWaitingCommand)
+        if current != .null, commands[current].version == commands[command].version {
+            return finishDuplicate(command, of: current)
         }
         // A start is for devices. So it replaces no other command, and none replaces it.
         guard waiting != .null, commands[waiting].event != .start, commands[command].event != .start else {
@@ -35,7 +33,7 @@ extension Audiences {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
         if commands[waiting].version == commands[command].version {
-            finishCommand(command, .outcome(.duplicate))
+            finishDuplicate(command, of: waiting)
         } else if commands[older].event == .end, commands[newer].event == .update {
             keepEndAndNewerUpdate(end: older, update: newer, waiting: waiting, of: audience)
         } else if older == command, let end = findEndBefore(waiting, newerThan: older, of: audience) {
@@ -47,6 +45,21 @@ extension Audiences {
             supersedeCommand(older, by: newer)
             if commands[newer].event == .end { supersedeOlderNeighbours(of: newer, of: audience) }
         }
+    }
+
+    /// Finishes a command that has the same version as `kept`. If both came from the same record of Kafka, the partition
+    /// was lost and came back to this lane, which has read the record again. Then `kept` continues for the new copy of
+    /// the record, and the old copy is returned. Otherwise the new copy would settle the record, although `kept` is not
+    /// fanned out yet, and a crash would lose the command.
+    private mutating func finishDuplicate(_ duplicate: CommandIndex, of kept: CommandIndex) {
+        let (newRecord, oldRecord) = (commands[duplicate].record, commands[kept].record)
+        if commands[duplicate].partition == commands[kept].partition,
+            commands[duplicate].offset == commands[kept].offset
+        {
+            commands[kept].record = newRecord
+            commands[duplicate].record = oldRecord
+        }
+        finishCommand(duplicate, .outcome(.duplicate))
     }
 
     /// Keeps both an end and a newer update, the end directly before the update. One of the two is `waiting`, which is

@@ -278,16 +278,16 @@ extension Audiences {
     private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         membershipChanges[change].isOverriddenByLaterChange
             || milliseconds > membershipChanges[change].allNotifiedAtMilliseconds + Self.giveUpJoinerAfterMilliseconds
-            || membershipChanges.count > membershipChanges.limit / 2 && isPushDelayedByAPNs(change, at: milliseconds)
+            || membershipChanges.count > membershipChanges.limit / 2 && isPushDelayedByAPNs(change)
     }
 
     /// Whether the member's push has failed before, or the member's pool is unavailable. If slots are scarce, the core
     /// gives up such a push, so that other members can join. A push that is not delayed is never given up for lack of
     /// slots: a round may have passed the member's position, and then only this push brings the newest state.
-    private func isPushDelayedByAPNs(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
+    private func isPushDelayedByAPNs(_ change: MembershipChangeIndex) -> Bool {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
-            || isPoolUnavailable(environment, appIndex: appIndex, at: milliseconds)
+            || isPoolUnavailable(environment, appIndex: appIndex)
     }
 
     private mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {

@@ -4,9 +4,13 @@ public import LiveActivity
 /// Members whose push APNs refused permanently. Kafka gets a result for each such push of a command. A push to a member
 /// that has just joined belongs to no command, and has no result. A member whose token is dead leaves its audience.
 ///
-/// About a refusal, the core writes records to Kafka. If the token is dead, it also calls the audience store, and for
-/// an activity the activity store. A member of a round gets its outcome only when all these records and calls are
-/// acknowledged or permanently refused. So a crash loses none of them.
+/// About a refusal, the core writes records to Kafka. If the token is dead, it then also calls the audience store, and
+/// for an activity the activity store. A member of a round gets its outcome only when all these records and calls are
+/// acknowledged or permanently refused.
+///
+/// The calls begin only when Kafka has the records. So a crash before this loses nothing: the next owner finds the
+/// member in its audience, and APNs refuses its token again. With the calls at once, the member and its token could be
+/// gone from Redis, and Kafka would never get the result and the invalidation. (R17)
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,
@@ -43,16 +47,16 @@ extension Audiences {
         rounds[round].members.refusedOrRereadCount += 1
         if !tag.isParked { pages[tag.page].setProgress(tag.memberIndex, .refused) }
         queueRecord(.memberResult(refusedMember), about: refusedMember)
-        if isDead { queueDeadTokenFollowUps(of: refusedMember, isActivity: kind == .activity) }
+        if isDead { queueRecord(.invalidation(refusedMember), about: refusedMember) }
     }
 
-    /// Queues the consequences of a dead token: the invalidation, the removal of the member from the audience, and for
-    /// an activity the retirement of the token.
-    private mutating func queueDeadTokenFollowUps(of refusedMember: RefusedMemberIndex, isActivity: Bool) {
-        queueRecord(.invalidation(refusedMember), about: refusedMember)
+    /// Queues the calls about a dead token: the removal of the member from the audience, and for an activity the
+    /// retirement of the token.
+    private mutating func queueDeadTokenCalls(about refusedMember: RefusedMemberIndex) {
+        refusedMembers[refusedMember].needsDeadTokenCalls = false
         refusedMembers[refusedMember].unacknowledgedCount += 1
         storeQueue.append(.removeMember(refusedMember))
-        guard isActivity else { return }
+        guard refusedMembers[refusedMember].kind == .activity else { return }
         refusedMembers[refusedMember].unacknowledgedCount += 1
         activityStoreQueue.append(refusedMember)
     }
@@ -100,7 +104,7 @@ extension Audiences {
                 },
                 reason: result.reason
             )
-        queueDeadTokenFollowUps(of: refusedMember, isActivity: true)
+        queueRecord(.invalidation(refusedMember), about: refusedMember)
     }
 
     private func subjectKind(of tag: PushTag) -> StoreSubjectKind {
@@ -135,11 +139,14 @@ extension Audiences {
         }
     }
 
-    /// Called when one call or record about a refused member is acknowledged or permanently refused. After the last of
-    /// them, gives the member its outcome.
+    /// Called when one call or record about a refused member is acknowledged or permanently refused. After the last
+    /// record, queues the calls about a dead token. After the last of all, gives the member its outcome.
     mutating func callOrRecordAcknowledged(about refusedMember: RefusedMemberIndex, now: Moment) {
         refusedMembers[refusedMember].unacknowledgedCount -= 1
         guard refusedMembers[refusedMember].unacknowledgedCount == 0 else { return }
+        guard !refusedMembers[refusedMember].needsDeadTokenCalls else {
+            return queueDeadTokenCalls(about: refusedMember)
+        }
         let (rawTag, round, outcome) = (
             refusedMembers[refusedMember].tag, refusedMembers[refusedMember].round,
             refusedMembers[refusedMember].outcome

@@ -36,6 +36,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var registeredAtWallMilliseconds: Int64
     /// How many calls to the two stores and records for Kafka are not acknowledged yet.
     var unacknowledgedCount: UInt8 = 0
+    /// Whether the token is dead, and the calls about this are not queued yet: Kafka must first have the records.
+    var needsDeadTokenCalls: Bool
     private(set) var identifierByteCount = 0
     private(set) var tokenByteCount = 0
     private(set) var reasonByteCount = 0
@@ -74,6 +76,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.hasInvalidationTime = hasInvalidationTime
         self.responseAtWallMilliseconds = responseAtWallMilliseconds
         self.registeredAtWallMilliseconds = registeredAtWallMilliseconds
+        needsDeadTokenCalls = outcome == .unregistered
         self.sentAtWallMilliseconds = sentAtWallMilliseconds
     }
 

@@ -40,16 +40,19 @@ extension Audiences {
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
     ///   - pushesInFlightMax: the value of ``pushesInFlightMax(streamCount:areSingleCommandsWaiting:)``.
+    ///   - isProbing: whether the pool's breaker is open, so that the push is a probe. Probes do not make the pool
+    ///     available: with about one push a second, it would hold up a round at each of its members.
     public mutating func takeNextPush(
         _ pool: PoolIdentifier,
         permitsRetry: Bool = true,
         pushesInFlightMax: Int,
+        isProbing: Bool = false,
         now: Moment
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = pool.environment
         guard apps[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
-        apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] = now.monotonicMilliseconds
+        if !isProbing { apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] = now.monotonicMilliseconds }
         if apps[appIndex].firstReadyChannel[environment] != .null,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
@@ -159,7 +162,7 @@ extension Audiences {
             // The member is parked now, or may be parked after its push.
             guard mayParkMember(of: round) else { return .blocked }
             guard pageMember.environment == environment else {
-                guard isPoolUnavailable(pageMember.environment, of: round, now: now) else { return .blocked }
+                guard isPoolUnavailable(pageMember.environment, of: round) else { return .blocked }
                 guard !isHalted(round) else { return .nothing }
                 park(
                     pageMember,
@@ -185,13 +188,14 @@ extension Audiences {
         pages[page].readAtMilliseconds >= now.monotonicMilliseconds - Self.memberReadAgeMillisecondsMax
     }
 
-    func isPoolUnavailable(_ environment: APNsEnvironment, of round: RoundIndex, now: Moment) -> Bool {
-        isPoolUnavailable(environment, appIndex: Int(rounds[round].appIndex), at: now.monotonicMilliseconds)
+    func isPoolUnavailable(_ environment: APNsEnvironment, of round: RoundIndex) -> Bool {
+        isPoolUnavailable(environment, appIndex: Int(rounds[round].appIndex))
     }
 
-    /// Whether an app's pool has had no room for a push during the last `poolUnavailableAfterMilliseconds`.
-    func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
-        apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] < milliseconds
+    /// Whether an app's pool had had no room for a push for `poolUnavailableAfterMilliseconds` when the lane's previous
+    /// iteration began.
+    func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int) -> Bool {
+        apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] < previouslyAdvancedAtMilliseconds
             - Self.poolUnavailableAfterMilliseconds
     }
 
@@ -267,8 +271,8 @@ extension Audiences {
         )
     }
 
-    /// Takes back the push that ``takeNextPush(_:permitsRetry:pushesInFlightMax:now:)`` returned last, because no
-    /// stream was free. The core offers it again later.
+    /// Takes back the push that ``takeNextPush(_:permitsRetry:pushesInFlightMax:isProbing:now:)`` returned last,
+    /// because no stream was free. The core offers it again later.
     public mutating func pushNotSent(_ push: AudiencePush) {
         precondition(offeredPush.tag == push.tag, "only the push that was offered last can be returned")
         offeredPush.tag = 0

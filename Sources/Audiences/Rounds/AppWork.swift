@@ -20,8 +20,8 @@ struct AppWork: BitwiseCopyable {
     var fanoutRecordCount = 0
     var fanoutRecordBytes = 0
     /// The number of this core's pushes in flight, and when the shell last asked for a push while the pool had room for
-    /// one (monotonic milliseconds). A pool that has had no room lately is unavailable
-    /// (``Audiences/isPoolUnavailable(_:of:now:)``).
+    /// one that is no probe (monotonic milliseconds). A pool that has had no room lately is unavailable
+    /// (``Audiences/isPoolUnavailable(_:of:)``).
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
     var lastHadRoomForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
     /// The number of the app's parked members, including those for which its rounds have reserved room.

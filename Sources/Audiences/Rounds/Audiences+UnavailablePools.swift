@@ -26,7 +26,7 @@ extension Audiences {
     mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
         guard let firstTakeoverAtMilliseconds = rounds[round].progress.firstTakeoverAtMilliseconds,
             firstTakeoverAtMilliseconds <= now.monotonicMilliseconds - Self.closeOlderVersionsAfterMilliseconds,
-            APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round, now: now) })
+            APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round) })
         else { return }
         let newest = rounds[round].versions.last
         var rangeVersion = rounds[round].versions.first

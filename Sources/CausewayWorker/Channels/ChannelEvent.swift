@@ -26,7 +26,7 @@ package enum ChannelEvent: Sendable {
 package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var reason: String
-    /// When the keeper may try again, UNIX milliseconds. Until then, each further request fails at once with this
+    /// When the keeper may try again, monotonic milliseconds. Until then, each further request fails at once with this
     /// failure. Only a failed creation, or a failed read of the channels topic, causes such a pause. After any other
     /// failure this value has no effect.
     package var retryPauseEndMilliseconds: Int64

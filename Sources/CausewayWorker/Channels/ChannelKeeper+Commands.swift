@@ -12,7 +12,7 @@ extension ChannelKeeper {
         guard let managedEnvironment = findManagedEnvironment(appEnvironment) else {
             throw ChannelFailure(
                 reason: "\(appEnvironment.app) has no channels in \(appEnvironment.environment)",
-                retryPauseEndMilliseconds: nowMilliseconds
+                retryPauseEndMilliseconds: monotonicMilliseconds
             )
         }
         return managedEnvironment
@@ -71,7 +71,7 @@ extension ChannelKeeper {
         guard try await delete(entry, at: managedEnvironment, isOrderedByOperator: true) else {
             throw ChannelFailure(
                 reason: "another process has just changed the channel of \(audience); try again",
-                retryPauseEndMilliseconds: nowMilliseconds
+                retryPauseEndMilliseconds: monotonicMilliseconds
             )
         }
         return entry

@@ -266,6 +266,7 @@ extension ChannelKeeper {
         let failures = [
             publicationFailure,
             deletionFailure,
+            try await forgetForeignChannels(reconciliation.missingForeignChannels, at: managedEnvironment),
             try await forEachUntilTransientFailure(reconciliation.entriesToDelete) {
                 keeper,
                 entry throws(ChannelFailure) in
@@ -276,6 +277,8 @@ extension ChannelKeeper {
                 // the audience needs no new one.
                 let presentEntry = try keeper.readEntry(of: entry.audience, at: managedEnvironment)
                 guard presentEntry?.mustBeReplaced(entry.channel) == true else { return }
+                // One list that lacks the channel does not prove the loss.
+                guard try await !keeper.existsAtAPNs(entry.channel, at: managedEnvironment) else { return }
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]
@@ -289,5 +292,22 @@ extension ChannelKeeper {
             )
         }
         return failures.compactMap(\.self).first
+    }
+
+    /// Removes channels of other programs from the registry, because APNs' list lacks them. Another worker may have
+    /// recorded such a channel after the list was requested, so this method first asks APNs about each channel.
+    ///
+    /// - Returns: the first lasting failure; nil if there was none.
+    private func forgetForeignChannels(_ channels: [String], at managedEnvironment: ManagedEnvironment)
+        async throws(ChannelFailure) -> ChannelFailure?
+    {
+        try await forEachUntilTransientFailure(Array(channels.shuffled().prefix(Self.forgottenForeignChannelsMax))) {
+            keeper,
+            channel throws(ChannelFailure) in
+            guard try await !keeper.existsAtAPNs(channel, at: managedEnvironment) else { return }
+            try keeper.convertRedisErrors { () throws(RedisError) in
+                try keeper.registry.removeForeignChannels([channel], managedEnvironment.appEnvironment)
+            }
+        }
     }
 }

@@ -30,7 +30,7 @@ extension ChannelKeeper {
     )
         async throws(ChannelFailure)
     {
-        let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
+        let deadlineMilliseconds = monotonicMilliseconds + creationMillisecondsMax
         while true {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let isDone = try convertRedisErrors { () throws(RedisError) in
@@ -44,7 +44,7 @@ extension ChannelKeeper {
                 }
                 return try !registry.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
             }
-            guard !isDone, nowMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
+            guard !isDone, monotonicMilliseconds < deadlineMilliseconds, !Task.isCancelled else { return }
             try? await Task.sleep(for: Self.creationPollInterval)
         }
     }

@@ -120,12 +120,14 @@ extension ChannelKeeper {
         do throws(KafkaError) {
             if let entryToWrite { try topic.publish(entryToWrite) } else { try topic.unpublish(entry) }
         } catch {
-            if !error.concernsOneRecord { topicPause = (error, nowMilliseconds + Self.topicWritePauseMilliseconds) }
+            if !error.concernsOneRecord {
+                topicPause = (error, monotonicMilliseconds + Self.topicWritePauseMilliseconds)
+            }
             throw error
         }
     }
 
-    var isTopicPaused: Bool { topicPause.map { nowMilliseconds < $0.endMilliseconds } ?? false }
+    var isTopicPaused: Bool { topicPause.map { monotonicMilliseconds < $0.endMilliseconds } ?? false }
 
     /// Writes an entry to the channels topic, or a tombstone for nil. Reports an error and does not throw it, because
     /// broadcasts need only the channel in the audience's hash. While the topic is paused, writes nothing and reports
@@ -185,7 +187,7 @@ extension ChannelKeeper {
     func makeChangingEntryFailure(_ audience: String, _ action: String) -> ChannelFailure {
         ChannelFailure(
             reason: "the entry of \(audience) in the registry of channels changes while it is \(action)",
-            retryPauseEndMilliseconds: nowMilliseconds,
+            retryPauseEndMilliseconds: monotonicMilliseconds,
             isTransient: false
         )
     }

@@ -10,7 +10,8 @@ extension ChannelKeeper {
     private static let replacementAttemptsMax = 8
 
     /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores an
-    /// incomplete registry first (R32). Returns the audience's present channel.
+    /// incomplete registry first (R32). Returns the audience's present channel. If APNs still has the channel, throws a
+    /// transient failure, and the channel stays.
     func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelFailure)
         -> ChannelEntry
@@ -34,6 +35,17 @@ extension ChannelKeeper {
             )
         }
         return newEntry
+    }
+
+    /// Reports the loss of a channel, or throws a transient failure if APNs still has it. A push that got
+    /// ChannelNotRegistered does not prove the loss. The phones of a channel that is replaced by mistake get nothing
+    /// more, and each further mistake would create another channel.
+    func confirmLoss(of entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
+        guard try await existsAtAPNs(entry.channel, at: managedEnvironment) else { return report(.lost(entry)) }
+        throw ChannelFailure(
+            reason: "APNs has refused a broadcast to channel \(entry.channel) as unknown, but still has this channel",
+            retryPauseEndMilliseconds: monotonicMilliseconds
+        )
     }
 
     /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. If the audience has ended,

@@ -79,7 +79,7 @@ extension ChannelKeeper {
                 \(topic.name). If the entry returns, first write a tombstone there for the key \
                 \(appEnvironment.app)/\(appEnvironment.environment)/\(audience)
                 """,
-            retryPauseEndMilliseconds: nowMilliseconds,
+            retryPauseEndMilliseconds: monotonicMilliseconds,
             isTransient: false
         )
     }
@@ -137,7 +137,7 @@ extension ChannelKeeper {
         guard restorationTokens.isEmpty else {
             throw ChannelFailure(
                 reason: "the registry of channels changes while it is restored",
-                retryPauseEndMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
+                retryPauseEndMilliseconds: monotonicMilliseconds + Self.restorationPauseMilliseconds
             )
         }
     }
@@ -186,7 +186,7 @@ extension ChannelKeeper {
     /// Reads the channels topic. After a failure, throws the same failure for a while, so that requests do not all wait
     /// for Kafka's timeout.
     private func readPublishedChannels() throws(ChannelFailure) -> PublishedChannels {
-        if let restorationFailure, nowMilliseconds < restorationFailure.retryPauseEndMilliseconds {
+        if let restorationFailure, monotonicMilliseconds < restorationFailure.retryPauseEndMilliseconds {
             throw restorationFailure
         }
         do throws(KafkaError) {
@@ -200,7 +200,7 @@ extension ChannelKeeper {
                     the registry of channels in Redis is not complete, and the channels cannot be read from Kafka: \
                     \(error)
                     """,
-                retryPauseEndMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
+                retryPauseEndMilliseconds: monotonicMilliseconds + Self.restorationPauseMilliseconds
             )
             restorationFailure = failure
             throw failure

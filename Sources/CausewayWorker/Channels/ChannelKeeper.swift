@@ -41,6 +41,9 @@ package actor ChannelKeeper {
     /// The length of the lease for one comparison of the registry with APNs' list. If the worker that has the lease
     /// dies, or if APNs refuses a request for good, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
+    /// The maximum number of other programs' channels that one comparison removes from the registry (R4). Each takes a
+    /// request to APNs, and the others are removed by later comparisons.
+    static let forgottenForeignChannelsMax = 100
     /// The time between two checks whether another process has finished creating an audience's channel.
     static let creationPollInterval = Duration.milliseconds(100)
     /// How long the keeper refuses to create a channel after a transient error. During this time, the next commands to
@@ -64,7 +67,7 @@ package actor ChannelKeeper {
     /// Why the last failed restoration could not read the channels topic. Until `retryPauseEndMilliseconds` of this
     /// failure, no restoration reads the topic.
     var restorationFailure: ChannelFailure?
-    /// After Kafka has failed to take a record: the error, and until when (UNIX milliseconds) all writes to the
+    /// After Kafka has failed to take a record: the error, and until when (monotonic milliseconds) all writes to the
     /// channels topic fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
     var topicPause: (error: KafkaError, endMilliseconds: Int64)?
     /// Why the channels of audiences could not be created: at most `creationFailuresMax` failures (R4). Until
@@ -72,7 +75,7 @@ package actor ChannelKeeper {
     private var creationFailures: [FailureKey: ChannelFailure] = [:]
     private static let creationFailuresMax = 4_096
     /// The lanes' requests that are being carried out or wait.
-    let requestQueues = ChannelRequestQueues()
+    let requestQueues: ChannelRequestQueues
 
     private struct FailureKey: Hashable {
         var appEnvironment: AppEnvironment
@@ -87,14 +90,19 @@ package actor ChannelKeeper {
         report: @escaping @Sendable (ChannelEvent) -> Void
     ) {
         self.managedEnvironments = managedEnvironments
+        requestQueues = ChannelRequestQueues(appCount: Set(managedEnvironments.map(\.appEnvironment.app)).count)
         self.registry = registry
         self.topic = topic
-        // A creation takes one list request, one create request, and the Redis calls between them.
-        creationMillisecondsMax = 2 * timeoutMilliseconds + 5_000
+        // A creation takes one list request, one create request, and the Redis calls between them. Before a lost
+        // channel is replaced, one request reads this channel.
+        creationMillisecondsMax = 3 * timeoutMilliseconds + 5_000
         self.report = report
     }
 
+    /// UNIX milliseconds, for times that are stored or sent. All pauses and deadlines of this process use
+    /// `monotonicMilliseconds`, so that a pause does not last for hours after the clock was set back.
     var nowMilliseconds: Int64 { readWallClockMilliseconds() }
+    var monotonicMilliseconds: Int64 { EventLoop.monotonicMilliseconds }
 
     func findManagedEnvironment(_ appEnvironment: AppEnvironment) -> ManagedEnvironment? {
         managedEnvironments.first { $0.appEnvironment == appEnvironment }
@@ -122,7 +130,7 @@ package actor ChannelKeeper {
         storage: ChannelEntry.Storage? = nil,
         endToDisregardMilliseconds: Int64? = nil
     ) async throws(ChannelFailure) -> ChannelEntry {
-        let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
+        let deadlineMilliseconds = monotonicMilliseconds + creationMillisecondsMax
         while true {
             if let entry = try readEntry(of: audience, at: managedEnvironment), !entry.mustBeReplaced(lostChannel) {
                 if entry.state == .deleting {
@@ -140,7 +148,7 @@ package actor ChannelKeeper {
             if let failure = creationFailures[
                 FailureKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
             ],
-                nowMilliseconds < failure.retryPauseEndMilliseconds
+                monotonicMilliseconds < failure.retryPauseEndMilliseconds
             {
                 throw failure
             }
@@ -163,10 +171,10 @@ package actor ChannelKeeper {
                 )
                 if let entry { return entry }
             }
-            guard nowMilliseconds < deadlineMilliseconds else {
+            guard monotonicMilliseconds < deadlineMilliseconds else {
                 throw ChannelFailure(
                     reason: "another worker is creating the channel",
-                    retryPauseEndMilliseconds: nowMilliseconds
+                    retryPauseEndMilliseconds: monotonicMilliseconds
                 )
             }
             // No event tells this process about a channel that another process creates, so poll Redis.
@@ -188,7 +196,6 @@ package actor ChannelKeeper {
     ) async throws(ChannelFailure) -> ChannelEntry? {
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isRegistryComplete else { return nil }
-        if let lostEntry = lookup.entry { report(.lost(lostEntry)) }
         return try await createChannel(
             of: audience,
             at: managedEnvironment,
@@ -199,8 +206,9 @@ package actor ChannelKeeper {
         )
     }
 
-    /// Creates a channel. The caller must have the lease for this creation. Lists APNs' channels first, so that a later
-    /// comparison can tell the new channel from those of other programs.
+    /// Creates a channel, unless APNs still has the one of `lostEntry`. The caller must have the lease for this
+    /// creation. Lists APNs' channels first, so that a later comparison can tell the new channel from those of other
+    /// programs.
     ///
     /// - Parameter lostEntry: the entry of `lostChannel`, if the registry had it before the creation.
     /// - Returns: nil if another process has created a channel meanwhile, or has replaced or deleted the new one.
@@ -221,6 +229,7 @@ package actor ChannelKeeper {
         )
         var (hasIntent, isRedundant) = (false, false)
         do {
+            if let lostEntry { try await confirmLoss(of: lostEntry, at: managedEnvironment) }
             let listedChannels = try await managedEnvironment.channelManagement.list()
             try addForeignChannels(listedChannels, at: managedEnvironment)
             try registry.write(intent, appEnvironment)
@@ -257,7 +266,7 @@ package actor ChannelKeeper {
             let mayExistAtAPNs =
                 isRedundant || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if hasIntent, !mayExistAtAPNs { try? registry.remove([intent], appEnvironment) }
-            creationFailures = creationFailures.filter { nowMilliseconds < $0.value.retryPauseEndMilliseconds }
+            creationFailures = creationFailures.filter { monotonicMilliseconds < $0.value.retryPauseEndMilliseconds }
             if creationFailures.count < Self.creationFailuresMax {
                 creationFailures[FailureKey(appEnvironment: appEnvironment, audience: audience)] = failure
             }
@@ -360,7 +369,7 @@ package actor ChannelKeeper {
             _ = try await managedEnvironment.channelManagement.read(channel)
             return true
         } catch {
-            guard error.cause == .refused(.channelNotRegistered) else { throw makeFailure(error) }
+            guard error.showsMissingChannel else { throw makeFailure(error) }
             return false
         }
     }
@@ -379,7 +388,7 @@ package actor ChannelKeeper {
         let milliseconds = isTransient ? Self.transientFailurePauseMilliseconds : Self.lastingFailurePauseMilliseconds
         return ChannelFailure(
             error,
-            retryPauseEndMilliseconds: nowMilliseconds + milliseconds,
+            retryPauseEndMilliseconds: monotonicMilliseconds + milliseconds,
             isTransient: isTransient
         )
     }

@@ -64,6 +64,9 @@ package struct Reconciliation: Equatable, Sendable {
     /// Channels that are recorded as foreign, although entries name them. The entry of such a channel could not be read
     /// when the channel was recorded.
     package var ownChannelsRecordedAsForeign: [String] = []
+    /// Channels that are recorded as foreign, although APNs' list lacks them. If APNs no longer has such a channel, it
+    /// must be removed from the registry.
+    package var missingForeignChannels: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
     package var lostEntries: [ChannelEntry] = []
     /// Entries that must be written to the channels topic, because the topic does not have their present form.
@@ -121,6 +124,7 @@ package struct Reconciliation: Equatable, Sendable {
         possiblyForeignChannels = listedChannels.filter {
             !ownChannels.contains($0) && content.foreignChannels.contains($0)
         }
+        missingForeignChannels = content.foreignChannels.subtracting(listedChannelSet).subtracting(ownChannels).sorted()
         ownChannelsRecordedAsForeign = ownChannels.intersection(content.foreignChannels).sorted()
         hasUnreadableChannel = content.unreadableEntries.contains { $0.channel == nil }
         hasCreationUnderWay = content.intents.contains(where: isUnderWay) || !content.unreadableIntents.isEmpty
@@ -147,7 +151,10 @@ package struct Reconciliation: Equatable, Sendable {
         }
     }
 
-    /// Clears the three lists of entries, and keeps the channels and intents: a comparison that only resolves intents
-    /// must not change entries.
-    mutating func clearEntries() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
+    /// Clears the three lists of entries and the missing foreign channels, and keeps the other channels and the
+    /// intents: a comparison that only resolves intents must not change entries, and comes often while APNs has faults.
+    mutating func clearEntries() {
+        (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], [])
+        missingForeignChannels = []
+    }
 }

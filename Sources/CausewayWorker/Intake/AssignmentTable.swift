@@ -253,6 +253,24 @@ extension AssignmentTable.Entry {
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset)
     }
 
+    /// Returns the offset from which on no record has written anything to Redis. This is more than the offset below
+    /// which all records are settled: a record above may be settled too, by this lane or by a previous owner, and Redis
+    /// may have lost what it wrote.
+    ///
+    /// - Parameters:
+    ///   - startOffset: as in ``computeSettledEndOffset(startOffset:)``.
+    ///   - progress: what the lane last reported or, before that, what the previous owner committed. Its metadata names
+    ///     settled records.
+    func computeWrittenEndOffset(startOffset: Int64, progress: PartitionProgress?) -> Int64 {
+        let settledRanges = progress.flatMap { progress in
+            progress.metadata.withUnsafeBytes {
+                SettledOffsetsText.decode($0, committedOffset: progress.committableOffset)
+            }
+        }
+        let settledRangesEnd = settledRanges?.last?.upperBound ?? 0
+        return max(computeSettledEndOffset(startOffset: startOffset), nextOffset, settledRangesEnd)
+    }
+
     /// Marks the rereading as complete if all its records are settled.
     ///
     /// - Parameter settledEndOffset: the offset below which the lane has settled all records of this assignment; -1:

@@ -17,16 +17,13 @@ extension Intake {
             return message
         }
         let now = Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
-        let writtenAtMilliseconds = message.timestampMilliseconds
         let dueMilliseconds = PausedPartitions.computeMonotonicDueMilliseconds(
             wallDueMilliseconds: DeferredHeaders.readDueMilliseconds(of: message),
-            writtenAtMilliseconds: writtenAtMilliseconds,
+            writtenAtMilliseconds: message.timestampMilliseconds,
+            poolRecoveredAtWallMilliseconds: poolRecoveredAtWallMilliseconds[lane],
             now: now
         )
-        guard dueMilliseconds > now.monotonicMilliseconds, writtenAtMilliseconds > poolRecoveredAtWallMilliseconds[lane]
-        else {
-            return message
-        }
+        guard dueMilliseconds > now.monotonicMilliseconds else { return message }
         pausedPartitions.add(partition, untilMilliseconds: dueMilliseconds)
         consumer.pause(partition, rewindingTo: message.offset)
         return nil
@@ -47,6 +44,9 @@ extension Intake {
         for (lane, mailbox) in setup.mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecoveryAtWallMilliseconds() else { continue }
             poolRecoveredAtWallMilliseconds[lane] = milliseconds
+            // The lane has read the clock later than this loop. If this loop's clock stayed behind, the recovery would
+            // seem to be in the future, and would not count.
+            loop.refreshClock()
             resume(
                 pausedPartitions.remove { $0.topic.index == Self.deferredTopicIndex && assignments[$0]?.lane == lane }
             )

@@ -37,12 +37,21 @@ struct PausedPartitions {
     /// - Parameters:
     ///   - wallDueMilliseconds: when the record is due, from its header.
     ///   - writtenAtMilliseconds: the timestamp of the record.
-    static func computeMonotonicDueMilliseconds(wallDueMilliseconds: Int64?, writtenAtMilliseconds: Int64, now: Moment)
-        -> Int64
-    {
+    ///   - poolRecoveredAtWallMilliseconds: when a pool of the record's lane last began to work again; 0: never. A record
+    ///     that was written before is read at once.
+    static func computeMonotonicDueMilliseconds(
+        wallDueMilliseconds: Int64?,
+        writtenAtMilliseconds: Int64,
+        poolRecoveredAtWallMilliseconds: Int64,
+        now: Moment
+    ) -> Int64 {
         guard let wallDueMilliseconds, writtenAtMilliseconds <= now.wallMilliseconds + clockSkewMillisecondsMax else {
             return now.monotonicMilliseconds
         }
+        // If the recovery is in the future, the clock was set back after it. Then even a record that is deferred now
+        // seems to be older than the recovery, and would be read and deferred again without a pause.
+        let isRecoveryPast = poolRecoveredAtWallMilliseconds <= now.wallMilliseconds
+        if isRecoveryPast, writtenAtMilliseconds <= poolRecoveredAtWallMilliseconds { return now.monotonicMilliseconds }
         let limitedDueMilliseconds = min(wallDueMilliseconds, writtenAtMilliseconds + delayMillisecondsMax)
         return now.monotonicMilliseconds + max(limitedDueMilliseconds, now.wallMilliseconds) - now.wallMilliseconds
     }

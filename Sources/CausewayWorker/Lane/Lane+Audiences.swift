@@ -15,6 +15,8 @@ extension Lane {
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
         delivery.areAudienceMembersComplete = !audiences.mayLackMembers
+        // A command under way may have begun to wait again since the revocation, because Redis asked it to.
+        if partitions.isAnyBeingRevoked { dropWaitingAudienceCommands() }
         repeat {
             while audiences.canReceiveCommand, let record = delivery.nextHandover {
                 audiences.receiveCommand(IncomingCommand(record, delivery.view(record)))

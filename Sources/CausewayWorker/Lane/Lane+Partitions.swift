@@ -92,10 +92,15 @@ extension Lane {
         guard let entryIndex = partitions.entryIndex(topic: order.topic, partition: order.partition),
             partitions[entryIndex].assignmentNumber == order.assignmentNumber
         else { return }
+        let indexInCore = partitions[entryIndex].indexInCore
         if partitions[entryIndex].isFanout {
-            audiences.release(partition: partitions[entryIndex].indexInCore, now: now)
+            audiences.release(partition: indexInCore, now: now)
         } else {
-            delivery.release(partition: partitions[entryIndex].indexInCore, now: now)
+            // A partition that is lost has no revocation. Its waiting commands are dropped while `delivery` still knows
+            // the assignment.
+            delivery.beginRevoking(indexInCore, now: now)
+            dropWaitingAudienceCommands()
+            delivery.release(partition: indexInCore, now: now)
         }
         partitions.remove(at: entryIndex)
     }

@@ -36,6 +36,7 @@ struct LanePartitions {
     }
 
     private(set) var entries: [Entry] = []
+    var isAnyBeingRevoked: Bool { entries.contains { $0.isBeingRevoked && !$0.isFanout } }
     /// The position in `entries` of each partition, ordered by partition, then by topic; -1: none.
     private var entryIndices: [Int] = []
 

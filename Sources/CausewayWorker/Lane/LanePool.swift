@@ -161,6 +161,7 @@ extension Lane {
                     pool.identifier,
                     permitsRetry: pool.permitsRetry(now: now),
                     pushesInFlightMax: pushesInFlightMax,
+                    isProbing: pool.apnsPool.breakerCause != nil,
                     now: now
                 ) {
                     guard submit(push, to: pool) else {

@@ -5,9 +5,9 @@
 ///
 ///     idle ─► admitting ─► ready ─► inFlight ─► idle
 ///
-/// The comment of each case lists the next phases after *Next*. In addition, each phase with a current command, except
-/// `retiringToken`, leads to `idle`. This happens when the command is finished, put back, deferred or dropped, or when
-/// its alert begins to wait for a carrier.
+/// The comment of each case lists the next phases after *Next*. In addition, each phase with a current command leads to
+/// `idle`. This happens when the command is finished, put back, deferred or dropped, or when its alert begins to wait
+/// for a carrier.
 enum ActivityPhase: UInt8 {
     /// The activity has no current command. Usually it is idle only while one method of the core runs:
     /// `beginNextCommand` then decides its next phase, or frees an activity that has no command and no wait. Exception:
@@ -58,8 +58,9 @@ enum ActivityPhase: UInt8 {
     /// `takeNextPush` has returned the push, and its result is not known yet. Next: `ready` when no stream took the
     /// push. The result leads to `retiringToken`, `recordingThrottle`, `backingOff` or `awaitingService`.
     case inFlight
-    /// APNs responded that the token is dead or unknown. Redis retires the token, and Kafka gets the invalidation.
-    /// Next: `requestingHold` when both are acknowledged.
+    /// APNs responded that the token is dead or unknown. Kafka gets the invalidation, and then Redis retires the token.
+    /// Next: `requestingHold` when both are acknowledged; `idle` instead for a start or the end of a lifetime, when
+    /// Kafka has the invalidation.
     case retiringToken
     /// APNs limits the pushes to the token (429), and Redis makes the activity's spacing longer. Next:
     /// `awaitingService`.
@@ -124,7 +125,7 @@ enum ActivityPhase: UInt8 {
         case .admitting: idle | ready | requestingHold | Self.registeringToken.mask
         case .requestingHold: idle | takingStartToken | admitting
         case .ready: idle | Self.inFlight.mask | awaitingService
-        case .retiringToken: requestingHold
+        case .retiringToken: idle | requestingHold
         case .inFlight:
             idle | ready | Self.retiringToken.mask | Self.recordingThrottle.mask | Self.backingOff.mask
                 | awaitingService

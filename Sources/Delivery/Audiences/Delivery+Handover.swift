@@ -83,6 +83,10 @@ extension Delivery {
     ) {
         precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
         switch result {
+        case .outcome(.duplicate) where partitions.partition(of: records[record].ledgerPlace) == nil:
+            // The record's assignment has ended. The next owner, perhaps this lane, reads the record again, and this
+            // new copy gets the outcome.
+            drop(record, now: now)
         case .outcome(let outcome):
             precondition(!outcome.effects.contains(.deadLetter))
             records[record].times.admittedAtWallMilliseconds = admittedAtWallMilliseconds

@@ -23,6 +23,8 @@ extension Delivery {
         now: Moment
     ) {
         guard let partition = noteInLedger(record, now: now) else { return }
+        var deferral = deferral
+        deferral.limitPause(writtenAtWallMilliseconds: record.timestampMilliseconds, now: now)
         let index = records.allocate(
             RecordSlot(
                 kind: .invalid,
@@ -62,6 +64,19 @@ extension Delivery {
         records[record].deferral.pauseEndWallMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
         if records[record].push.attemptCount > 0 { records[record].push.apnsIdentifier = randomness.nextUUID() }
+    }
+}
+
+extension Deferral {
+    /// Cuts the rest of the pause to the pause's length when the deferred record was written. The rest is longer only if
+    /// the clock was set back since.
+    ///
+    /// - Parameter writtenAtWallMilliseconds: Kafka's timestamp of the deferred record; -1: none.
+    fileprivate mutating func limitPause(writtenAtWallMilliseconds: Int64, now: Moment) {
+        guard pauseEndWallMilliseconds > now.wallMilliseconds, writtenAtWallMilliseconds > now.wallMilliseconds else {
+            return
+        }
+        pauseEndWallMilliseconds -= writtenAtWallMilliseconds - now.wallMilliseconds
     }
 }
 

@@ -229,6 +229,7 @@ extension Delivery {
                     now: now
                 )
             }
+            endPushHoldBackIfReadAheadDone(of: poolKey, now: now)
             var hasDeferred = reviewReadyPushes(poolKey, now: now)
             if pools.isBlocked(poolKey), !isStoreSilent {
                 if reviewActivitiesAwaitingCredit(poolKey, now: now) { hasDeferred = true }

@@ -3,7 +3,8 @@ import LiveActivity
 /// How the core of audiences ended its work on a command to an audience or channel.
 public enum HandoverResult: Sendable, Equatable, BitwiseCopyable {
     /// The command has an outcome, never `invalid`: a faulty record is rejected when it is read. The command gets a
-    /// result, except if it is reread and its first result stays valid (`OutcomeEffects.noResultIfReread`).
+    /// result, with two exceptions: it is reread and its first result stays valid (`OutcomeEffects.noResultIfReread`);
+    /// or it is a duplicate, and the assignment in which it was read has ended. Then the record is dropped.
     case outcome(Outcome)
     /// The fan-out topic has a record for each range and each broadcast of the command. The core of audiences writes
     /// the command's result when the last of them is done.

@@ -150,10 +150,13 @@ extension Delivery {
     /// - A start to an audience or channel, which needs no action here.
     /// - A start that is too old. Its activity is over, so Redis must call its updates `expired`.
     /// - A restart after a lifetime. Any end that the producer sent ends that life too (R13).
+    ///
+    /// - Parameter isSlotFilled: whether the slot already has the texts and the body of the command.
     mutating func settleRereadStart(
         _ record: RecordIndex,
         _ command: Command,
         from value: UnsafeRawBufferPointer,
+        isSlotFilled: Bool = false,
         now: Moment
     ) {
         guard !command.isForAudienceOrChannel else { return settleWithoutAction(record) }
@@ -166,10 +169,14 @@ extension Delivery {
         let isLifetimeLimited =
             policies.limitsLifetimes && policies.lifetimeMilliseconds(records[record].policyIndex) > 0
         guard mustRecordVersion || isLifetimeLimited else { return settleWithoutAction(record) }
-        fillSlot(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
-        records[record].token.mustBeRegistered = false
+        if !isSlotFilled {
+            fillSlot(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
+            records[record].token.mustBeRegistered = false
+        }
         if isLifetimeLimited, policies.restartsAfterLifetime(records[record].policyIndex), command.fitsBodyLimit {
-            records.setBody(of: record, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
+            if !isSlotFilled {
+                records.setBody(of: record, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
+            }
             records[record].lifetime.mustKeepCommandInTimetable = true
         }
         records.enter(.finished, record)

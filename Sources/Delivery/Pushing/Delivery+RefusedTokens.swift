@@ -1,6 +1,9 @@
 import LiveActivity
 
 /// Retires tokens that APNs refused. Updates and ends, except the ends of lifetimes, are held for the next token.
+///
+/// Redis retires a token only when Kafka has the token's invalidation. With both at once, a crash could lose the
+/// invalidation: the next owner would find no token in Redis, so APNs would not refuse it again. (R17)
 extension Delivery {
     /// Retires a token that APNs refused. But APNs may say since when the token is dead. If the token was registered
     /// then or later, it stays, and the push is retried later: perhaps APNs does not know this registration yet. (R17)
@@ -8,6 +11,9 @@ extension Delivery {
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
     /// it once. The end of a lifetime is not held either: its activity has usually ended, and otherwise
     /// `LifetimeKeeper` makes the end again. (R35)
+    ///
+    /// Until Kafka has the invalidation, the command stays the current one. So the activity's next command does not get
+    /// the dead token.
     mutating func handleRefusedToken(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -18,8 +24,18 @@ extension Delivery {
             return retry(record, of: activity, .retryLater, isRetryPermitted: result.isRetryPermitted, now: now)
         }
         activities[activity].resetServiceFaultCount()
+        activities.enter(.retiringToken, activity)
         queueOutgoingRecord(.invalidation, record)
+    }
+
+    /// Continues with a command whose token APNs refused: Kafka has acknowledged the token's invalidation, or has
+    /// refused it permanently. Redis now retires the token, for a start or the end of a lifetime with the call that
+    /// settles the command.
+    mutating func continueAfterInvalidation(_ record: RecordIndex, now: Moment) {
+        _ = activityOfCurrentCommand(record, in: .retiringToken)
         if records[record].isStart || records[record].lifetime.isEnd {
+            // Not `acknowledge`, which would hold the command.
+            records[record].ending.acknowledge()
             // If an earlier attempt probably ended the activity, the end of the lifetime is settled as `accepted`.
             // After a crash, the next owner may read this end again. Redis then replies that the phone has shown it,
             // and the life leaves the timetable. With `notShown`, the life would stay there, and the end would be made
@@ -28,14 +44,15 @@ extension Delivery {
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishAndEndTurn(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
         }
-        activities.enter(.retiringToken, activity)
+        // Queued before the acknowledgement, because `acknowledge` holds the command after the last one.
         queueStoreCall(.retireToken, record)
+        acknowledge(record)
     }
 
-    /// Holds the command until the activity's next token registers. Called only when the call `retireToken` has ended
-    /// and Kafka has acknowledged the invalidation: both the call and the invalidation read the dead token from the
-    /// record's slot. From now on the slot may get another token: if a token has registered meanwhile, Redis replies
-    /// `retry` to the call `hold`, and the command is admitted again.
+    /// Holds the command until the activity's next token registers. Called only when the call `retireToken` has ended,
+    /// after Kafka's acknowledgement of the invalidation: both the call and the invalidation read the dead token from
+    /// the record's slot. From now on the slot may get another token: if a token has registered meanwhile, Redis
+    /// replies `retry` to the call `hold`, and the command is admitted again.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none

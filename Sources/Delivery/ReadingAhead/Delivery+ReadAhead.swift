@@ -12,10 +12,15 @@ extension Delivery {
         guard let partition = partitions[partitionIndex], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else { return }
-        carryOut(
-            readAhead.noteLag(&partition.pointee.lag, recordCount: recordCount, isAssumed: isAssumed, now: now),
+        let nextOffset = partition.pointee.ledger.nextOffset
+        let decision = readAhead.noteLag(
+            &partition.pointee.lag,
+            recordCount: recordCount,
+            isAssumed: isAssumed,
+            nextOffset: nextOffset,
             now: now
         )
+        carryOut(decision, now: now)
     }
 
     /// Holds back the store calls after an outage of Redis until the lane has read ahead, so that Redis is asked only
@@ -39,6 +44,16 @@ extension Delivery {
         guard checkReadAheadEnd(since: sinceMilliseconds, now: now) else { return true }
         watch.pointee.noteReadAheadEnd(now: now)
         return false
+    }
+
+    /// Ends the hold-back of a pool's pushes if the lane has read far enough ahead. The reviews of the pools call this,
+    /// because the shell does not ask for pushes of a pool that has no room.
+    mutating func endPushHoldBackIfReadAheadDone(of poolKey: PoolKey, now: Moment) {
+        let watch = pools.outageWatch(of: poolKey)
+        guard let sinceMilliseconds = watch.pointee.readingAheadSinceMilliseconds,
+            readAhead.isReadAheadDone(since: sinceMilliseconds, fullness, now: now)
+        else { return }
+        watch.pointee.noteReadAheadEnd(now: now)
     }
 
     /// Checks whether the lane has read far enough ahead after an outage. If not, sets the time of the next check.

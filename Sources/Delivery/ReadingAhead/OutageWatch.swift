@@ -13,7 +13,7 @@ struct OutageWatch: BitwiseCopyable {
     private var waitingSinceMilliseconds: Int64?
     /// Since when the lane reads ahead before it uses the service again (monotonic milliseconds); nil: it does not read
     /// ahead.
-    private var readingAheadSinceMilliseconds: Int64?
+    private(set) var readingAheadSinceMilliseconds: Int64?
     /// When the lane last finished reading ahead, a monotonic time; `.min`: never.
     private var readAheadEndMilliseconds = Int64.min
     /// When the lane last finished reading ahead, UNIX milliseconds; `.min`: never. The state of a push that was

@@ -23,11 +23,17 @@ struct ReadAhead {
 
     /// How far one partition is behind, as the shell last reported.
     struct Lag: BitwiseCopyable {
-        /// The number of the partition's records that the lane has not received.
+        /// The number of the partition's records that the lane has not received; 0 if the lane has received none of
+        /// them for `readAheadMillisecondsMax`. Perhaps the partition cannot be read, and reading ahead would not help.
         fileprivate var recordCount: Int64 = 0
         /// Equal to `recordCount` if the shell knows that number; 0 if `recordCount` is a guess. A guess makes the lane
         /// read ahead, but does not set `isBacklogKnown`.
         fileprivate var knownRecordCount: Int64 = 0
+        /// One above the partition's last record that the lane had received at the last report.
+        fileprivate var nextOffset: Int64 = .min
+        /// Since when the partition is behind and the lane has received none of its records, a monotonic time; nil: the
+        /// partition is not behind.
+        fileprivate var stalledSinceMilliseconds: Int64?
     }
 
     /// How full a lane is. Its room for records, its room for bytes, and each partition's window of offsets are
@@ -93,9 +99,18 @@ struct ReadAhead {
 
     /// Notes how many records a partition is behind, and changes the phase if necessary.
     ///
-    /// - Parameter isAssumed: whether `recordCount` is a guess, because the partition's lag is not known yet.
-    mutating func noteLag(_ lag: inout Lag, recordCount: Int64, isAssumed: Bool, now: Moment) -> Decision {
-        let recordCount = min(max(0, recordCount), Self.partitionLagRecordsMax)
+    /// - Parameters:
+    ///   - isAssumed: whether `recordCount` is a guess, because the partition's lag is not known yet.
+    ///   - nextOffset: one above the partition's last record that the lane has received.
+    mutating func noteLag(
+        _ lag: inout Lag,
+        recordCount: Int64,
+        isAssumed: Bool,
+        nextOffset: Int64,
+        now: Moment
+    ) -> Decision {
+        var recordCount = min(max(0, recordCount), Self.partitionLagRecordsMax)
+        if hasStalled(&lag, recordCount: recordCount, nextOffset: nextOffset, now: now) { recordCount = 0 }
         setLag(&lag, recordCount: recordCount, knownRecordCount: isAssumed ? 0 : recordCount)
         if knownLagRecordCount > readAheadLagRecords { isBacklogKnown = true }
         noteWhetherLagIsSmall(now: now)
@@ -148,6 +163,21 @@ struct ReadAhead {
         let nowMilliseconds = now.monotonicMilliseconds
         return nowMilliseconds - milliseconds >= readAheadMillisecondsMax
             || nowMilliseconds - max(milliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
+    }
+
+    /// Whether the lane has received no record of a partition that is behind, for `readAheadMillisecondsMax`.
+    private func hasStalled(_ lag: inout Lag, recordCount: Int64, nextOffset: Int64, now: Moment) -> Bool {
+        let hasProgressed = lag.nextOffset != nextOffset
+        lag.nextOffset = nextOffset
+        guard recordCount > 0 else {
+            lag.stalledSinceMilliseconds = nil
+            return false
+        }
+        guard let stalledSinceMilliseconds = lag.stalledSinceMilliseconds, !hasProgressed else {
+            lag.stalledSinceMilliseconds = now.monotonicMilliseconds
+            return false
+        }
+        return now.monotonicMilliseconds - stalledSinceMilliseconds >= readAheadMillisecondsMax
     }
 
     private mutating func setLag(_ lag: inout Lag, recordCount: Int64, knownRecordCount: Int64) {

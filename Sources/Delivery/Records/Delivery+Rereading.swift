@@ -8,6 +8,8 @@ import LiveActivity
 /// - A start is not sent, because it may have been sent before, and could begin a second activity. Usually it tells
 ///   Redis its version (`recordStart`), so that an end of the earlier life, which may be reread too, does not end the
 ///   new life.
+/// - What a reread registration releases is treated alike, if it is not newer than the registration. Then Redis held it
+///   before the loss, and the registration has released it already.
 extension Delivery {
     /// Settles a reread record, without a result and without any other action.
     mutating func settleWithoutAction(_ record: RecordIndex) {

@@ -128,7 +128,7 @@ extension Delivery {
     ) {
         switch report {
         case .acknowledged:
-            acknowledge(outgoingRecord.record)
+            acknowledge(outgoingRecord, now: now)
         case .failed where outgoingRecord.kind == .deferral, .tooLarge where outgoingRecord.kind == .deferral:
             if !enqueueAfterFailedDeferral(outgoingRecord.record, now: now) {
                 outgoingDeferrals.retry(outgoingRecord, now: now)
@@ -140,11 +140,18 @@ extension Delivery {
             // then written again without the record's value. Any other outgoing record that is too large is given up.
             let slot = records.mutableAddress(of: outgoingRecord.record)
             guard outgoingRecord.kind == .deadLetter, slot.pointee.deadLetter.valueForm != .leftOutAsTooLarge else {
-                return acknowledge(outgoingRecord.record)
+                return acknowledge(outgoingRecord, now: now)
             }
             slot.pointee.deadLetter.valueForm = .leftOutAsTooLarge
             outgoingRecords.append(outgoingRecord)
         }
+    }
+
+    /// Notes that Kafka has an outgoing record, or that the record is given up.
+    @inline(__always)
+    private mutating func acknowledge(_ outgoingRecord: OutgoingRecord, now: Moment) {
+        guard outgoingRecord.kind == .invalidation else { return acknowledge(outgoingRecord.record) }
+        continueAfterInvalidation(outgoingRecord.record, now: now)
     }
 
     /// Notes that one call, outgoing record or change of audiences is acknowledged. After the last acknowledgement, a

@@ -67,8 +67,8 @@ extension Delivery {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]
             records.enter(.received, record)
-            // Even if the registration is reread, the held command is not: it has no outcome yet.
-            records[record].isReread = false
+            let isReread = slot.mayHaveReleasedBefore(command)
+            records[record].isReread = isReread
             // The policy was configured when the command was first read. If it is not configured any more, the app's
             // default policy applies.
             records[record].policyIndex =
@@ -76,7 +76,9 @@ extension Delivery {
                 ?? defaultPolicyIndex(of: slot.appIndex)
             fillSlot(record, with: command, from: heldCommand, trace: slot.bytes(slot.texts.trace))
             records.setBody(of: record, to: command, from: heldCommand)
-            if command.carriedAlertVersion.timestamp > 0 {
+            if isReread, command.event != .start {
+                removeAlert(ofRereadRecord: record)
+            } else if command.carriedAlertVersion.timestamp > 0 {
                 records[record].alert.sourceVersion = command.carriedAlertVersion
             }
             copyAlert(of: slot, to: record, now: now)
@@ -94,6 +96,9 @@ extension Delivery {
             // The admission need not register a token: it is registered already, and the reply to the admission names
             // it.
             records[record].token.mustBeRegistered = false
+            if isReread, command.event == .start {
+                return settleReleasedRereadStart(record, command, from: heldCommand, now: now)
+            }
             enqueue(record, now: now)
             endBatch(now: now)
         } catch {
@@ -102,6 +107,20 @@ extension Delivery {
             heldCommandFault = error
             settleWithoutResult(record)
         }
+    }
+
+    /// Settles a held start that a reread registration has released once more. The start is not sent, because it was
+    /// sent before the loss (R25). It leaves the key of its device, and the record registers the token again, to release
+    /// the device's other held starts.
+    private mutating func settleReleasedRereadStart(
+        _ record: RecordIndex,
+        _ command: Command,
+        from value: UnsafeRawBufferPointer,
+        now: Moment
+    ) {
+        records[record].ending.followUps.insert(.settleHeldStart)
+        planTokenRegistrationIfNeeded(of: record, .accepted)
+        settleRereadStart(record, command, from: value, isSlotFilled: true, now: now)
     }
 
     /// Removes and returns the fault of a held command that could not be read; nil if there is none. The core keeps one
@@ -145,12 +164,21 @@ extension Delivery {
 }
 
 extension RecordSlot {
+    /// Whether this registration is reread, and probably released the held command before the loss already: then the
+    /// command has an outcome. A command that is newer than the registration was first held after the loss, and waits
+    /// for the lost token. An older command may have been held after the loss too, if it was late (K11).
+    fileprivate func mayHaveReleasedBefore(_ command: Command) -> Bool {
+        let registeredAtWallMilliseconds = max(token.registeredAtWallMilliseconds, times.recordTimestampMilliseconds)
+        return isReread && command.version.timestamp * 1_000 <= registeredAtWallMilliseconds
+    }
+
     /// Makes the slot of a record that continues as a registration after its command is finished. The slot gets the
     /// token that the command brought or, for a held command, the token that released the command.
     fileprivate init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
             stage: slot.stage,
+            isReread: slot.isReread,
             appIndex: slot.appIndex,
             ending: RecordEnding(earlierResultCount: slot.ending.earlierResultCount &+ 1),
             ledgerPlace: slot.ledgerPlace,

@@ -173,11 +173,12 @@ extension Delivery {
 
     /// Lets the current command carry the alert of the older command that Redis holds, and notes in `heldStatus` what
     /// became of that alert. The alert does not move if the current command has one, or if the held alert is too old or
-    /// does not fit. Redis keeps the held command until the current one is settled.
+    /// does not fit. It also does not move to a reread command, which rings no alert (R25): before the loss, the command
+    /// carried or superseded it. Redis keeps the held command until the current one is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
-        guard let heldCommand = reply.heldCommand else { return }
+        guard let heldCommand = reply.heldCommand, !slot.pointee.isReread else { return }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             guard command.hasAlert, !slot.pointee.hasAlert else { return }

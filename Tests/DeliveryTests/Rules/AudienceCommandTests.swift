@@ -165,6 +165,22 @@ import Testing
         #expect(core.committableOffset == nil)
     }
 
+    /// The lane has read the record again, and the core of audiences now fans the command out for the new copy.
+    @Test func `The old copy of a record that was read again is dropped as a duplicate`() throws {
+        let core = CoreHarness()
+        core.receive(Self.addressToAudience(.update(1)))
+        let oldCopy = try #require(core.takeHandover())
+        core.release(core.commandsPartition)
+        let partition = core.assign(.commands)
+        core.receive(Self.addressToAudience(.update(1)), partition: partition)
+        let newCopy = try #require(core.takeHandover())
+        core.endHandover(oldCopy, .outcome(.duplicate))
+        #expect(core.outcomes.isEmpty && core.inProgressRecordCount == 1)
+        #expect(core.committableOffset(partition) == 0)
+        core.endHandover(newCopy, .fannedOut)
+        #expect(core.inProgressRecordCount == 0 && core.committableOffset(partition) == 1)
+    }
+
     // MARK: - Reading ahead
 
     @Test func `A lane that reads ahead hands over no command until it has caught up`() throws {

@@ -284,6 +284,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.admitAndRespond(disposition)
+        core.acknowledgeOutgoingRecords()
         core.elapse(Self.startExpiresAfterMilliseconds)
         #expect(core.push() == nil)
         #expect(core.outcomes.count == 1)

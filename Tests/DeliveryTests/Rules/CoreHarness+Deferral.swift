@@ -24,7 +24,13 @@ extension CoreHarness {
     }
 
     /// Gives the deferred command to the core again, as a worker does when the command is due.
-    func receive(_ seen: SeenDeferral, partition partitionIndex: UInt32? = nil) {
+    ///
+    /// - Parameter writtenAtWallMilliseconds: when the deferred record was written; nil: now.
+    func receive(
+        _ seen: SeenDeferral,
+        partition partitionIndex: UInt32? = nil,
+        writtenAtWallMilliseconds: Int64? = nil
+    ) {
         let partitionIndex = partitionIndex ?? deferredPartition
         let offset = nextOffsets[partitionIndex, default: 0]
         nextOffsets[partitionIndex] = offset + 1
@@ -33,7 +39,7 @@ extension CoreHarness {
                 let record = IncomingRecord(
                     partitionIndex: partitionIndex,
                     offset: offset,
-                    timestampMilliseconds: now.wallMilliseconds,
+                    timestampMilliseconds: writtenAtWallMilliseconds ?? now.wallMilliseconds,
                     key: nil,
                     value: value
                 )

@@ -84,6 +84,19 @@ extension DeferralTests {
         #expect(!hasRecovered)
     }
 
+    /// After the outage is noticed, the shell does not ask for pushes of the pool, because the pool has no room.
+    @Test func `A push that is held back after an outage is deferred even if its pool never has room`() {
+        let core = Self.makeCore()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.noteLag(1)
+        core.elapseInSteps(6_000)
+        #expect(core.push() == nil)
+        core.noteLag(0)
+        core.elapseInSteps(Self.overdueMilliseconds)
+        #expect(core.deferrals.map(\.cause) == ["pool"])
+    }
+
     /// If all commands of a blocked pool are deferred, no response can show that the pool works again.
     @Test func `A connection of an idle blocked pool lets deferred commands be read at once`() throws {
         let core = try Self.makeCoreWithSlowPool()

@@ -159,6 +159,20 @@ import Testing
         #expect(secondDeferral.deferral.pauseEndWallMilliseconds - core.now.wallMilliseconds <= 3_600_000)
     }
 
+    /// The command was deferred two hours ahead of now, and then the clock was set back.
+    @Test func `After the clock was set back, a pause is not longer than when the command was deferred`() throws {
+        let core = try coreAfterRefusal()
+        let pauseEndWallMilliseconds = core.deferrals[0].deferral.pauseEndWallMilliseconds
+        var deferredCommand = core.deferrals[0]
+        deferredCommand.deferral.pauseEndWallMilliseconds += 7_200_000
+        core.receive(deferredCommand, writtenAtWallMilliseconds: core.now.wallMilliseconds + 7_200_000)
+        core.elapseInSteps(Self.deferAgainMilliseconds)
+        #expect(
+            core.deferrals.map(\.deferral.pauseEndWallMilliseconds)
+                == [pauseEndWallMilliseconds, pauseEndWallMilliseconds]
+        )
+    }
+
     /// The command has waited long enough to be deferred. The core does not defer it, because APNs did not process the
     /// push.
     @Test func `A push that APNs never processed is sent again soon, even after a long wait`() throws {

@@ -117,6 +117,27 @@ import Testing
         #expect(core.outstandingCalls == ["admit b.u1"])
     }
 
+    /// For example, the partition has no leader. Its unread records stay, so the lane is far behind for hours.
+    @Test func `A partition that cannot be read makes the lane read ahead only once`() {
+        let core = Self.makeCore { $0.reloadable.readAheadMillisecondsMax = 5_000 }
+        let secondPartition = core.assign(.commands, number: 1)
+        core.noteLag(20_000)
+        core.receive(.update(1, of: "b"), partition: secondPartition)
+        core.elapse(4_999)
+        core.noteLag(20_000)
+        #expect(core.outstandingCalls == [])
+        for _ in 0..<2 {
+            core.elapse(1)
+            core.noteLag(20_000)
+        }
+        core.receive(.update(1, of: "c"), partition: secondPartition)
+        #expect(core.outstandingCalls == ["admit b.u1", "admit c.u1"])
+        core.receiveOne(.update(1), partition: core.commandsPartition)
+        core.noteLag(19_999)
+        core.endBatch()
+        #expect(core.outstandingCalls == ["admit b.u1", "admit c.u1"], "the partition can be read again")
+    }
+
     @Test func `A lane that is more than three quarters full begins its commands`() {
         let core = Self.makeCore { $0.recordsMax = 64 }
         core.noteLag(1_000)

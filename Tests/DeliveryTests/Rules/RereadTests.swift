@@ -124,9 +124,9 @@ import Testing
         #expect(core.outstandingCalls.count == 1)
     }
 
-    /// A command that is read again is held without its alert. The released command has an alert, so Redis has held the
-    /// command since its first reading. The alert has not rung yet, and `accepted` is a new result.
-    @Test func `A command that a reread registration releases has a result, and keeps its alert`() throws {
+    /// Redis has lost the token, so it has held a command that is newer than the registration after the loss. The alert
+    /// has not rung yet, and `accepted` is a new result.
+    @Test func `A newer command that a reread registration releases has a result, and keeps its alert`() throws {
         let core = makeRereadingCore()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(1))
@@ -135,5 +135,40 @@ import Testing
         #expect(push.body.contains("alert"))
         core.respond(.accepted)
         #expect(core.outcomes == ["u1 accepted"])
+    }
+
+    /// Redis was restored from a copy that is older than the registration, which has released the command already.
+    @Test func `An older command that a reread registration releases again rings no second time`() throws {
+        let core = makeRereadingCore()
+        core.register(CommandText.registration(at: 2))
+        core.reply(.registered, held: .alert(1))
+        #expect(try core.oldestCall.admission?.isReread == true)
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("alert"))
+    }
+
+    @Test func `An older start that a reread registration releases again is recorded, not sent`() {
+        let core = makeRereadingCore()
+        core.register(CommandText.deviceRegistration())
+        for activity in ["x", "y"] {
+            core.reply(.registered, held: .start(-1, of: activity))
+            #expect(core.outstandingCalls.isEmpty && core.settlements.last == "\(activity).s-1 recorded")
+            core.acknowledgeSettlements()
+            #expect(core.settlements.last == "\(activity).s-1 notShown (device)")
+            #expect(core.outstandingCalls == ["registerToken \(activity)"])
+        }
+        core.reply(.registered, held: .start(1, of: "z"))
+        #expect(core.outstandingCalls == ["takeStartToken z.s1"], "this start was held after the loss")
+        #expect(core.outcomes.isEmpty)
+    }
+
+    @Test func `A command that is read again does not carry a held alert`() throws {
+        let core = makeRereadingCore()
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: .alert(1))
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("alert"))
     }
 }

@@ -199,23 +199,20 @@ import Testing
                 )
             ]
         )
+        core.acknowledgeOutgoingRecords()
         #expect(try core.oldestCall.retirement?.invalidAtMilliseconds == Self.startMilliseconds + 1)
         #expect(try core.oldestCall.retirement?.token == Array(CoreHarness.token.utf8))
     }
 
     /// The record has room for one token. The retirement and the invalidation need the dead token, so the core holds
     /// the command only when both are acknowledged.
-    @Test(arguments: [false, true]) func `A command with a dead token is held for the next token`(
-        isRetirementFirst: Bool
-    )
-        throws
-    {
+    @Test func `A command with a dead token is held for the next token`() throws {
         let core = CoreHarness()
         core.receive(.end(1))
         core.reply(.send, timestamp: CoreHarness.startSeconds + 9)
         core.push()
         core.respond(.tokenDead, status: 410, reason: "ExpiredToken", invalidAt: Self.startMilliseconds + 1)
-        if isRetirementFirst { core.acknowledgeSettlements() } else { core.acknowledgeOutgoingRecords() }
+        core.acknowledgeOutgoingRecords()
         #expect(core.outstandingCalls == [] && core.outcomes == [])
         core.acknowledgeAll()
         #expect(core.settlements == ["e1 retires"])
@@ -232,6 +229,27 @@ import Testing
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
         #expect(core.inProgressRecordCount == 0)
+    }
+
+    /// After a crash between the two, the next owner finds the token in Redis, and APNs refuses it again. If Redis had
+    /// retired it first, no worker would ever write the invalidation. The activity's next command waits meanwhile,
+    /// because Redis would admit it with the dead token.
+    @Test(arguments: [false, true])
+    func `Redis retires a token only when Kafka has its invalidation`(isStart: Bool) {
+        let core = CoreHarness()
+        core.receive(isStart ? CommandText.start(1) : CommandText.update(1))
+        if isStart { core.reply(.tokenFound) }
+        core.reply(.send)
+        core.push()
+        core.respond(.tokenDead, status: 410)
+        core.receive(.update(2))
+        #expect(core.invalidations.count == 1)
+        #expect(core.settlements == [] && core.outstandingCalls == [] && core.outcomes == [])
+        core.report(.failed, on: .invalidation)
+        core.elapse(1_000)
+        #expect(core.settlements == [] && core.outstandingCalls == [] && core.outcomes == [])
+        core.report(.acknowledged, on: .invalidation)
+        #expect(core.settlements == (isStart ? ["s1 notShown", "s1 notShown (device)"] : ["u1 retires"]))
     }
 
     @Test func `The alert of a command with a dead token is held too`() throws {
@@ -316,6 +334,7 @@ import Testing
         core.elapse(30)
         core.respond(.tokenSuspect, status: 400, reason: "BadDeviceToken")
         #expect(core.invalidations.map(\.invalidAtMilliseconds) == [Self.startMilliseconds + 30])
+        core.acknowledgeOutgoingRecords()
         let retirement = try #require(try core.oldestCall.retirement)
         #expect(retirement.invalidAtMilliseconds == nil)
         core.acknowledgeAll()
@@ -347,6 +366,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.respond(.tokenDead, status: 410, invalidAt: Self.startMilliseconds + 1)
+        core.acknowledgeOutgoingRecords()
         #expect(core.outcomes == ["s1 unregistered"])
         #expect(core.invalidations.map(\.device) == ["d"])
         #expect(core.settlements == ["s1 notShown", "s1 notShown (device)"])

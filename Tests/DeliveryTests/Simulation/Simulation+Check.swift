@@ -85,10 +85,22 @@ extension Simulation {
         }
     }
 
+    func noteAppendedRecord(_ kind: OutgoingRecord.Kind, _ view: RecordView) {
+        switch kind {
+        case .result: noteResult(view)
+        case .deferral: noteDeferral(view)
+        case .invalidation: invalidatedTokens.insert(String(decoding: view.token, as: UTF8.self))
+        case .deadLetter, .traceOnly: break
+        }
+    }
+
     /// Checks that Redis permits no update or end to a token that it has retired, not even if a command brings the
-    /// token again.
+    /// token again. Also checks that Kafka has a token's invalidation before Redis retires the token (R17).
     func checkRetiredTokens(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
+        if let token = call.retirement?.token, !invalidatedTokens.contains(String(decoding: token, as: UTF8.self)) {
+            violations.append("\(activity): its token was retired before it was invalidated")
+        }
         if reply.hasRetiredToken, case .retire(_, let retirement) = call.operation {
             retiredTokens[activity] = String(decoding: retirement.token, as: UTF8.self)
         }

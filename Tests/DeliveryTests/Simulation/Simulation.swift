@@ -55,6 +55,8 @@ final class Simulation {
     var tokenReceivedAtMilliseconds: [String: Int64] = [:]
     /// When a tombstone last removed each token. A token that is registered again has no entry.
     var tokenUnregisteredAtMilliseconds: [String: Int64] = [:]
+    /// The tokens whose invalidation is in Kafka.
+    var invalidatedTokens: Set<String> = []
     /// For each activity, the last token that Redis has retired.
     var retiredTokens: [String: String] = [:]
     /// Activities whose token a tombstone removed, until the app registers again.
@@ -368,11 +370,8 @@ final class Simulation {
         let due = worker.outgoingRecords.filter { $0.dueMilliseconds <= now }
         worker.outgoingRecords.removeAll { $0.dueMilliseconds <= now }
         for entry in due {
-            if entry.isAppended, entry.outgoingRecord.kind == .result {
-                noteResult(worker.delivery.view(entry.outgoingRecord.record))
-            }
-            if entry.isAppended, entry.outgoingRecord.kind == .deferral {
-                noteDeferral(worker.delivery.view(entry.outgoingRecord.record))
+            if entry.isAppended {
+                noteAppendedRecord(entry.outgoingRecord.kind, worker.delivery.view(entry.outgoingRecord.record))
             }
             let report: OutgoingRecord.KafkaReport = entry.isAcknowledged ? .acknowledged : .failed
             worker.delivery.deliveryReportReceived(entry.outgoingRecord, report, now: worker.moment(now))
@@ -388,7 +387,7 @@ final class Simulation {
 
     func identifier(_ view: RecordView) -> String { String(decoding: view.commandIdentifier, as: UTF8.self) }
 
-    private func noteResult(_ view: RecordView) {
+    func noteResult(_ view: RecordView) {
         let identifier = identifier(view)
         trace?("\(now % 1_000_000) \(identifier) result \(view.outcome.name)")
         results[identifier, default: []].append(view.outcome)
