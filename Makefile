@@ -137,6 +137,8 @@ lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, names, 
 	.ci/comment-names
 	.ci/metric-uses --self-test
 	.ci/metric-uses
+	.ci/log-kind-uses --self-test
+	.ci/log-kind-uses
 	.ci/key-uses --self-test
 	.ci/key-uses
 	.ci/outcome-places --self-test

@@ -260,7 +260,7 @@ public final class Pool {
             hasTimedOut: hasTimedOut
         )
         let transition = breaker.noteEndedPush(sample, nowMilliseconds: loop.nowMilliseconds)
-        sizingInterval.countPush(
+        sizingInterval.countEndedPush(
             isFailure: sample == .unavailable || sample == .providerTokenRefused,
             hasFinalStatus: response.completion == .responded,
             roundTripMilliseconds: roundTripMilliseconds

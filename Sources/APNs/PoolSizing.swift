@@ -28,7 +28,7 @@ struct PoolSizing {
         var roundTripMillisecondsMin = Int64.max
         var peakInFlightPushCount = 0
 
-        mutating func countPush(isFailure: Bool, hasFinalStatus: Bool, roundTripMilliseconds: Int64) {
+        mutating func countEndedPush(isFailure: Bool, hasFinalStatus: Bool, roundTripMilliseconds: Int64) {
             endedPushCount += 1
             if isFailure { failedPushCount += 1 }
             guard hasFinalStatus else { return }

@@ -15,18 +15,18 @@ public final class ProviderToken: @unchecked Sendable {
 
     init(token: [UInt8], issuedAtSeconds: Int64, keyGeneration: Int = 0) {
         let schemeBytes = ProviderToken.scheme.utf8CodeUnitCount
-        let text = UnsafeMutableRawBufferPointer.allocate(byteCount: schemeBytes + token.count, alignment: 16)
-        text.copyMemory(from: UnsafeRawBufferPointer(start: ProviderToken.scheme.utf8Start, count: schemeBytes))
-        UnsafeMutableRawBufferPointer(rebasing: text[schemeBytes...]).copyBytes(from: token)
-        headerValue = UnsafeRawBufferPointer(text)
+        let headerBytes = UnsafeMutableRawBufferPointer.allocate(byteCount: schemeBytes + token.count, alignment: 16)
+        headerBytes.copyMemory(from: UnsafeRawBufferPointer(start: ProviderToken.scheme.utf8Start, count: schemeBytes))
+        UnsafeMutableRawBufferPointer(rebasing: headerBytes[schemeBytes...]).copyBytes(from: token)
+        headerValue = UnsafeRawBufferPointer(headerBytes)
         self.issuedAtSeconds = issuedAtSeconds
         self.keyGeneration = keyGeneration
     }
 
     deinit {
-        let text = UnsafeMutableRawBufferPointer(mutating: headerValue)
-        OPENSSL_cleanse(text.baseAddress, text.count)
-        text.deallocate()
+        let headerBytes = UnsafeMutableRawBufferPointer(mutating: headerValue)
+        OPENSSL_cleanse(headerBytes.baseAddress, headerBytes.count)
+        headerBytes.deallocate()
     }
 
     /// The token without the scheme, to share it with other processes or senders.

@@ -36,10 +36,10 @@ struct BatchKeys: ~Copyable {
         writer.writeArgument(key)
         byteCount = writer.count
         let fingerprint = KeyFingerprint(key).value
-        let keyRepeats = fingerprints[..<count].contains(fingerprint)
+        let mayRepeatKey = fingerprints[..<count].contains(fingerprint)
         fingerprints.initializeElement(at: count, to: fingerprint)
         count += 1
-        return keyRepeats
+        return mayRepeatKey
     }
 
     mutating func removeAll() {

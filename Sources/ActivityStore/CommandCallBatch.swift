@@ -19,7 +19,7 @@ import Redis
 /// | last 13 | if the bits say so: the version of an older command whose alert this command carries | if the bits say so: the version of the command whose alert APNs has accepted |
 ///
 /// The script reads the values of all keys before it writes any. So a later call with the same key would not see the
-/// change of an earlier call. For a call with ``CallRequestBits/keyRepeatsBit``, the script reads the value again.
+/// change of an earlier call. For a call with ``CallRequestBits/mayRepeatKeyBit``, the script reads the value again.
 ///
 /// The memory is allocated once.
 struct CommandCallBatch: ~Copyable {
@@ -74,8 +74,8 @@ struct CommandCallBatch: ~Copyable {
     /// - Precondition: the batch has room for the admission's pace (``hasRoom(for:)``).
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = findOrAddPaceNumber(for: admission.pace)
-        let isRepeatedKey = keys.append(key)
-        let requestBits = CallRequestBits.bits(of: admission) | (isRepeatedKey ? CallRequestBits.keyRepeatsBit : 0)
+        let mayRepeatKey = keys.append(key)
+        let requestBits = CallRequestBits.bits(of: admission) | (mayRepeatKey ? CallRequestBits.mayRepeatKeyBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? CallPaceBits.isTooOldBit : 0
         let rereadBit = admission.isReread && admission.registration != nil ? CallPaceBits.isTokenRereadBit : 0
@@ -108,11 +108,11 @@ struct CommandCallBatch: ~Copyable {
         alert: Version?
     ) {
         let paceNumber = pace.map { findOrAddPaceNumber(for: $0) } ?? 0
-        let isRepeatedKey = keys.append(key)
+        let mayRepeatKey = keys.append(key)
         let followBits =
             (retirement == nil ? 0 : CallRequestBits.tokenFollowsBit)
             | (alert == nil ? 0 : CallRequestBits.alertFollowsBit)
-        let repeatBit = isRepeatedKey ? CallRequestBits.keyRepeatsBit : 0
+        let repeatBit = mayRepeatKey ? CallRequestBits.mayRepeatKeyBit : 0
         let requestBits = code.rawValue | CallRequestBits.isSettlementBit | followBits | repeatBit
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeCallHead(paceBits: paceNumber, requestBits: requestBits, version, digest)
@@ -202,7 +202,7 @@ enum CallRequestBits {
     /// The last 13 bytes of the call are the version of a command with an alert.
     static let alertFollowsBit: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
-    static let keyRepeatsBit: UInt8 = 128
+    static let mayRepeatKeyBit: UInt8 = 128
 
     static func bits(of admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
         (admission.requestsHighPriority ? requestsHighPriorityBit : 0)

@@ -72,8 +72,8 @@ struct RegistrationBatch: ~Copyable {
         }
         if audiences != nil { bits |= RegistrationBits.mentionsAudiencesBit }
         if shownVersion != nil { bits |= RegistrationBits.versionFollowsBit }
-        let isRepeatedKey = keys.append(key)
-        if isRepeatedKey { bits |= RegistrationBits.keyRepeatsBit }
+        let mayRepeatKey = keys.append(key)
+        if mayRepeatKey { bits |= RegistrationBits.mayRepeatKeyBit }
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeRegistration(bits, registration, audiences: audiences, shownVersion: shownVersion)
         argumentByteCount = writer.count
@@ -83,8 +83,8 @@ struct RegistrationBatch: ~Copyable {
     ///
     /// - Parameter leftAtMilliseconds: the time that precedes the departures in Redis' reply.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt leftAtMilliseconds: Int64) {
-        let isRepeatedKey = keys.append(key)
-        let bits = RegistrationBits.isDepartureConfirmationBit | (isRepeatedKey ? RegistrationBits.keyRepeatsBit : 0)
+        let mayRepeatKey = keys.append(key)
+        let bits = RegistrationBits.isDepartureConfirmationBit | (mayRepeatKey ? RegistrationBits.mayRepeatKeyBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeDepartureConfirmation(bits, leftAtMilliseconds: leftAtMilliseconds)
         argumentByteCount = writer.count
@@ -126,5 +126,5 @@ enum RegistrationBits {
     static let versionFollowsBit: UInt8 = 32
     static let isDepartureConfirmationBit: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
-    static let keyRepeatsBit: UInt8 = 128
+    static let mayRepeatKeyBit: UInt8 = 128
 }

@@ -133,7 +133,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("IS_END_IN_REQUEST", bitInRequest(CallRequestBits.isEndBit)),
         ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallRequestBits.isSettlementBit)),
         ("IS_SETTLEMENT_IN_REQUEST_MODULUS", 2 * bitInRequest(CallRequestBits.isSettlementBit)),
-        ("KEY_REPEATS_IN_REQUEST", bitInRequest(CallRequestBits.keyRepeatsBit)),
+        ("MAY_REPEAT_KEY_IN_REQUEST", bitInRequest(CallRequestBits.mayRepeatKeyBit)),
         ("ACCEPTANCE_REQUEST", bitInRequest(CallRequestBits.isSettlementBit | SettlementCode.accepted.rawValue)),
         // The codes for what a settlement reports, and the first byte of a refund's argument to the script `settle`.
         ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),
@@ -144,7 +144,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // `(bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@`. For example, if `bits` is 41
         // (32 + 8 + 1), the result is (41 % 16 - 41 % 4) / 4 = 2.
         ("IS_DEPARTURE_CONFIRMATION", Int64(RegistrationBits.isDepartureConfirmationBit)),
-        ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeatsBit)),
+        ("REGISTRATION_MAY_REPEAT_KEY", Int64(RegistrationBits.mayRepeatKeyBit)),
         ("SOURCE_FACTOR", 1 << Int64(RegistrationBits.sourceShift)),
         ("SOURCE_MODULUS", Int64(RegistrationBits.mentionsAudiencesBit)),
     ]

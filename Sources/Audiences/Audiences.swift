@@ -171,13 +171,13 @@ public struct Audiences: ~Copyable {
         memberReferenceBuffer.deallocate()
     }
 
-    /// When the shell last found that rounds need not wait for members that Redis has lost (monotonic milliseconds). It
-    /// finds this if the store has all members, or has lacked some for ``waitForMembersMillisecondsMax``.
-    ///
+    /// Says which rounds must wait for members that Redis has lost. The shell sets this value. A round waits at most
+    /// ``waitForMembersMillisecondsMax``.
     /// - `.max`, the initial value: no round waits.
-    /// - `.min`: rounds must wait.
-    /// - Another value, such as 5,000: a round whose members were lost at 4,000 continues. A round whose members were
-    ///   lost at 6,000 waits for a value above 6,000, but not longer than ``waitForMembersMillisecondsMax``.
+    /// - `.min`: every round that has lost its members or its claim waits.
+    /// - Another value: when the shell last found that rounds need not wait (monotonic milliseconds). The store then
+    ///   had all members, or had lacked some for ``waitForMembersMillisecondsMax``. If the value is 5,000, a round
+    ///   whose members were lost at 4,000 continues. If they were lost at 6,000, it waits for a value above 6,000.
     public var membersLastCompleteAtMilliseconds = Int64.max
     /// Whether rounds must wait: the store lacks members, or the shell does not know yet whether members are missing.
     var mustRoundsWait: Bool { membersLastCompleteAtMilliseconds == .min }

@@ -25,7 +25,7 @@ import Testing
         interval.starvedMilliseconds = starvedMilliseconds
         interval.peakInFlightPushCount = peakCount
         for response in 0..<100 {
-            interval.countPush(
+            interval.countEndedPush(
                 isFailure: response < failureCount,
                 hasFinalStatus: true,
                 roundTripMilliseconds: roundTripMilliseconds
@@ -38,12 +38,14 @@ import Testing
     @Test func `The round trip is measured only from responses`() throws {
         var sizing = try makeSizing()
         var firstCounts = counts(roundTripMilliseconds: 300)
-        for _ in 0..<10 { firstCounts.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1) }
+        for _ in 0..<10 {
+            firstCounts.countEndedPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1)
+        }
         #expect(sizing.endInterval(firstCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 0) == .none)
         // The first interval made 300 ms the usual round trip. So 300 ms do not count as slow in this interval.
         var secondCounts = counts(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
         for _ in 0..<10 {
-            secondCounts.countPush(isFailure: true, hasFinalStatus: false, roundTripMilliseconds: 1_000_000)
+            secondCounts.countEndedPush(isFailure: true, hasFinalStatus: false, roundTripMilliseconds: 1_000_000)
         }
         #expect(
             sizing.endInterval(secondCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 1_000) == .grow
@@ -51,7 +53,7 @@ import Testing
         // In this interval no push got a response and none failed.
         var thirdCounts = PoolSizing.Interval()
         thirdCounts.starvedMilliseconds = 1_000
-        thirdCounts.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1)
+        thirdCounts.countEndedPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1)
         #expect(
             sizing.endInterval(thirdCounts, openConnectionCount: 2, streamsMax: 1_000, nowMilliseconds: 2_000) == .grow
         )

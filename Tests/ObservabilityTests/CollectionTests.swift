@@ -68,13 +68,13 @@ struct CollectionTests {
     }
 
     @Test func `Quantiles lie in their bucket`() {
-        let histogram = HistogramReading(bounds: [10, 20, 40], bucketCounts: [50, 40, 9, 1], sum: 0)
+        let histogram = HistogramReading(bucketBounds: [10, 20, 40], bucketCounts: [50, 40, 9, 1], sum: 0)
         #expect(histogram.quantile(percent: 50) == 10)
         #expect(histogram.quantile(percent: 90) == 20)
         #expect(histogram.quantile(percent: 99) == 40)
         #expect(histogram.quantile(percent: 100) == 40)
-        #expect(HistogramReading(bounds: [10], bucketCounts: [0, 0], sum: 0).quantile(percent: 50) == nil)
-        #expect(HistogramReading(bounds: [100], bucketCounts: [4, 0], sum: 0).quantile(percent: 50) == 50)
+        #expect(HistogramReading(bucketBounds: [10], bucketCounts: [0, 0], sum: 0).quantile(percent: 50) == nil)
+        #expect(HistogramReading(bucketBounds: [100], bucketCounts: [4, 0], sum: 0).quantile(percent: 50) == 50)
     }
 
     @Test func `Publication is due every quarter second`() {

@@ -111,7 +111,7 @@ enum CompactToken {
     static func words(crowd key: UInt64, number: UInt32, generation: UInt8) -> [UInt64] {
         let packedNumbers = UInt64(generation) << 32 | UInt64(number)
         var random = SplitMix64(seed: key &+ packedNumbers &* multiplier)
-        var words = [key, packedNumbers ^ mask(key)]
+        var words = [key, packedNumbers ^ packedNumbersMask(key)]
         for _ in 2..<wordCount { words.append(random.next()) }
         return words
     }
@@ -126,7 +126,7 @@ enum CompactToken {
         of token: UnsafeRawBufferPointer,
         crowd key: UInt64
     ) -> (number: Int, generation: UInt8)? {
-        let packedNumbers = word(1, of: token) ^ mask(key)
+        let packedNumbers = word(1, of: token) ^ packedNumbersMask(key)
         guard packedNumbers >> 40 == 0 else { return nil }
         var random = SplitMix64(seed: key &+ packedNumbers &* multiplier)
         for index in 2..<wordCount where word(index, of: token) != random.next() { return nil }
@@ -137,7 +137,7 @@ enum CompactToken {
         UInt64(bigEndian: token.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self))
     }
 
-    private static func mask(_ key: UInt64) -> UInt64 {
+    private static func packedNumbersMask(_ key: UInt64) -> UInt64 {
         var random = SplitMix64(seed: key)
         return random.next()
     }

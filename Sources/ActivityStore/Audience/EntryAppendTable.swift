@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The appends under way (``EntryAppender``): each adds the entry of a member that joins or leaves to the member's
-/// page. The memory is allocated once.
+/// The appends under way (``EntryAppender``). If a member joins or leaves an audience, an append adds an entry about
+/// this to the member's page. The memory is allocated once.
 struct EntryAppendTable: ~Copyable {
     /// The maximum number of appends under way. A lane sends the appends of an iteration together, so it adds at most
     /// this many entries in one round trip. The table allocates 0.7 MiB for them.

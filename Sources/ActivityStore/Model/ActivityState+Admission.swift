@@ -88,8 +88,10 @@ extension ActivityState {
         return reply
     }
 
-    /// Whether the newest version can carry the command's alert. All of these must be true:
-    /// - The command has an alert, or its worker has seen the held alert.
+    /// Whether a refused command gets the verdict `alertAwaitsCarrier`: the newest version may carry its alert. All of
+    /// these must be true:
+    /// - `call.mayReplaceHeldAlert` is true: the command has an alert, or Redis has already replied to it with the held
+    ///   command's alert. In the second case it may have no alert. The worker then finishes it as `superseded`.
     /// - The command is older than the newest version.
     /// - The newest version is not settled yet.
     /// - The newest version is not a start. A start cannot carry the alert, because the alert belongs to the life

@@ -53,7 +53,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --
   -- A constant with _IN_REQUEST is a bit of byte 15 in `requestAndPace`: the bit times REQUEST_FACTOR (admit.lua). The
   -- short path tests several bits at once: `requestAndPace < IS_END_IN_REQUEST` says that none of IS_END,
-  -- TOKEN_FOLLOWS, IS_SETTLEMENT and ALERT_FOLLOWS is set. The loop has removed KEY_REPEATS, the only higher bit.
+  -- TOKEN_FOLLOWS, IS_SETTLEMENT and ALERT_FOLLOWS is set. The loop has removed MAY_REPEAT_KEY, the only higher bit.
   -- ACCEPTANCE_REQUEST is the whole `requestAndPace` of an acceptance without a token and without an alert. In the same
   -- way, HAS_THROTTLE_IN_FORM_AND_LENGTH is the bit HAS_THROTTLE in `formAndLength`.
   --
@@ -204,11 +204,11 @@ if #ARGV[1] >= @CALL_BYTES@ then
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local paceByte = requestAndPace % @REQUEST_FACTOR@
       paceNumber = paceByte % @PACE_NUMBER_MODULUS@
-      -- Remove the three flags of byte 14, and KEY_REPEATS. Few calls have one, and the short path needs none.
+      -- Remove the three flags of byte 14, and MAY_REPEAT_KEY. Few calls have one, and the short path needs none.
       local removedFlags = paceByte - paceNumber
-      if requestAndPace >= @KEY_REPEATS_IN_REQUEST@ then
+      if requestAndPace >= @MAY_REPEAT_KEY_IN_REQUEST@ then
         -- An earlier call of this batch may have written the value, so it is read again.
-        values[index], removedFlags = callRedis('GET', keys[index]), removedFlags + @KEY_REPEATS_IN_REQUEST@
+        values[index], removedFlags = callRedis('GET', keys[index]), removedFlags + @MAY_REPEAT_KEY_IN_REQUEST@
       end
       timestampAndRequest, requestAndPace = timestampAndRequest - removedFlags, requestAndPace - removedFlags
       lastRequestAndPace = requestAndPace
@@ -285,9 +285,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
         break
       end
 
-      -- 4. An update: is its timestamp higher than the newest version's? If the timestamps are equal, the long path
-      -- compares the sequences. A newer update keeps its own timestamp, which is above the last assigned one.
-      -- `assigned` is this timestamp in the form of the reply.
+      -- 4. An update: is its timestamp higher than the newest version's? If the timestamps are equal, `break` leaves it
+      -- to the long path below, which compares the sequences. A newer update keeps its own timestamp, which is above
+      -- the last assigned one. `assigned` is this timestamp times TIMESTAMP_FACTOR: a reply with a number begins so.
       -- The model decides the same. (decision: order of versions; decision: timestamp)
       -- An older update is superseded. But if it may replace a held alert, the long path decides about its alert.
       local assigned, newest = timestampAndRequest - requestAndPace, newestTimestamp * @TIMESTAMP_FACTOR@

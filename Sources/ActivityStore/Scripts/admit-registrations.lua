@@ -18,8 +18,8 @@ if isBatch then
     position =
       audienceCount > 0 and audiencesPosition + 2 + @AUDIENCE_DIGEST_BYTES@ * audienceCount or audiencesPosition
     local callEnd = position - 1
-    if bits >= @REGISTRATION_KEY_REPEATS@ then
-      bits, value = bits - @REGISTRATION_KEY_REPEATS@, callRedis('GET', key)
+    if bits >= @REGISTRATION_MAY_REPEAT_KEY@ then
+      bits, value = bits - @REGISTRATION_MAY_REPEAT_KEY@, callRedis('GET', key)
     end
     local shownVersion = ''
     if bits % @VERSION_FOLLOWS_MODULUS@ >= @VERSION_FOLLOWS@ then

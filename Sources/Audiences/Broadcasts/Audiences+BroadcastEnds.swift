@@ -242,11 +242,8 @@ extension Audiences {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {
             if broadcasts[broadcast].record.partitionIndex != channels[channel].partitionIndex {
-                let assignmentEpoch = noteDroppedBeforeResponse(
-                    broadcasts[broadcast].record,
-                    ofApp: channels[channel].key.appIndex
-                )
-                broadcasts[broadcast].record.assignmentEpoch = assignmentEpoch
+                noteDroppedBeforeResponse(broadcasts[broadcast].record, ofApp: channels[channel].key.appIndex)
+                broadcasts[broadcast].record.assignmentEpoch = FanoutPartition.noAssignmentEpoch
             }
             broadcast = broadcasts[broadcast].rider
         }

@@ -36,7 +36,8 @@ public struct IncomingCommand {
     /// The record's timestamp (-1 if it has none), and when the worker received the record. UNIX milliseconds.
     public var recordTimestampMilliseconds: Int64
     public var receivedAtWallMilliseconds: Int64
-    /// The trace, kept for the fan-out records; empty for none.
+    /// The trace header of the command's record; empty for none. The core copies these bytes, and passes them to the
+    /// shell with each fan-out record of the command.
     public var trace: UnsafeRawBufferPointer
     /// The names of the fields that were dropped because the body was too large, kept for the fan-out records; empty
     /// for none.

@@ -133,8 +133,13 @@ extension Audiences {
         now: Moment
     ) {
         let slot = membershipChanges[change]
+        // The registration says which version the activity shows, with its sequence. So compare whole versions.
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
+        // Renew this time for a state that is not chosen too. Otherwise, if the replies for several audiences together
+        // took longer than `stateAgeMillisecondsMax`, the chosen state would be requested again and again.
         membershipChanges[change].stateRepliedAtMilliseconds = now.monotonicMilliseconds
+        // The two states belong to different audiences. A `NewestStateSlot` has no version, so compare `aps.timestamp`.
+        // If the two are equal, the state that was chosen first stays.
         if slot.newestState != .null, newestStates[slot.newestState].timestamp >= newestStates[state].timestamp {
             return
         }

@@ -158,8 +158,8 @@ extension Audiences {
         let tag = PushTag(rawValue: rawTag)
         if rounds[round].phase == .abandoned {
             if !tag.isParked {
-                pages[tag.page].unfinishedMemberCount -= 1
-                if pages[tag.page].unfinishedMemberCount == 0 { freePageAndOfferRoom(tag.page) }
+                pages[tag.page].underWayMemberCount -= 1
+                if pages[tag.page].underWayMemberCount == 0 { freePageAndOfferRoom(tag.page) }
             }
             return freeIfFinished(round, now: now)
         }

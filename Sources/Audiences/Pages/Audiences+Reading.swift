@@ -36,7 +36,7 @@ extension Audiences {
             if let precedingPage {
                 addFollowingPage(precedingPage, of: round)
             } else {
-                addFirstPageOfSegment(of: round)
+                addPageAtReadPosition(of: round)
             }
         }
     }
@@ -88,7 +88,7 @@ extension Audiences {
 
     /// Appends a page for the segment in which `readPosition` lies to the round's list of pages, and moves
     /// `readPosition` to the next segment.
-    private mutating func addFirstPageOfSegment(of round: RoundIndex) {
+    private mutating func addPageAtReadPosition(of round: RoundIndex) {
         let start = rounds[round].progress.readPosition
         let page = addPage(round, start: start)
         let nextSegment = start / MemberLocation.positionsPerSegment &+ 1
@@ -106,8 +106,11 @@ extension Audiences {
         if rounds[round].pages.last == previousPage { rounds[round].pages.last = page }
     }
 
+    /// Adds a page that begins at `start`: counts it for the round and the app, and requests the page or, if its lower
+    /// bound is not known, the directory. The caller then links the page to the round or to a parked member.
     mutating func addPage(_ round: RoundIndex, start: UInt64, isPageLowerBound: Bool = false) -> PageIndex {
         let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].pages.expectedBytes)
+        // A segment has 2^32 positions. So the low 32 bits of a round's position are the position in the segment.
         let isLowerBoundKnown = isPageLowerBound || UInt32(truncatingIfNeeded: start) == 0
         let page = pages.allocate(
             PageSlot(
@@ -121,11 +124,11 @@ extension Audiences {
         apps[Int(appIndex)].pageCount += 1
         apps[Int(appIndex)].pageBytes += expectedBytes
         rounds[round].pages.count += 1
-        requestPage(page)
+        requestRead(of: page)
         return page
     }
 
-    private mutating func requestPage(_ page: PageIndex) {
+    private mutating func requestRead(of page: PageIndex) {
         pageReads.append(pages[page].phase == .requestingPage ? .readPage(page) : .readDirectory(page))
     }
 
@@ -137,6 +140,8 @@ extension Audiences {
 
     // MARK: - Replies with pages
 
+    /// Looks up in a segment's directory (nil: none) which page has the wanted position, and requests that page. If
+    /// there is none, this page becomes ready without members.
     mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
@@ -161,9 +166,11 @@ extension Audiences {
         }
         pages[page].lowerBound = wantedPageLowerBound
         pages[page].enter(.requestingPage)
-        requestPage(page)
+        requestRead(of: page)
     }
 
+    /// Makes a page ready with the members that the store has read, from the wanted position on. If the store's page is
+    /// missing, damaged or the wrong one, requests the directory instead.
     mutating func pageReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
@@ -199,7 +206,7 @@ extension Audiences {
     private mutating func requestDirectory(for page: PageIndex, isPageUnusable: Bool = true) {
         pages[page].unusablePageLowerBound = isPageUnusable ? pages[page].lowerBound : nil
         pages[page].enter(.requestingDirectory)
-        requestPage(page)
+        requestRead(of: page)
     }
 
     /// Makes a page ready, with the members that were read, or without members.
@@ -259,7 +266,7 @@ extension Audiences {
     /// Whether all members of the page that must get a push have their outcomes or are parked.
     private func isDone(_ page: PageIndex, of round: RoundIndex) -> Bool {
         let slot = pages[page]
-        guard slot.phase == .ready, slot.unfinishedMemberCount == 0 else { return false }
+        guard slot.phase == .ready, slot.underWayMemberCount == 0 else { return false }
         return slot.nextMemberIndex == slot.memberCount
             || slot.position(Int(slot.nextMemberIndex)) >= readingEndPosition(of: round)
     }
@@ -281,8 +288,8 @@ extension Audiences {
         if rounds[round].pages.last == .null { rounds[round].pages.last = page }
     }
 
-    /// Discards the members that have not had their turn. If the round needs these members again, call
-    /// ``readAgainFromPresentPosition(of:)`` instead.
+    /// Discards the members that have not had their turn, and sets the round's read position to its completed position.
+    /// If the round needs these members again, call ``readAgainFromPresentPosition(of:)`` instead.
     ///
     /// The caller must call ``offerPageRoom(_:)`` afterwards.
     mutating func discardUnsentMembers(of round: RoundIndex) {
@@ -343,7 +350,7 @@ extension Audiences {
                 pages[page].enter(.discarded)
                 // The round may be freed before the reply comes, so the page must not name it any more.
                 pages[page].round = .null
-            } else if pages[page].unfinishedMemberCount == 0 {
+            } else if pages[page].underWayMemberCount == 0 {
                 freePage(page)
             } else {
                 pages[page].enter(.discarded)
@@ -367,10 +374,13 @@ extension Audiences {
             let waitingRound = popFirstFromPageQueue(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {
+                // Only `advance` reads on for a restoring round, and it needs the time. So a timer calls it.
                 scheduleAdvance(of: waitingRound, at: 0)
             } else {
                 prefetchPages(of: waitingRound, isFirstInQueue: true)
             }
+            // `last` was the last round in the queue when this method began. A round that has queued again since then
+            // waits for the next call, so that the loop ends. (R4)
             if waitingRound == last { return }
         }
     }

@@ -21,10 +21,10 @@ struct PageSlot: BitwiseCopyable {
         /// or does not contain ``startPosition``; `discarded`.
         case requestingPage
         /// The members of the page get their turns. Next: `discarded` if the round discards the page while it has
-        /// unfinished members. Otherwise the slot is freed.
+        /// members under way (`underWayMemberCount`). Otherwise the slot is freed.
         case ready
         /// The round no longer needs the page. A page that was being read is freed when the store replies. A page that
-        /// was ready is freed when it has no unfinished members (`unfinishedMemberCount`).
+        /// was ready is freed when no member of it is under way.
         case discarded
 
         fileprivate func canChange(to next: Phase) -> Bool {
@@ -87,7 +87,7 @@ struct PageSlot: BitwiseCopyable {
     var nextMemberIndex: UInt16 = 0
     /// The number of members whose push or start is under way, or whose refusal is being recorded. Parked members are
     /// not counted.
-    var unfinishedMemberCount: UInt16 = 0
+    var underWayMemberCount: UInt16 = 0
 
     init(round: RoundIndex, appIndex: UInt16, startPosition: UInt64, phase: Phase, expectedBytes: Int) {
         self.round = round

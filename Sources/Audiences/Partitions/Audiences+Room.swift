@@ -145,11 +145,10 @@ extension Audiences {
     /// record's partition, it reads the record again, before it takes newer records of the range or channel from this
     /// partition. The version or broadcast itself is dropped when the push has ended.
     ///
-    /// - Returns: the assignment epoch that the caller must give to the record. No partition has this epoch, so nothing
-    ///   is noted or settled for the record later.
-    mutating func noteDroppedBeforeResponse(_ record: FanoutRecord, ofApp appIndex: UInt16) -> UInt32 {
+    /// The caller must then give the record ``FanoutPartition/noAssignmentEpoch``, so that nothing is noted or settled
+    /// for the record later.
+    mutating func noteDroppedBeforeResponse(_ record: FanoutRecord, ofApp appIndex: UInt16) {
         noteDropped(record, ofApp: appIndex)
-        return 0
     }
 
     /// Stops waiting for the versions that the partition's previous owner had under way, because a record of the round

@@ -4,6 +4,9 @@ import Delivery
 struct FanoutPartition: AssignedPartition, ~Copyable {
     enum Phase { case assigned, revoking }
 
+    /// The epoch of a record that belongs to no assignment any more. No partition has this epoch.
+    static let noAssignmentEpoch: UInt32 = 0
+
     var ledger: PartitionLedger
     var receiptTimes = ReceiptTimes()
     var phase = Phase.assigned

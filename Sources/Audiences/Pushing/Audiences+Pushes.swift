@@ -70,7 +70,7 @@ extension Audiences {
             case .push(let push):
                 apps[appIndex].inFlightPushCounts[environment] += 1
                 rounds[round].members.inFlightCount += 1
-                if !PushTag(rawValue: push.tag).isParked { addParkablePushes(1, of: round) }
+                if !PushTag(rawValue: push.tag).isParked { changeParkablePushCount(by: 1, of: round) }
                 rounds[round].queuePlaces.mustQueueAtFront = false
                 countPushAndEndTurnIfDue(appIndex)
                 return push
@@ -212,7 +212,7 @@ extension Audiences {
         offeredPush = OfferedPush(tag: tag, previousSendPosition: rounds[round].progress.sendPosition)
         let progress = pageMember.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
         advancePast(next, progress: progress, rangeVersion)
-        pages[next.page].unfinishedMemberCount += 1
+        pages[next.page].underWayMemberCount += 1
         let digitCount = pageMember.writeToken(to: pushAddressBuffer)
         return makePush(
             tag: tag,
@@ -296,7 +296,7 @@ extension Audiences {
             round = pages[tag.page].round
             environment = pages[tag.page].member(tag.memberIndex)?.environment ?? .production
             pages[tag.page].nextMemberIndex -= 1
-            pages[tag.page].unfinishedMemberCount -= 1
+            pages[tag.page].underWayMemberCount -= 1
             pages[tag.page].setProgress(tag.memberIndex, .unsent)
             rounds[round].progress.sendPosition = offeredPush.previousSendPosition
         }
@@ -307,12 +307,12 @@ extension Audiences {
     mutating func decrementInFlightPushCounts(_ tag: PushTag, of round: RoundIndex, _ environment: APNsEnvironment) {
         apps[Int(rounds[round].appIndex)].inFlightPushCounts[environment] -= 1
         rounds[round].members.inFlightCount -= 1
-        if !tag.isParked { addParkablePushes(-1, of: round) }
+        if !tag.isParked { changeParkablePushCount(by: -1, of: round) }
     }
 
-    /// Adds `count` to the number of pushes that may end with a parked member. A negative number subtracts.
-    private mutating func addParkablePushes(_ count: Int, of round: RoundIndex) {
-        parkablePushCount += count
-        apps[Int(rounds[round].appIndex)].parkablePushCount += count
+    /// Adds `change` to the number of pushes that may end with a parked member. A negative number subtracts.
+    private mutating func changeParkablePushCount(by change: Int, of round: RoundIndex) {
+        parkablePushCount += change
+        apps[Int(rounds[round].appIndex)].parkablePushCount += change
     }
 }

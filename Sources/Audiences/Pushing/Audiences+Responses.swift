@@ -88,16 +88,16 @@ extension Audiences {
         }
         let page = pages.mutableAddress(of: tag.page)
         page.pointee.setProgress(tag.memberIndex, .done(outcome))
-        page.pointee.unfinishedMemberCount -= 1
-        advanceIfNoMemberIsUnfinished(on: tag.page, now: now)
+        page.pointee.underWayMemberCount -= 1
+        advanceIfNoMemberIsUnderWay(on: tag.page, now: now)
     }
 
     /// Called when one of the page's members is finished or parked: the member's push or start has ended, and if APNs
-    /// refused the push, the refusal has been recorded. If this was the page's last unfinished member, the round may go
+    /// refused the push, the refusal has been recorded. If this was the page's last member under way, the round may go
     /// on.
-    private mutating func advanceIfNoMemberIsUnfinished(on page: PageIndex, now: Moment) {
+    private mutating func advanceIfNoMemberIsUnderWay(on page: PageIndex, now: Moment) {
         let slot = pages.address(of: page)
-        guard slot.pointee.unfinishedMemberCount == 0 else { return }
+        guard slot.pointee.underWayMemberCount == 0 else { return }
         let round = slot.pointee.round
         if slot.pointee.phase == .discarded { freePageAndOfferRoom(page) }
         guard rounds[round].pages.first == page || rounds[round].phase != .running else { return }
@@ -111,8 +111,8 @@ extension Audiences {
         if tag.isParked {
             parkedMembers[tag.parkedMember].isUnderWay = false
         } else {
-            pages[tag.page].unfinishedMemberCount -= 1
-            if pages[tag.page].unfinishedMemberCount == 0 { freePageAndOfferRoom(tag.page) }
+            pages[tag.page].underWayMemberCount -= 1
+            if pages[tag.page].underWayMemberCount == 0 { freePageAndOfferRoom(tag.page) }
         }
         freeIfFinished(round, now: now)
     }
@@ -156,8 +156,8 @@ extension Audiences {
                 now: now
             )
             pages[tag.page].setProgress(tag.memberIndex, .parked)
-            pages[tag.page].unfinishedMemberCount -= 1
-            advanceIfNoMemberIsUnfinished(on: tag.page, now: now)
+            pages[tag.page].underWayMemberCount -= 1
+            advanceIfNoMemberIsUnderWay(on: tag.page, now: now)
         }
         advance(round, now: now)
     }

@@ -118,6 +118,9 @@ extension Audiences {
         return text
     }
 
+    /// Handles the store's reply to a checkpoint. Nil: the store has refused the checkpoint, or it was too long. If the
+    /// reply says that the round has lost its claim, calls `claimLost`. Otherwise the checkpoint counts as recorded, and
+    /// the versions that waited for it are finished.
     mutating func handleCheckpointReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.composedRevision

@@ -177,15 +177,15 @@ extension Audiences {
         return rangeVersion
     }
 
-    /// Adds `bytes` to two sums: the bytes of all fan-out records in memory, and the bytes of those of the version's
-    /// app. A negative number subtracts.
-    mutating func addFanoutRecordBytes(_ bytes: Int, of rangeVersion: RangeVersionIndex) {
-        addFanoutRecordBytes(bytes, ofApp: Int(rounds[rangeVersions[rangeVersion].round].appIndex))
+    /// Adds `byteCount` to two sums: the bytes of all fan-out records in memory, and the bytes of those of the
+    /// version's app. A negative number subtracts.
+    mutating func addFanoutRecordBytes(_ byteCount: Int, of rangeVersion: RangeVersionIndex) {
+        addFanoutRecordBytes(byteCount, ofApp: Int(rounds[rangeVersions[rangeVersion].round].appIndex))
     }
 
-    mutating func addFanoutRecordBytes(_ bytes: Int, ofApp appIndex: Int) {
-        fanoutRecordBytes += bytes
-        apps[appIndex].fanoutRecordBytes += bytes
+    mutating func addFanoutRecordBytes(_ byteCount: Int, ofApp appIndex: Int) {
+        fanoutRecordBytes += byteCount
+        apps[appIndex].fanoutRecordBytes += byteCount
     }
 
     private mutating func addRound(

@@ -161,11 +161,8 @@ extension Audiences {
             if rangeVersions[rangeVersion].phase == .underWay,
                 rangeVersions[rangeVersion].record.partitionIndex != rounds[round].partitionIndex
             {
-                let assignmentEpoch = noteDroppedBeforeResponse(
-                    rangeVersions[rangeVersion].record,
-                    ofApp: rounds[round].appIndex
-                )
-                rangeVersions[rangeVersion].record.assignmentEpoch = assignmentEpoch
+                noteDroppedBeforeResponse(rangeVersions[rangeVersion].record, ofApp: rounds[round].appIndex)
+                rangeVersions[rangeVersion].record.assignmentEpoch = FanoutPartition.noAssignmentEpoch
             }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }

@@ -47,7 +47,7 @@ extension Audiences {
 
     private mutating func queueStart(_ next: MemberPlace, _ rangeVersion: RangeVersionIndex) {
         advancePast(next, progress: .inFlight, rangeVersion)
-        pages[next.page].unfinishedMemberCount += 1
+        pages[next.page].underWayMemberCount += 1
         rounds[pages[next.page].round].members.inFlightCount += 1
         unacknowledgedStartCount += 1
         outgoingRecords.append(.start(PageMemberIndex(page: next.page, memberIndex: next.memberIndex)))

@@ -260,9 +260,9 @@ final class BacklogRun {
     /// Returns when the worker got its partitions, UNIX milliseconds. Only the worker's log says this.
     private func readAssignedAtMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.readLastLines(of: deployment.path("worker.log"), Self.logLinesMax)
-        let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
-        guard let time,
-            let date = try? Date(String(time), strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        let timeText = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
+        guard let timeText,
+            let date = try? Date(String(timeText), strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
         else {
             throw LabError("the worker's log does not show when it got its partitions", logTail: lines)
         }

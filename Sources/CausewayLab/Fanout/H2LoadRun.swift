@@ -8,7 +8,7 @@ import Foundation
 struct H2LoadRun {
     private static let runMillisecondsMax: Int64 = 300_000
     private static let crowdName = "h2load-"
-    /// The number of addresses to which h2load sends in turn.
+    /// The number of phones. h2load sends to the addresses of their activities in turn.
     private static let phoneCount = 20_000
     private static let connectionCount = 2
     private static let streamsPerConnection = 500

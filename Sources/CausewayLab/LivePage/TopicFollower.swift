@@ -37,8 +37,13 @@ final class TopicFollower {
             // Skip offsets that the log no longer has. A log that ends before the next offset belongs to a new topic of
             // the same name, so begin at its first record.
             let begin = nextOffset > range.high ? range.low : max(nextOffset, range.low)
-            let rest = try reader.read(partition, offsets: begin..<max(begin, range.high), until: isCancelled, body)
-            nextOffsets[Int(partition)] = rest ?? max(begin, range.high)
+            let stoppedAtOffset = try reader.read(
+                partition,
+                offsets: begin..<max(begin, range.high),
+                until: isCancelled,
+                body
+            )
+            nextOffsets[Int(partition)] = stoppedAtOffset ?? max(begin, range.high)
         }
     }
 

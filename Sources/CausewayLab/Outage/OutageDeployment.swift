@@ -207,8 +207,8 @@ final class OutageDeployment {
             for index in app.pushStartedActivityCount..<app.activityCount {
                 try simulator.rotateToken(of: app.activity(index), app: app)
             }
-        // Nothing changes in the processes: `OutageRun` copies the registrations that it has not copied since
-        // `rotateTokens`.
+        // Nothing changes in the processes. After `rotateTokens`, `OutageRun` copies no registrations from the
+        // simulators to Kafka. This action lets `OutageRun` copy them again, with those of the meantime.
         case .resumeRegistrations: break
         }
     }

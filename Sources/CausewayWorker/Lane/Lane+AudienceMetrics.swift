@@ -27,7 +27,7 @@ extension Lane {
         )
     }
 
-    func setAudienceGauges() {
+    func setAudienceMetrics() {
         let counters = audiences.counters
         metrics.set(.audiencePagesRead, to: Int64(clamping: counters.readPageCount))
         metrics.set(.audiencePagesDamaged, to: Int64(clamping: counters.damagedPageCount))

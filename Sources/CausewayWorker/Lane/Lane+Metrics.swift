@@ -100,7 +100,7 @@ extension Lane {
     func publishMetrics() {
         setPoolGauges()
         setAppMetrics()
-        setAudienceGauges()
+        setAudienceMetrics()
         setRecordMetrics()
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
         metrics.set(.redisServersUnavailable, to: Int64(store.unavailableServerCount))
@@ -212,7 +212,7 @@ extension Lane {
         }
         let waitingPushCount = pools.reduce(0) { $0 + delivery.waitingPushCount(of: $1.identifier) }
         let inProgressRecordCount = delivery.inProgressRecordCount
-        let otherRecordCount =
+        let recordsWithKnownWaitCount =
             inFlightPushCount + waitingPushCount + delivery.recordsAwaitingStoreCount
             + delivery.unacknowledgedRecordCount
         metrics.set(.recordsInProgress, to: Int64(inProgressRecordCount))
@@ -222,7 +222,7 @@ extension Lane {
         setRecordsWaiting(.result, to: delivery.unacknowledgedRecordCount)
         // Nearly all records that are not counted above wait until they may be sent, or for an older command of their
         // activity.
-        setRecordsWaiting(.pace, to: max(0, inProgressRecordCount - otherRecordCount))
+        setRecordsWaiting(.pace, to: max(0, inProgressRecordCount - recordsWithKnownWaitCount))
     }
 
     private func setRecordsWaiting(_ wait: RecordWait, to count: Int) {

@@ -179,8 +179,9 @@ extension Lane {
     }
 }
 
-/// The tag with which a lane gives a record to the producer. It names the lane and the lane's outgoing record, and
-/// librdkafka returns it with the delivery report. The tag of an outgoing record, of either core, has 48 bits.
+/// The number that a lane gives to the producer with a record. librdkafka returns this number with the delivery report.
+/// - Bits 48 to 63 are the number of the lane.
+/// - Bits 0 to 47 name the outgoing record in its core (`OutgoingRecord.tag` or `OutgoingAudienceRecord.tag`).
 enum ProducerTag {
     static let laneShift: UInt64 = 48
 

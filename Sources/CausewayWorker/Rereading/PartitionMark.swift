@@ -116,8 +116,8 @@ enum MarkAction: Equatable {
             }
             let offsets = primariesLackingRecords.map { primaries[$0].mark?.storedEndOffset }
             let firstMissingOffset = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
-            // The previous owner stopped before the first marks were written. So the missing marks do not show that
-            // Redis lost data. But Redis may have lost data, so read the records again.
+            // True if the previous owner probably stopped before it wrote the first marks. Then the missing marks do
+            // not show that a primary was emptied. But Redis may have lost data, so the records are read again anyway.
             let hadNoMarks = isFirstCheck && status.isUnmarked && primaries.allSatisfy { $0.mark == nil }
             return .reread(
                 primariesLackingRecords,

@@ -209,9 +209,9 @@ actor StoreWatch {
             _ rereadingIdentifier: UInt64? = nil
         ) {
             for primary in primaries {
-                let run = marksByPrimary[primary].runIdentifier
+                let runIdentifier = marksByPrimary[primary].runIdentifier
                 let mark = PartitionMark(
-                    runIdentifier: run,
+                    runIdentifier: runIdentifier,
                     storedEndOffset: storedEndOffset(primary),
                     rereadingIdentifier: rereadingIdentifier
                 )

@@ -74,14 +74,15 @@ extension Delivery {
         activities.enter(.paused, activity, untilMilliseconds: endMilliseconds)
     }
 
-    /// Whether an activity may keep its slot although it perhaps has no command. If the lane has more activities than
-    /// it can have records, only two kinds of activities may: those with a command, and those that expect a deferred
-    /// command. So activities without a command never take more slots than the lane can have records: it has no more
-    /// activities than this when one of them begins to pause, and when one of them begins to expect a deferred command
-    /// (`noteExpectedDeferredCommand`). Without this limit, an app with a long spacing could take all slots of the
-    /// lane. (R4, R22)
+    /// Whether an activity that would pause may keep its slot. The limit: if the lane has more activities than it can
+    /// have records, the activity must give up its slot. There are two exceptions:
+    /// - The activity has a command.
+    /// - The activity expects a deferred command. It began to do so while the lane was within the limit
+    ///   (`noteExpectedDeferredCommand`).
     ///
-    /// Little is lost with the slot: Redis checks the spacing again at the next admission.
+    /// So activities without a command never take more slots than the lane can have records. Without this limit, an app
+    /// with a long spacing could take all slots of the lane. (R4, R22) Little is lost with a slot: Redis checks the
+    /// spacing again at the next admission.
     private func mayKeepSlot(_ activity: ActivityIndex, now: Moment) -> Bool {
         if activities.count <= records.limit { return true }
         let slot = activities.address(of: activity)

@@ -7,8 +7,8 @@ import LiveActivity
 /// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
 ///   fact, or Redis has permanently refused the report. A reread record reports the fact again, because Redis may have
 ///   lost it.
-/// - The keeper may produce the command that ends an activity several times. The command names the life that it ends,
-///   and Redis permits it (`checkLifetime`) only while the timetable has this life. So the command ends no later life.
+/// - The keeper may produce several commands that end the same life. Each names this life, and Redis permits it
+///   (`checkLifetime`) only while the timetable has the life. So none of the commands ends a later life.
 /// - The command that ends an activity has no state. So it replaces no waiting state, and is sent after all waiting
 ///   states.
 ///
@@ -16,8 +16,8 @@ import LiveActivity
 /// 1. The keeper's end ends the life.
 /// 2. The life's entry in the timetable becomes an entry that waits for a new start, unless the activity was a member
 ///    of an audience.
-/// 3. Redis permits the new start only while the timetable has this entry. So the new start never follows an end of the
-///    producer.
+/// 3. Redis permits the new start only while the timetable has this entry. If the producer sends an end, the report of
+///    this end removes the entry. So the new start never follows an end of the producer.
 extension Delivery {
     /// Reports to the timetable if an outcome shows that the activity began, lives or has ended. Usually the report is
     /// made at once. For the end of a lifetime, and for a restart that must not be made again, it is made after the
@@ -64,6 +64,7 @@ extension Delivery {
             )
         }
         if slot.pointee.isLifetimeCommand { return lifetimeEvent(ofLifetimeCommand: slot, now: now) }
+        // A tombstone unregisters the activity. Without a token, no push can end the activity any more.
         guard slot.pointee.kind == .command else { return .endedOrUnlimited }
         if slot.pointee.event == .update, slot.pointee.ending.outcome.effects.contains(.activityHadEnded) {
             return .updatedAfterEnd
@@ -76,6 +77,8 @@ extension Delivery {
         guard case .alive(let aliveAtMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
+        // The life begins with APNs' response to the start. If the record has no response, for example because its
+        // outcome is `duplicate`, the life begins at the command's timestamp.
         return .began(
             atMilliseconds: slot.pointee.times.responseAtWallMilliseconds ?? aliveAtMilliseconds,
             lifetimeMilliseconds: lifetimeMilliseconds
@@ -223,8 +226,9 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // If the activity was added for this command only, `beginNextCommand` frees it, or makes it pause if it has a
-        // wait.
+        // If the lane knows the activity only because of this command, the activity is idle, and `beginNextCommand`
+        // frees it. Exception: a command from the deferred topic may have brought a pause (`restore`). The activity
+        // then waits until the end of this pause.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 

@@ -30,11 +30,8 @@ enum RecordStage: UInt8 {
     /// - `awaitingCarrier` when it has an alert and Redis has a newer command that is not settled.
     /// - `finished` when its outcome is known.
     case current
-    /// A newer command carries the alert of this one (`RiderLink.carrier`). Next:
-    /// - `riding` when a still newer command replaces the carrier.
-    /// - `waiting` when the carrier expires or is dropped.
-    /// - `finished` when the carrier is finished or deferred, when a newer alert replaces this alert, or when the alert
-    ///   must not ring any more.
+    /// A newer command carries the alert of this one (`RiderLink.carrier`). Next: `riding` (with another carrier),
+    /// `waiting` or `finished`. The list of stages at the top of `Delivery+Riders.swift` says when.
     case riding
     /// The command's alert waits until this lane reads the newer command that Redis has. Next:
     /// - `riding` when that command carries the alert.

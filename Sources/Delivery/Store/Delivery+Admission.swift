@@ -52,7 +52,7 @@ extension Delivery {
         countStartBudgetWait(of: record)
         let policy = policies[records[record].policyIndex]
         let pauseMilliseconds = records[record]
-            .noteEmptyStartBudget(waitMilliseconds: waitMilliseconds, by: policy, now: now)
+            .beginStartBudgetWait(waitMilliseconds: waitMilliseconds, by: policy, now: now)
         activities[activity].delayNextCommand(until: now.monotonicMilliseconds + pauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
         endTurn(of: activity, now: now)

@@ -131,12 +131,13 @@ extension Delivery {
         return fault
     }
 
-    /// Continues the current command when its call `registerToken` has a reply, or was refused. The command has an
-    /// alert, and Redis has a newer command of the activity that is not settled.
-    ///
-    /// If Redis holds the newer command, the current one is finished as `superseded`, and its record registers the
-    /// token again. The reply to that second call brings the newer command, and `copyAlert` copies the alert into its
-    /// body. Otherwise the current command waits until this lane reads the newer one (`awaitCarrierOrFinish`).
+    /// Continues the current command when its call `registerToken` has a reply, or was refused. The command brought the
+    /// token. The call was made because Redis replied `alertAwaitsCarrier` to the admission: Redis has a newer command,
+    /// which may carry the alert of the current one.
+    /// - If Redis holds the newer command for the token (`isNewerCommandHeld`), the current command is finished as
+    ///   `superseded`. After its result, its record registers the token a second time: the newer command then takes the
+    ///   slot of the current one, and `copyAlert` copies the alert into the body of the newer command.
+    /// - Otherwise the current command waits until this lane reads the newer one (`awaitCarrierOrFinish`).
     mutating func continueAfterTokenRegistration(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {

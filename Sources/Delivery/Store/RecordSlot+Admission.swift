@@ -12,7 +12,7 @@ extension RecordSlot {
 
     /// Notes that the device's budget is empty. The start waits for the budget, but only until the start expires.
     /// - Returns: how long the start waits before it asks again, in milliseconds.
-    mutating func noteEmptyStartBudget(waitMilliseconds: Int64, by policy: PolicyTable.CompactPolicy, now: Moment)
+    mutating func beginStartBudgetWait(waitMilliseconds: Int64, by policy: PolicyTable.CompactPolicy, now: Moment)
         -> Int64
     {
         start.draw = .awaitingBudget

@@ -11,9 +11,10 @@ import LiveActivity
 ///     current ─► awaitingCarrier              Redis has a newer command, which this lane has not read yet
 ///     deferring ─► riding                     Kafka took no deferred record, and a newer state waits in the lane
 ///     awaitingCarrier ─► riding               the lane has read a newer command, and that one carries the alert
-///     riding ─► riding                        a still newer state replaces the carrier and carries the alert
+///     riding ─► riding                        another command carries the alert now, usually a still newer state
 ///     riding ─► waiting                       the carrier was dropped, or expired in the waiting list
-///     riding ─► finished                      the carrier is finished or deferred, or the alert is not needed any more
+///     riding ─► finished                      the carrier is finished in any other way, or is deferred
+///     riding ─► finished                      a newer alert replaces this alert, or the alert must not ring any more
 ///     awaitingCarrier ─► finished             no command carries the alert, or none was read in time
 ///     riding, awaitingCarrier ─► dropped      the command's own partition is revoked
 ///
@@ -121,7 +122,7 @@ extension Delivery {
     }
 
     /// Moves an alert to `endCommand` from the first carrier behind it in the waiting list, if the carrier's rider is
-    /// older than `endCommand`. The alert then belongs to the life that ends.
+    /// older than `endCommand`. The reason: the alert of such a rider belongs to the life that `endCommand` ends.
     mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)

@@ -118,8 +118,8 @@ package struct Exposition {
         for (index, count) in histogram.bucketCounts.enumerated() {
             total &+= count
             let bound =
-                index < histogram.bounds.count
-                ? Numeral.exactQuotient(histogram.bounds[index], divisor: definition.unit.divisor) : "+Inf"
+                index < histogram.bucketBounds.count
+                ? Numeral.exactQuotient(histogram.bucketBounds[index], divisor: definition.unit.divisor) : "+Inf"
             text += "\(definition.name)_bucket\(Self.labelText(names + ["le"], values + [bound])) \(total)\n"
         }
         let sum = Numeral.exactQuotient(histogram.sum, divisor: definition.unit.divisor)

@@ -128,7 +128,7 @@ struct MetricTotals: Sendable {
         }
         let start = layout[metric].cellIndex(firstDimensionIndex, 0)
         return HistogramReading(
-            bounds: bounds,
+            bucketBounds: bounds,
             bucketCounts: Array(cells[start...start + bounds.count]),
             sum: cells[start + bounds.count + 1]
         )
@@ -137,7 +137,7 @@ struct MetricTotals: Sendable {
 
 /// The counts and the sum of the observations in one series of a histogram.
 struct HistogramReading: Sendable, Equatable {
-    var bounds: [Int64]
+    var bucketBounds: [Int64]
     /// The count of each bucket, and at the end the count of the values above the last bound.
     var bucketCounts: [Int64]
     var sum: Int64
@@ -147,7 +147,7 @@ struct HistogramReading: Sendable, Equatable {
     /// Returns the observations that are not in `earlier`, an earlier reading of the same series.
     func since(_ earlier: HistogramReading) -> HistogramReading {
         HistogramReading(
-            bounds: bounds,
+            bucketBounds: bucketBounds,
             bucketCounts: zip(bucketCounts, earlier.bucketCounts).map { $0 &- $1 },
             sum: sum &- earlier.sum
         )
@@ -155,7 +155,7 @@ struct HistogramReading: Sendable, Equatable {
 
     static func + (left: HistogramReading, right: HistogramReading) -> HistogramReading {
         HistogramReading(
-            bounds: left.bounds,
+            bucketBounds: left.bucketBounds,
             bucketCounts: zip(left.bucketCounts, right.bucketCounts).map { $0 &+ $1 },
             sum: left.sum &+ right.sum
         )
@@ -173,11 +173,11 @@ struct HistogramReading: Sendable, Equatable {
                 countBefore += count
                 continue
             }
-            guard index < bounds.count else { break }
-            let lower = index == 0 ? 0 : bounds[index - 1]
-            return lower + (bounds[index] - lower) * (rank - countBefore) / max(1, count)
+            guard index < bucketBounds.count else { break }
+            let lower = index == 0 ? 0 : bucketBounds[index - 1]
+            return lower + (bucketBounds[index] - lower) * (rank - countBefore) / max(1, count)
         }
-        return bounds.last
+        return bucketBounds.last
     }
 }
 

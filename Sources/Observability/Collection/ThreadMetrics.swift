@@ -98,9 +98,9 @@ public struct ThreadMetrics: ~Copyable {
         let bucketCount = Int(cellRanges[Int(metric.rawValue)].cellsPerSeries) - 2
         precondition(bucketCount > 0, "only a histogram is observed")
         let clampedMicroseconds = max(0, microseconds)
-        let firstBound = Int(firstBoundIndices[Int(metric.rawValue)])
+        let firstBoundIndex = Int(firstBoundIndices[Int(metric.rawValue)])
         var bucket = 0
-        while bucket < bucketCount, clampedMicroseconds > bounds[firstBound + bucket] { bucket += 1 }
+        while bucket < bucketCount, clampedMicroseconds > bounds[firstBoundIndex + bucket] { bucket += 1 }
         increase(start + bucket, by: count)
         increase(start + bucketCount + 1, by: clampedMicroseconds &* count)
     }

@@ -50,7 +50,7 @@ private enum CommandFormat {
             RecordField(
                 "activity",
                 .identifier,
-                .sometimes("address"),
+                .conditional("address"),
                 """
                 The activity's id, which you choose. It identifies one Live Activity on one device. In a start to an \
                 audience, it is the template of the ids: `{device}` is replaced by each device's id.
@@ -59,13 +59,13 @@ private enum CommandFormat {
             RecordField(
                 "audience",
                 .identifier,
-                .sometimes("address"),
+                .conditional("address"),
                 "The audience whose members all get the command."
             ),
             RecordField(
                 "channel",
                 .either([.channelIdentifier, .boolean]),
-                .sometimes("address, or with `audience`"),
+                .conditional("address, or with `audience`"),
                 """
                 The id of a broadcast channel that you manage yourself. Or `true` together with `audience`: the \
                 audience gets a channel, even if no pattern of the configuration matches it.
@@ -74,7 +74,7 @@ private enum CommandFormat {
             RecordField(
                 "device",
                 .identifier,
-                .sometimes("start of an activity"),
+                .conditional("start of an activity"),
                 "The device on which the activity starts, as its registration names it."
             ),
             RecordField("aps", .object(aps), .always, "Apple's dictionary."),
@@ -123,7 +123,7 @@ private enum CommandFormat {
             RecordField(
                 "token",
                 .token,
-                .sometimes("with `environment`"),
+                .conditional("with `environment`"),
                 """
                 The activity's update token, or the device's push-to-start token, in the same form as in a \
                 registration.
@@ -132,7 +132,7 @@ private enum CommandFormat {
             RecordField(
                 "environment",
                 .environment,
-                .sometimes("with `token` or a channel's id"),
+                .conditional("with `token` or a channel's id"),
                 "The environment of the token or the channel. Default for a channel: `production`."
             ),
         ],
@@ -160,7 +160,7 @@ private enum CommandFormat {
             RecordField(
                 "content-state",
                 .appObject,
-                .sometimes("required, except in an end"),
+                .conditional("required, except in an end"),
                 """
                 The app's `ContentState`, as `JSONEncoder` with default strategies writes it. A `Date` in it is a \
                 number of seconds since 2001, not since 1970. If the phone cannot decode the content state, it shows \
@@ -170,19 +170,19 @@ private enum CommandFormat {
             RecordField(
                 "attributes-type",
                 .identifier,
-                .sometimes("start"),
+                .conditional("start"),
                 "The name of the app's Swift type that conforms to `ActivityAttributes`."
             ),
             RecordField(
                 "attributes",
                 .appObject,
-                .sometimes("start"),
+                .conditional("start"),
                 "The app's `ActivityAttributes`, encoded like `content-state`."
             ),
             RecordField(
                 "alert",
                 .object(alert),
-                .sometimes("in a start, otherwise optional"),
+                .conditional("in a start, otherwise optional"),
                 "The alert, which plays a sound and lights up the screen."
             ),
             RecordField(
@@ -196,7 +196,7 @@ private enum CommandFormat {
             RecordField(
                 "dismissal-date",
                 .number,
-                .sometimes("only in an end"),
+                .conditional("only in an end"),
                 """
                 UNIX seconds. At this time, the system removes the ended activity from the Lock Screen: at most 4 \
                 hours after the end, or at once if the time is past.
@@ -210,13 +210,13 @@ private enum CommandFormat {
             RecordField(
                 "input-push-token",
                 .integerChoice([1]),
-                .sometimes("only in a start"),
+                .conditional("only in a start"),
                 "The activity gets an update token (iOS 18)."
             ),
             RecordField(
                 "input-push-channel",
                 .name(bytesMax: Limits.stringBytesMax),
-                .sometimes("only in a start"),
+                .conditional("only in a start"),
                 "The id of the broadcast channel to which the new activity subscribes (iOS 18)."
             ),
         ],
@@ -229,10 +229,15 @@ private enum CommandFormat {
             RecordField(
                 "title",
                 localizableTextType,
-                .sometimes("start"),
+                .conditional("start"),
                 "The title, or the key of a text in the app."
             ),
-            RecordField("body", localizableTextType, .sometimes("start"), "The text, or the key of a text in the app."),
+            RecordField(
+                "body",
+                localizableTextType,
+                .conditional("start"),
+                "The text, or the key of a text in the app."
+            ),
             RecordField("sound", .text, "`default`, or the name of a sound file in the app."),
         ],
         unlistedKeys: .passedOn

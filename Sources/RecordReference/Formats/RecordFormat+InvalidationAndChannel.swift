@@ -25,13 +25,13 @@ extension RecordFormat {
                         RecordField(
                             "activity",
                             .text,
-                            .sometimes("unless `device`"),
+                            .conditional("unless `device`"),
                             "The activity whose update token is dead."
                         ),
                         RecordField(
                             "device",
                             .text,
-                            .sometimes("unless `activity`"),
+                            .conditional("unless `activity`"),
                             "The device whose push-to-start token is dead."
                         ),
                         RecordField("token", .token, .always, "The token."),

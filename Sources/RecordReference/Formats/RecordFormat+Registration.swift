@@ -57,25 +57,25 @@ private enum RegistrationFormat {
             RecordField(
                 "activity",
                 .identifier,
-                .sometimes("unless `device`"),
+                .conditional("unless `device`"),
                 "The activity that the update token reaches."
             ),
             RecordField(
                 "device",
                 .identifier,
-                .sometimes("unless `activity`"),
+                .conditional("unless `activity`"),
                 "The device of the push-to-start token. You choose its id."
             ),
             RecordField(
                 "attributesType",
                 .identifier,
-                .sometimes("with `device`"),
+                .conditional("with `device`"),
                 "The Swift type of the activities that the token starts."
             ),
             RecordField(
                 "frequentUpdates",
                 .boolean,
-                .sometimes("only with `activity`"),
+                .conditional("only with `activity`"),
                 """
                 `ActivityAuthorizationInfo().frequentPushesEnabled`. `true` selects the larger budget, \
                 `frequentBudget`. Default: `false`.
@@ -84,7 +84,7 @@ private enum RegistrationFormat {
             RecordField(
                 "shows",
                 .either([.unixSeconds, .object(shownVersion)]),
-                .sometimes("only with `activity`"),
+                .conditional("only with `activity`"),
                 "The version that the activity already shows. Older and equal states are not sent."
             ),
             RecordField(
@@ -98,7 +98,7 @@ private enum RegistrationFormat {
             RecordField(
                 "channels",
                 .boolean,
-                .sometimes("only with `device`"),
+                .conditional("only with `device`"),
                 """
                 `true`: the device has iOS 18 or newer, so its activities can use a broadcast channel. Default: \
                 `false`.

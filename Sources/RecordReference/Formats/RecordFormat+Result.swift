@@ -202,7 +202,7 @@ private enum ResultFields {
         RecordField("activity", .text, "The activity."),
         RecordField("audience", .text, "The audience of the command, or of the member whose push failed."),
         RecordField("channel", .text, "The channel that the command named itself, with its `environment`."),
-        RecordField("environment", .environment, .sometimes("with `channel`"), "The environment of the channel."),
+        RecordField("environment", .environment, .conditional("with `channel`"), "The environment of the channel."),
         RecordField("device", .text, "The device of a start."),
     ]
     static let audience = RecordField("audience", .text, .always, "The audience.")

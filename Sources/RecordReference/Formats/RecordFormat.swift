@@ -8,7 +8,7 @@ package struct RecordField: Sendable {
         case optional
         /// The key is only in some records. The text says in which records; the table's column "present" shows the
         /// text.
-        case sometimes(String)
+        case conditional(String)
     }
 
     package var name: String

@@ -66,7 +66,7 @@ package enum RecordPage {
                 switch field.presence {
                 case .always: isObjectInEveryRecord ? "always" : "always in its object"
                 case .optional: "optional"
-                case .sometimes(let when): when
+                case .conditional(let when): when
                 }
             let row = ["`\(prefix)\(field.name)`", field.type.typeInWords, presence, field.meaning]
             let isInEveryRecord = isObjectInEveryRecord && field.presence == .always

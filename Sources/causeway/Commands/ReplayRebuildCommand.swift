@@ -51,7 +51,7 @@ struct ReplayRebuildCommand: ParsableCommand {
 
     /// How far back the range begins if the user names no beginning. Older commands are not needed, because an activity
     /// is visible for at most 12 hours.
-    private static let fromIfAbsent = "12h"
+    private static let defaultFrom = "12h"
 
     func validate() throws {
         guard rate.map({ $0 > 0 && $0.isFinite }) ?? true else { throw ValidationError("--rate must be above 0") }
@@ -61,7 +61,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard !registrations || !hasRangeOptions else {
             throw ValidationError("--registrations reads no commands: remove --from, --to, --offsets and --topic")
         }
-        _ = try options.range(fromIfAbsent: Self.fromIfAbsent)
+        _ = try options.range(defaultFrom: Self.defaultFrom)
     }
 
     func run() throws {
@@ -111,7 +111,7 @@ struct ReplayRebuildCommand: ParsableCommand {
     /// Without `--execute`, the range is read before the registrations. Then only the registrations of the activities
     /// in the range need to be remembered.
     private func rebuild(_ run: inout ReplayRun, _ rebuilder: inout ReplayRebuilder) throws {
-        let range = registrations ? nil : try options.range(fromIfAbsent: Self.fromIfAbsent)
+        let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
         if let range, !execute {
             try run.read(range)
             rebuilder.trackTokens(of: run.table.entries.keys)

@@ -91,8 +91,8 @@ extension ReplayDecider {
             guard command.hasAlert else { return JoinerBody.bytes(body, layout) }
             let count = Body.byteCountWithoutAlert(body, layout)
             let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyByteCount...].prefix(count))
-            let quietLayout = Body.writeWithoutAlert(body, layout, into: buffer)
-            return JoinerBody.bytes(UnsafeRawBufferPointer(buffer), quietLayout)
+            let layoutWithoutAlert = Body.writeWithoutAlert(body, layout, into: buffer)
+            return JoinerBody.bytes(UnsafeRawBufferPointer(buffer), layoutWithoutAlert)
         }
     }
 }

@@ -142,8 +142,8 @@ struct ReplayDecider {
             let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyByteCount])
             guard dropsAlert else { return Body.digest(body, layout) }
             let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyByteCount...])
-            let quietLayout = Body.writeWithoutAlert(body, layout, into: buffer)
-            return Body.digest(UnsafeRawBufferPointer(buffer), quietLayout)
+            let layoutWithoutAlert = Body.writeWithoutAlert(body, layout, into: buffer)
+            return Body.digest(UnsafeRawBufferPointer(buffer), layoutWithoutAlert)
         }
     }
 

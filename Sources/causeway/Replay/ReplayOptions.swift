@@ -56,12 +56,12 @@ struct ReplayOptions: ParsableArguments {
 
     /// Reads the range from the options.
     ///
-    /// - Parameter fromIfAbsent: the beginning of the range if the user gives neither a time nor offsets; nil: the user
+    /// - Parameter defaultFrom: the beginning of the range if the user gives neither a time nor offsets; nil: the user
     ///   must give one of them.
-    func range(fromIfAbsent: String? = nil) throws -> ReplayRange {
+    func range(defaultFrom: String? = nil) throws -> ReplayRange {
         do throws(ReplayRangeError) {
             return try ReplayRange(
-                from: from ?? (offsets.isEmpty ? fromIfAbsent : nil),
+                from: from ?? (offsets.isEmpty ? defaultFrom : nil),
                 to: to,
                 offsets: offsets,
                 nowMilliseconds: Clock.wallMilliseconds

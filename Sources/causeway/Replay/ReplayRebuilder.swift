@@ -278,7 +278,7 @@ struct ReplayRebuilder {
     }
 
     private mutating func rebuild(ofActivities entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
-        var states: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])] = []
+        var missingStates: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])] = []
         for ((activity, entry), value) in zip(entries, try queries.readStrings(entries.map(\.key))) {
             if entry.start != nil { tally.count(.startsSkipped) }
             guard let candidate = entry.state else { continue }
@@ -290,24 +290,24 @@ struct ReplayRebuilder {
             } else if let newest = inspection.newestVersion?.version, newest >= candidate.version {
                 tally.count(.statesKnown)
             } else if let calls = ActivityRebuildCalls(candidate, activity, appIndex: entry.appIndex, scope: scope) {
-                states.append((calls, inspection, activity))
+                missingStates.append((calls, inspection, activity))
             } else {
                 tally.count(.statesTooOld)
             }
         }
-        guard let store else { return try countExpectedDecisions(states) }
-        waitForRateLimit(writing: states.count)
-        if !states.isEmpty { try admit(states.map(\.calls), store) }
+        guard let store else { return try countExpectedDecisions(missingStates) }
+        waitForRateLimit(writing: missingStates.count)
+        if !missingStates.isEmpty { try admit(missingStates.map(\.calls), store) }
     }
 
     /// Counts the commands to activities by what Redis would decide about them. Called instead of ``admit(_:_:)`` if
     /// there is no store.
     private mutating func countExpectedDecisions(
-        _ states: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])]
+        _ missingStates: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])]
     ) throws {
-        guard let first = states.first else { return }
+        guard let first = missingStates.first else { return }
         let milliseconds = try queries.serverTimeMilliseconds(for: first.activity)
-        for (calls, inspection, activity) in states {
+        for (calls, inspection, activity) in missingStates {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
             if let registeredAtMilliseconds = tokenRegisteredAtMillisecondsByActivity[activity] ?? nil {
                 // The decision depends on whether there is a token, not on its bytes. So leave out the bytes.
