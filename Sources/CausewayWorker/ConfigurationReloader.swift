@@ -31,7 +31,7 @@ actor ConfigurationReloader {
     private var runningConfiguration: WorkerConfiguration
     private let log: SharedLimitedLog
     /// Gives the new settings, and the contracts of the apps, to the lanes.
-    private let apply: @Sendable (WorkerConfiguration) -> Void
+    private let applyToLanes: @Sendable (WorkerConfiguration) -> Void
     private var fileStateAtLastRead: FileState?
     private var fileStateAtLastPoll: FileState?
 
@@ -39,12 +39,12 @@ actor ConfigurationReloader {
         _ source: ConfigurationSource,
         running: WorkerConfiguration,
         log: SharedLimitedLog,
-        apply: @escaping @Sendable (WorkerConfiguration) -> Void
+        applyToLanes: @escaping @Sendable (WorkerConfiguration) -> Void
     ) {
         self.source = source
         runningConfiguration = running
         self.log = log
-        self.apply = apply
+        self.applyToLanes = applyToLanes
         fileStateAtLastRead = source.path.flatMap(FileState.init)
         fileStateAtLastPoll = fileStateAtLastRead
     }
@@ -57,6 +57,7 @@ actor ConfigurationReloader {
         }
     }
 
+    /// Reads the file if it has changed, and if the last two polls have found it in the same state.
     private func readIfChanged() {
         let state = source.path.flatMap(FileState.init)
         defer { fileStateAtLastPoll = state }
@@ -86,7 +87,7 @@ actor ConfigurationReloader {
         source.logThreshold.level = runningConfiguration.log.level
         // Apply the configuration even if no key has changed: a file of shapes may have changed.
         if !change.appliedKeys.isEmpty || runningConfiguration.apps.contains(where: { $0.shapes.file != nil }) {
-            apply(runningConfiguration)
+            applyToLanes(runningConfiguration)
         }
         if !change.keysNeedingRestart.isEmpty {
             log(.configurationNeedsRestart, ["keys": "\(change.keysNeedingRestart.joined(separator: ", "))"])

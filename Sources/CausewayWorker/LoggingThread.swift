@@ -11,6 +11,7 @@ protocol LoggingThread: AnyObject {
 }
 
 extension LoggingThread {
+    /// Writes a log line. If too many lines of this kind were written lately, only counts the line.
     func writeLog(_ kind: LogKind, level: Logger.Level? = nil, _ metadata: @autoclosure () -> Logger.Metadata) {
         let isWritten = log.log(
             kind,

@@ -3,7 +3,7 @@ import Glibc
 /// How many processors this process may keep busy: those of its CPU affinity, or fewer if its control group has a
 /// quota.
 struct ProcessorLimit {
-    var groups = ControlGroups()
+    var controlGroups = ControlGroups()
     /// The kernel's file that says which processors the process may use.
     var statusFile = "/proc/self/status"
 
@@ -29,7 +29,7 @@ struct ProcessorLimit {
     /// The smallest quota of the process's control group and its enclosing groups, in processors, rounded up.
     /// Nil if none has a quota, or if the control groups are of version 1.
     private var quotaProcessorCount: Int? {
-        groups.readVersion2Files("cpu.max").compactMap(Self.parseQuotaProcessorCount).min()
+        controlGroups.readVersion2Files("cpu.max").compactMap(Self.parseQuotaProcessorCount).min()
     }
 
     /// Returns the quota in processors, rounded up; nil if `cpu.max` says `max`, which means that there is no quota.

@@ -10,6 +10,9 @@ import Redis
 /// property of a Kafka client. Tries each part of the configuration separately, so that one fault does not hide
 /// another. ``WorkerSetup`` uses the same code.
 package enum StartupCheck {
+    /// Returns the faults, each with the configuration key that must be changed.
+    ///
+    /// - Parameter requiresFiles: whether a missing file is a fault. If not, missing files are not checked.
     package static func findFaults(
         of configuration: WorkerConfiguration,
         requiresFiles: Bool

@@ -45,7 +45,7 @@ package final class Worker: Service {
             ConfigurationReloader(source, running: configuration, log: setup.log) { configuration in
                 setup.offerSettings(of: configuration)
                 signals.offerSettings()
-                setup.wakeup.signal()
+                setup.kafkaWakeup.signal()
             }
         }
         setup.metricRegistry.condition.change { $0.areSigningKeysLoaded = true }
@@ -63,21 +63,21 @@ package final class Worker: Service {
     package func stopAtOnce() {
         signals.requestStopAtOnce()
         setup.traceExporter?.cancelRequests()
-        setup.wakeup.signal()
+        setup.kafkaWakeup.signal()
     }
 
     /// Runs the worker until it has stopped on request, or cannot continue. When this call returns or throws, all tasks
     /// of the worker have ended. (R5)
     package func run() async throws {
         let signals = signals
-        let wakeup = setup.wakeup
+        let kafkaWakeup = setup.kafkaWakeup
         let providerTokenSharer = try setup.makeProviderTokenSharer()
         let channelKeeper = try setup.makeChannelKeeper()
         let lifetimeKeeper = try setup.makeLifetimeKeeper()
         await providerTokenSharer?.awaitFirstTokens()
         let storeWatch = try setup.makeStoreWatch { fault in
             signals.fail(fault)
-            wakeup.signal()
+            kafkaWakeup.signal()
         }
         try startThreads(signals: signals)
         log(.workerStarted, ["lanes": "\(setup.laneCount)", "memory": "\(setup.memoryBudget)"])
@@ -105,7 +105,7 @@ package final class Worker: Service {
                 storeWatchTask.cancel()
                 setup.metricRegistry.condition.change { $0.isDraining = true }
                 signals.requestStop()
-                wakeup.signal()
+                kafkaWakeup.signal()
             }
             group.cancelAll()
         }
@@ -120,6 +120,7 @@ package final class Worker: Service {
         log(.workerStopped)
     }
 
+    /// Starts the lanes' threads, and then the Kafka thread. After an error, none of these threads runs any more.
     private func startThreads(signals: IntakeSignals) throws {
         let producer = try setup.makeProducer()
         var lanes: [LoopThread] = []
@@ -156,7 +157,7 @@ package final class Worker: Service {
                 number: number,
                 loop: loop,
                 mailbox: setup.mailboxes[number],
-                kafkaWakeup: setup.wakeup,
+                kafkaWakeup: setup.kafkaWakeup,
                 setup: laneSetup
             )
             lane.start()
@@ -165,7 +166,7 @@ package final class Worker: Service {
         } catch {
             setup.log(.workerFailed, ["error": "\(error)", "lane": "\(number)"])
             signals.fail(error)
-            setup.wakeup.signal()
+            setup.kafkaWakeup.signal()
         }
     }
 

@@ -67,7 +67,7 @@ extension WorkerSetup {
         tokenSources: [ConfiguredSigningKey: ProviderTokenSource],
         keys: [ConfiguredSigningKey],
         laneCount: Int
-    ) throws -> [LaneSetup.Pool] {
+    ) throws -> [LaneSetup.PoolSetup] {
         let tls = try Self.makeTLSContext(of: configuration.apns)
         let poolCount = laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
         let budget = makeConnectionBudget(poolCount: poolCount)
@@ -91,7 +91,7 @@ extension WorkerSetup {
                     pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
                     try pool.validate()
-                    return LaneSetup.Pool(
+                    return LaneSetup.PoolSetup(
                         identifier: PoolIdentifier(appIndex: UInt16(appIndex), environment: environment),
                         name: "\(app.name)/\(environment.name)",
                         configuration: pool,

@@ -18,11 +18,11 @@ struct WorkerSetup: @unchecked Sendable {
     let laneCount: Int
     let memoryBudget: MemoryBudget
     let mailboxes: [LaneMailbox]
-    let wakeup: Wakeup
+    let kafkaWakeup: Wakeup
     private let configuration: WorkerConfiguration
     private let deliveryConfiguration: DeliveryConfiguration
     private let redisConfiguration: RedisConfiguration
-    private let pools: [LaneSetup.Pool]
+    private let pools: [LaneSetup.PoolSetup]
     let metricRegistry: MetricRegistry
     let log: SharedLimitedLog
     /// Watches the files with the keys for provider tokens.
@@ -45,7 +45,7 @@ struct WorkerSetup: @unchecked Sendable {
             configuration.worker.lanes == 0 ? min(256, ProcessorLimit().processorCount) : configuration.worker.lanes
         let memoryBudget = try MemoryBudget(configuration, laneCount: laneCount)
         self.memoryBudget = memoryBudget
-        wakeup = try Wakeup()
+        kafkaWakeup = try Wakeup()
         let recordsMax = memoryBudget.recordsMax(configured: configuration.worker.commandsPerLane)
         mailboxes = try (0..<laneCount).map { _ in try LaneMailbox(recordsMax: recordsMax) }
         self.configuration = configuration
@@ -150,7 +150,7 @@ struct WorkerSetup: @unchecked Sendable {
             topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
             mailbox: storeWatchMailbox,
             log: log,
-            wakeup: wakeup,
+            kafkaWakeup: kafkaWakeup,
             reportFault: onFault,
             reportMemberCompleteness: { [mailboxes] completeAtMilliseconds in
                 for mailbox in mailboxes { mailbox.setMembersComplete(atMilliseconds: completeAtMilliseconds) }
@@ -215,7 +215,7 @@ struct WorkerSetup: @unchecked Sendable {
             ],
             producer: producer,
             mailboxes: mailboxes,
-            wakeup: wakeup,
+            wakeup: kafkaWakeup,
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
             inboxBytesMax: Int(memoryBudget.inboxBytesPerLane),
             storeWatchMailbox: storeWatchMailbox,
@@ -229,7 +229,7 @@ struct WorkerSetup: @unchecked Sendable {
     /// shapes cannot be read, the lanes keep all their contracts.
     ///
     /// - Parameter configuration: must have all apps with which the worker started, even if the reloaded file no longer
-    ///   names some of them. The caller has checked the files of shapes that the reloaded file names.
+    ///   names some of them. The caller checks only the files of shapes that the reloaded file names.
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.makeReloadableSettings(configuration)
         do { try settings.readContracts(of: configuration) } catch { settings.keepsContracts = true }

@@ -1,7 +1,8 @@
 /// Limits the memory of a core: says how much a record needs, and returns unused memory to the system.
 extension Delivery {
-    /// An estimate of the bytes that one more record needs: for its slot, its places in queues, one change of
-    /// audiences, and two activities. The blocks with the record's texts, token and body are not included.
+    /// An estimate of the bytes that one more record needs: its slot, its places in queues, one change of audiences,
+    /// and two activities, because the lane may have twice as many activities as records
+    /// (`activityCountThatStopsReceiving`). The blocks with the record's texts, token and body are not included.
     public static var bytesPerRecord: Int {
         Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }
@@ -12,8 +13,8 @@ extension Delivery {
     /// The shortest interval between two deallocations. They must be rare, because each visits every free block.
     private static var deallocationIntervalMilliseconds: Int64 { 1_000 }
 
-    /// If much memory is unused, gives the chunks in which every block is free back to the system. Such chunks are
-    /// usual after a backlog, or when the size of most records has changed.
+    /// If much block memory is unused, returns to the system each chunk (`Arena`) in which every block is free. Such
+    /// chunks are usual after a backlog, or when the size of most records has changed.
     mutating func deallocateUnusedBlocks(now: Moment) {
         guard
             records.allocatedBlockBytes - records.usedBlockBytes > configuration.usedBlockBytesMax

@@ -86,8 +86,8 @@ public struct Delivery: ~Copyable {
     private var countersByApp: [AppCounters]
     /// When unused blocks were last deallocated, a monotonic time.
     var deallocatedBlocksAtMilliseconds: Int64 = 0
-    /// The number of records that cannot continue before Redis has replied to a call. Not all calls count
-    /// (`StoreTicket.Purpose.isAwaited`).
+    /// The number of records that cannot continue before Redis replies to a call. A record whose outcome Redis only has
+    /// to note does not count (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var recordsAwaitingStoreCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -102,10 +102,10 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.reloadable.policies)
         contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // Receiving stops at `activityCountThatStopsReceiving` activities. But each record that the lane already has
-        // may still add one: for example, a registration may release a held command of another activity. (It may
-        // release several starts, one after another. While the lane has many activities, the activity of a finished
-        // start is freed before the next start comes.)
+        // Receiving stops at `activityCountThatStopsReceiving` activities. But each record that is already in the lane
+        // may add one more: for example, a registration may release a held command of an activity that the lane does
+        // not have. (A registration may release several starts, one after another. But while the lane has many
+        // activities, it frees the activity of a finished start before the next start comes.)
         let activitiesMax = Self.activityCountThatStopsReceiving(configuration) + recordsMax
         // A record has at most four calls at a time.
         let callsMax = recordsMax * 4
@@ -127,7 +127,7 @@ public struct Delivery: ~Copyable {
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. Half of
     /// them are for activities with records, and half for activities that have only a wait, such as the spacing after
     /// their last push. Such activities never need more than their half (`mayKeepSlot`), so waits alone do not stop the
-    /// lane. Activities that have lost their commands with a partition may stop it for a short time.
+    /// lane. After a revocation, activities whose commands were dropped may stop it for a short time.
     private static func activityCountThatStopsReceiving(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
@@ -168,7 +168,7 @@ public struct Delivery: ~Copyable {
     }
 
     mutating func countOutcome(_ outcome: Outcome) { counters.outcomeCounts[Int(outcome.rawValue)] &+= 1 }
-    mutating func countRecordSettledByPreviousOwner() { counters.skippedRecordCount &+= 1 }
+    mutating func countSkippedRecord() { counters.skippedRecordCount &+= 1 }
     mutating func countReplacedCommand(of record: RecordIndex) {
         counters.replacedCommandCount &+= 1
         countersByApp[Int(records[record].appIndex)].replacedCommandCount &+= 1
@@ -182,7 +182,7 @@ public struct Delivery: ~Copyable {
     mutating func countStartBudgetWait(of record: RecordIndex) {
         countersByApp[Int(records[record].appIndex)].startBudgetWaitCount &+= 1
     }
-    mutating func countDroppedFields(of record: RecordIndex) {
+    mutating func countBodyWithDroppedFields(of record: RecordIndex) {
         countersByApp[Int(records[record].appIndex)].bodyWithDroppedFieldsCount &+= 1
     }
     mutating func countPush() { counters.pushCount &+= 1 }
@@ -221,7 +221,7 @@ public struct DeliveryCounters: Sendable {
     public var replacedCommandCount: UInt64 = 0
     public var pushCount: UInt64 = 0
     public var retryCount: UInt64 = 0
-    /// How often Redis admitted a command with priority 5 that asked for 10, because the activity's budget did not
+    /// How often a command asked for priority 10 and Redis admitted it with 5, because the activity's budget did not
     /// allow 10. A command that is admitted again may count again.
     public var demotedPushCount: UInt64 = 0
     /// Responses with which APNs limits the pushes to an activity's token (status 429).

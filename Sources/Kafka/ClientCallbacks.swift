@@ -16,8 +16,8 @@ public protocol ClientEventHandler: AnyObject {
     func clientReportedStatistics(json: UnsafeRawBufferPointer)
 }
 
-/// The context that librdkafka passes to all callbacks of a client. Its owner must keep the context until
-/// `rd_kafka_destroy` has returned.
+/// The object that librdkafka passes to all callbacks of one client, as their context. The client's owner must keep the
+/// object until `rd_kafka_destroy` has returned.
 final class ClientCallbacks {
     weak var eventHandler: (any ClientEventHandler)?
     /// Weak, because the consumer owns this object.
@@ -41,8 +41,8 @@ final class ClientCallbacks {
         }
     }
 
-    /// Passes a log line, an error or statistics to the event handler. Only a producer calls this method, for each
-    /// event in its queue: librdkafka calls no callbacks for a client that polls events.
+    /// Passes a log line, an error or statistics to the event handler. Only producers need this method: they poll
+    /// events, and librdkafka then calls no callbacks. A producer calls it for each event in its queue.
     func passToEventHandler(_ event: OpaquePointer) {
         guard let eventHandler else { return }
         switch rd_kafka_event_type(event) {
@@ -116,8 +116,8 @@ private func statisticsCallback(
 
 /// Returns the error that made `client` unusable; nil if there is none.
 func fatalError(of client: OpaquePointer) -> KafkaError? {
-    var text = ErrorText()
-    let code = rd_kafka_fatal_error(client, &text.bytes, ErrorText.capacity)
+    var text = ErrorTextBuffer()
+    let code = rd_kafka_fatal_error(client, &text.bytes, ErrorTextBuffer.capacity)
     guard code != RD_KAFKA_RESP_ERR_NO_ERROR else { return nil }
     return KafkaError(code: code.rawValue, reason: text.string, isFatal: true)
 }

@@ -15,19 +15,19 @@ struct ClientConfiguration: ~Copyable {
 
     /// Applies three groups of properties; a later group overrides an earlier one:
     /// 1. `defaults`
-    /// 2. `defaultsWhereKnown`, without those that an older librdkafka does not know
+    /// 2. `versionDependentDefaults`, without those that the loaded librdkafka does not know
     /// 3. `overrides`
     ///
     /// Then checks that the values follow the `rules`. Throws the first fault.
     borrowing func apply(
         defaults: [KafkaProperties.Property],
-        defaultsWhereKnown: [KafkaProperties.Property] = [],
+        versionDependentDefaults: [KafkaProperties.Property] = [],
         overrides: [KafkaProperties.Property],
         rules: [KafkaProperties.PropertyRule]
     ) throws(KafkaError) {
         let faults = applyAndFindFaults(
             defaults: defaults,
-            defaultsWhereKnown: defaultsWhereKnown,
+            versionDependentDefaults: versionDependentDefaults,
             overrides: overrides,
             rules: rules
         )
@@ -37,12 +37,12 @@ struct ClientConfiguration: ~Copyable {
     /// Applies the properties and checks the rules as `apply` does, and returns all faults.
     borrowing func applyAndFindFaults(
         defaults: [KafkaProperties.Property],
-        defaultsWhereKnown: [KafkaProperties.Property],
+        versionDependentDefaults: [KafkaProperties.Property],
         overrides: [KafkaProperties.Property],
         rules: [KafkaProperties.PropertyRule]
     ) -> [KafkaPropertyFault] {
         var faults: [KafkaPropertyFault] = []
-        for property in defaults + defaultsWhereKnown.filter({ hasProperty($0.name) }) + overrides {
+        for property in defaults + versionDependentDefaults.filter({ hasProperty($0.name) }) + overrides {
             if let reason = setProperty(property.name, to: property.value) ?? KafkaPropertyFile(property)?.fault {
                 faults.append(KafkaPropertyFault(name: property.name, reason: reason))
             }
@@ -54,8 +54,8 @@ struct ClientConfiguration: ~Copyable {
     }
 
     borrowing func hasProperty(_ name: String) -> Bool {
-        // This call passes no buffer for the value, because only the returned code is used. It must pass `size`:
-        // librdkafka writes the value's size even without a buffer.
+        // Pass no buffer for the value, because only the returned code is used. But pass `size`: librdkafka writes the
+        // value's size even without a buffer.
         var size = 0
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }
@@ -80,16 +80,16 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Passes the handle to `body`, which registers callbacks and their context. These cannot be set as properties,
-    /// because the value of a property is a text.
+    /// Passes the handle to `body`, which registers callbacks and their context. Both are pointers, and the value of a
+    /// property is a text, so they cannot be set as properties.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }
 
     /// Creates the client. If this succeeds, librdkafka frees the configuration, otherwise `deinit` does.
     consuming func makeClient(_ type: rd_kafka_type_t) throws(KafkaError) -> OpaquePointer {
-        var text = ErrorText()
-        guard let client = rd_kafka_new(type, handle, &text.bytes, ErrorText.capacity) else {
+        var text = ErrorTextBuffer()
+        guard let client = rd_kafka_new(type, handle, &text.bytes, ErrorTextBuffer.capacity) else {
             let error = creationError(text.string, rd_kafka_last_error())
             _ = consume self
             throw error
@@ -98,7 +98,7 @@ struct ClientConfiguration: ~Copyable {
         return client
     }
 
-    /// Returns the error for a client that librdkafka did not make. If librdkafka's text begins with a property, the
+    /// Returns the error to throw after `rd_kafka_new` has failed. If librdkafka's text begins with a property, the
     /// error names this property. An example of such a text is `ssl.ca.location failed: error:05800088:x509 certificate
     /// routines::no certificate…`.
     private borrowing func creationError(_ text: String, _ code: rd_kafka_resp_err_t) -> KafkaError {
@@ -113,8 +113,8 @@ struct ClientConfiguration: ~Copyable {
     /// Sets a property. Returns why the value was refused; nil if the property is set now.
     private borrowing func setProperty(_ name: String, to value: String) -> String? {
         guard !name.utf8.contains(0), !value.utf8.contains(0) else { return "contains a NUL byte" }
-        var text = ErrorText()
-        return switch rd_kafka_conf_set(handle, name, value, &text.bytes, ErrorText.capacity) {
+        var text = ErrorTextBuffer()
+        return switch rd_kafka_conf_set(handle, name, value, &text.bytes, ErrorTextBuffer.capacity) {
         case RD_KAFKA_CONF_OK: nil
         case RD_KAFKA_CONF_UNKNOWN: "librdkafka does not know this property"
         default: text.string

@@ -10,8 +10,9 @@ public enum CloseResult: Sendable {
     case unfinished
 }
 
-/// Destroys `client`, and waits for this at most until `deadline`. The caller must not use the client afterwards,
-/// whatever the result. The result is `.unfinished` also if the system has no descriptor or no thread left.
+/// Destroys `client`, and waits at most until `deadline` for the end of the destruction. The caller must not use the
+/// client afterwards, whatever the result. The result is also `.unfinished` if the system has no descriptor or no
+/// thread left.
 ///
 /// `rd_kafka_destroy` waits until every record and topic handle is released, perhaps forever. So a thread of its own
 /// makes this call, and closes its end of a pipe afterwards. This function waits at the other end of the pipe.

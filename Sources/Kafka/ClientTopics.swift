@@ -10,6 +10,7 @@ struct ClientTopics {
     private var topicHandles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []
 
+    /// Creates the handle of a topic. The topic's index is the number of topics that were added before.
     mutating func add(_ name: String, to client: OpaquePointer) throws(KafkaError) {
         guard !name.isEmpty, !name.hasPrefix("^"), !name.utf8.contains(0) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": must be a topic's name, not a pattern")
@@ -52,7 +53,7 @@ struct ClientTopics {
     }
 }
 
-/// Owns an `rd_kafka_topic_partition_list_t`.
+/// A list of partitions with offsets, in the form that librdkafka's functions take. It is freed with this value.
 struct PartitionList: ~Copyable {
     private let pointer: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>
 

@@ -1,20 +1,21 @@
 import CRdkafka
 import Glibc
 
-/// The range of offsets that a broker has of a partition. An offset that is not known yet is `RD_KAFKA_OFFSET_INVALID`
-/// (-1001).
+/// The two ends of a partition's log: librdkafka calls them low and high watermark. An offset that is not known yet is
+/// `RD_KAFKA_OFFSET_INVALID` (-1001).
 public struct Watermarks: Hashable, Sendable {
-    /// The oldest offset that can be read. Other code names it `logStartOffset`.
-    public var low: Int64
-    /// The offset that the next record will get. Other code names it `logEndOffset`.
-    public var high: Int64
+    /// The oldest offset that can be read.
+    public var logStartOffset: Int64
+    /// The offset that the next record will get.
+    public var logEndOffset: Int64
 }
 
 extension Consumer {
-    /// Makes librdkafka fetch these partitions at once if its queue has room. Needed only before librdkafka 2.2.
+    /// Makes librdkafka fetch these partitions at once if its queue has room. Needed only if `mustWakeFetching` is
+    /// true, which means before librdkafka 2.2.
     ///
-    /// librdkafka has a thread for each broker, which stops fetching while the queue is full. Before 2.2, an idle
-    /// thread notices up to a second too late that the queue has room again. Any request to the broker wakes the
+    /// librdkafka fetches from each broker in a thread of its own, which stops while the queue is full. Before 2.2, an
+    /// idle thread notices up to a second too late that the queue has room again. Any request to the broker wakes the
     /// thread. So this method requests the ends of the partitions' logs, and does not wait for the responses.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
@@ -97,9 +98,9 @@ extension Consumer {
     /// Continues reading a partition at another position. Records that were fetched before are discarded. Waits until
     /// the seek is done, at most `requestTimeoutMilliseconds`.
     ///
-    /// Also restarts a partition that stopped after an error. With the eager protocol, this needs a new assignment of
-    /// all partitions. The others then continue at their positions, and their records that were fetched and not polled
-    /// are fetched again.
+    /// A partition that stopped after an error is read again after this call. With the eager protocol, such a restart
+    /// needs a new assignment of all partitions. The other partitions continue at their positions, but librdkafka
+    /// fetches their unpolled records again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         rewoundOffsets[partition] = nil
@@ -108,6 +109,7 @@ extension Consumer {
         return error
     }
 
+    /// Seeks. If librdkafka refuses, because the partition has stopped after an error, assigns the partition again.
     private func performSeek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         let list = PartitionList(capacity: 1)
         list.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
@@ -151,23 +153,27 @@ extension Consumer {
         return assignCode == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assignCode, partition: partition)
     }
 
-    /// Returns the range of offsets that the last fetch reported, without asking a broker. Nil if librdkafka does not
-    /// know the partition. The caller can compute the lag: `high` minus the offset of the next record to settle.
+    /// Returns the ends of the log that the last fetch reported, without asking a broker. Nil if librdkafka does not
+    /// know the partition. The caller can compute the lag: `logEndOffset` minus the offset of the next record to
+    /// settle.
     public func watermarks(of partition: TopicPartition) -> Watermarks? {
         precondition(isOpen)
-        var watermarks = Watermarks(low: Int64(RD_KAFKA_OFFSET_INVALID), high: Int64(RD_KAFKA_OFFSET_INVALID))
+        var watermarks = Watermarks(
+            logStartOffset: Int64(RD_KAFKA_OFFSET_INVALID),
+            logEndOffset: Int64(RD_KAFKA_OFFSET_INVALID)
+        )
         let code = rd_kafka_get_watermark_offsets(
             handle,
             topics.name(of: partition.topic),
             partition.partition,
-            &watermarks.low,
-            &watermarks.high
+            &watermarks.logStartOffset,
+            &watermarks.logEndOffset
         )
         return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
     }
 
     /// Asks the brokers where the logs of these partitions end, and waits for the brokers. For a partition that is not
-    /// fetched, `watermarks` knows no end, or an old one.
+    /// fetched, `watermarks` has no end, or an old one.
     ///
     /// - Returns: the ends of those partitions for which a broker responded.
     public func fetchLogEndOffsets(

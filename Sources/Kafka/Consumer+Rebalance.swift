@@ -37,6 +37,7 @@ extension Consumer {
         }
     }
 
+    /// Loads the positions of the added partitions, tells the handler, and begins to read.
     private func assign(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?,
         isCooperative: Bool
@@ -94,8 +95,8 @@ extension Consumer {
         loadLogEnds()
     }
 
-    /// Requests the ends of the logs of partitions that have commit metadata. The consumer's owner checks the settled
-    /// offsets in the metadata: an offset at or above the end of the log must be wrong.
+    /// Asks where the log ends (`CommittedOffset.logEndOffset`), for each partition that has commit metadata. The
+    /// consumer's owner then checks the settled offsets in the metadata: an offset at or above this end must be wrong.
     private func loadLogEnds() {
         let partitionsWithMetadata =
             committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEndOffset == nil }
@@ -121,6 +122,8 @@ extension Consumer {
             && strcmp(value, "error") == 0
     }
 
+    /// Lets the handler finish its work, commits, and gives the removed partitions up. Commits nothing if the group may
+    /// already have given them to others.
     private func revoke(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?,
         isCooperative: Bool

@@ -3,7 +3,7 @@ import Glibc
 
 /// Reacts to partitions that are assigned or revoked. Called inside `poll` and `close`, on the polling thread.
 public protocol ConsumerHandler: AnyObject {
-    /// Handles the end of a rebalance. Reading from these partitions begins after this call.
+    /// Handles the end of a rebalance. Reading from `partitions` begins after this call.
     ///
     /// Every rebalance that succeeds ends with this call, also one that assigns nothing. The handler must not call the
     /// consumer, but may read `startPositions` and `committedOffsets`.
@@ -61,9 +61,9 @@ public final class Consumer {
     /// metadata are not used, and their records are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
-    /// Whether a full queue stops librdkafka's fetching for up to a second, even if the queue has room sooner. If true,
-    /// the caller must call `wakeFetching`.
-    public let stopsFetchingWhenFull: Bool
+    /// Whether the caller must call `wakeFetching` when the queue has room. If true (before librdkafka 2.2), a full
+    /// queue stops librdkafka's fetching for up to a second, even if the queue has room sooner.
+    public let mustWakeFetching: Bool
 
     let handle: OpaquePointer
     let callbacks: ClientCallbacks
@@ -74,16 +74,15 @@ public final class Consumer {
 
     /// The partitions that are assigned to this consumer.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins.
-    ///
-    /// If the coordinator did not respond or refused a partition, the partition is missing until `seek` sets its
-    /// position. If `auto.offset.reset` is not `error`, librdkafka chooses the positions, and only positions that
-    /// `seek` has set are here.
+    /// The position at which reading of each assigned partition begins. In two cases, a partition is missing until
+    /// `seek` sets its position:
+    /// - The coordinator did not respond, or refused the partition.
+    /// - `auto.offset.reset` is not `error`, so that librdkafka chooses the position.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
-    /// The paused partitions. `resume` must leave out all others: librdkafka can rewind a partition that is resumed
+    /// The paused partitions. `resume` skips all other partitions: librdkafka can rewind a partition that is resumed
     /// without having been paused.
     public internal(set) var pausedPartitions: Set<TopicPartition> = []
     /// The offsets that `pause(_:rewindingTo:)` set. An offset is removed when a record of its partition is polled,
@@ -109,7 +108,7 @@ public final class Consumer {
     ///     and `group.id` are required.
     ///   - topics: at least one name; patterns are refused. `TopicIdentifier.index` is the index in this list.
     ///   - handler: held weakly.
-    /// - Throws: an error that names the wrong property or topic, if it is known which one is wrong.
+    /// - Throws: an error. If it is known which property or topic is wrong, the error names it.
     public init(
         properties: [(name: String, value: String)],
         topics names: [String],
@@ -127,7 +126,7 @@ public final class Consumer {
         }
         handle = client
         offsetCommits = OffsetCommits(client: client)
-        stopsFetchingWhenFull = !ClientConfiguration().hasProperty(KafkaProperties.fetchQueueBackoffName)
+        mustWakeFetching = !ClientConfiguration().hasProperty(KafkaProperties.fetchQueueBackoffName)
         queue = rd_kafka_queue_get_consumer(client)
         self.callbacks = callbacks
         self.handler = handler
@@ -153,6 +152,7 @@ public final class Consumer {
         poll(timeoutMilliseconds: 0)
     }
 
+    /// Does what `poll` does, but waits for an event until the timeout.
     func poll(timeoutMilliseconds: Int32) -> ConsumerEvent {
         precondition(isOpen)
         guard let message = rd_kafka_consumer_poll(handle, timeoutMilliseconds) else {
@@ -214,7 +214,7 @@ extension Consumer {
     ) throws(KafkaError) {
         try configuration.apply(
             defaults: KafkaProperties.consumerDefaults,
-            defaultsWhereKnown: KafkaProperties.consumerDefaultsWhereKnown,
+            versionDependentDefaults: KafkaProperties.versionDependentConsumerDefaults,
             overrides: properties,
             rules: KafkaProperties.consumerRules
         )
@@ -238,6 +238,7 @@ extension Consumer {
         return client
     }
 
+    /// Subscribes to the topics, and returns their handles in the order of `names`.
     private static func subscribe(_ client: OpaquePointer, to names: [String]) throws(KafkaError) -> ClientTopics {
         guard !names.isEmpty else {
             throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "no topics to subscribe to")

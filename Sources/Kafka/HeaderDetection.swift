@@ -1,7 +1,7 @@
-/// Reads the bytes around a record's value in the fetched batch, to detect records without headers.
+/// Detects records without headers, from the bytes around a record's value in the fetched batch.
 ///
-/// librdkafka allocates a buffer before it knows how many headers a record has. In the record format since Kafka 0.11
-/// (magic 2: https://kafka.apache.org/documentation/#record), the number of headers follows the value directly.
+/// librdkafka itself allocates a buffer before it knows that a record has no headers. In the record format since Kafka
+/// 0.11 (magic 2: https://kafka.apache.org/documentation/#record), the number of headers follows the value directly.
 enum HeaderDetection {
     /// Whether a record certainly has no headers. If false, the caller must ask librdkafka.
     ///
@@ -14,9 +14,9 @@ enum HeaderDetection {
         guard let keyStart = key.baseAddress, let valueStart = value.baseAddress else { return false }
         let lengthStart = keyStart + key.count
         let lengthBytes = UInt(bitPattern: valueStart) &- UInt(bitPattern: lengthStart)
-        // Refuse a length of four bytes: older formats store every length in four bytes. (In magic 2, a length has four
-        // bytes only if the value has a mebibyte or more.) If librdkafka has copied key and value to separate
-        // addresses, the bytes between are practically never the value's length, so the result is false too.
+        // Refuse a length of four bytes, because older formats store every length in four bytes. (In magic 2, only the
+        // length of a value of a mebibyte or more has four bytes.) If librdkafka has copied key and value to separate
+        // addresses, other bytes are between them. These are practically never the value's length, so they are refused.
         guard (1...3).contains(lengthBytes) else { return false }
         var length = 0
         for position in 0..<Int(lengthBytes) {
@@ -26,9 +26,9 @@ enum HeaderDetection {
         }
         // The varint is zigzag-encoded, which doubles every number that is not negative.
         guard length == value.count << 1 else { return false }
-        // This read is safe: in magic 2, at least one byte follows the value. In a record that a broker has damaged,
-        // the byte may belong to what follows the record. At worst, the record then counts as one without headers, and
-        // librdkafka would find no headers in it either.
+        // This read is safe: in magic 2, at least one byte follows the value. If a broker has damaged the record, this
+        // byte may belong to the next record. At worst, the record then counts as one without headers, and librdkafka
+        // would find no headers in it either.
         return valueStart.load(fromByteOffset: value.count, as: UInt8.self) == 0
     }
 }

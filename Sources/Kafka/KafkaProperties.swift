@@ -53,9 +53,9 @@ public enum KafkaProperties {
             // `Consumer.storeOffset` stores an offset when its record is settled. librdkafka would store the offset
             // when the record is polled.
             ("enable.auto.offset.store", "false"),
-            // Gives each worker the same partition numbers of all topics with equally many partitions.
-            // `cooperative-sticky` balances the sum of all topics' partitions, and may give one worker all commands and
-            // another all registrations.
+            // `range` gives a worker the same partition numbers of all topics with equally many partitions, for example
+            // partition 3 of each. `cooperative-sticky` looks only at the total number of partitions, and may give one
+            // worker all commands and another all registrations.
             ("partition.assignment.strategy", "range"),
             // If the position is unknown, the consumer reports an error that names the partition, and does not silently
             // begin at another position.
@@ -65,10 +65,10 @@ public enum KafkaProperties {
             ("max.poll.interval.ms", "120000"),
             // A command in a transaction that its producer aborted must not be sent.
             ("isolation.level", "read_committed"),
-            // Switching this check off did not make a backlog cheaper (Measurements.md).
+            // Without this check, reading a backlog was not cheaper (Measurements.md).
             ("check.crcs", "true"),
-            // A reader gets no record for a transaction's marker or an open transaction at the end of the log. So only
-            // this property tells the reader that it has reached the end.
+            // The last offsets of a log may belong to a transaction's marker or to an open transaction. A reader gets
+            // no record for these offsets. So only this property tells the reader that it has reached the end.
             ("enable.partition.eof", "true"),
             ("queued.min.messages", "100000"),
             ("queued.max.messages.kbytes", String(consumerQueueKilobytesMax)),
@@ -81,10 +81,10 @@ public enum KafkaProperties {
 
     /// Further defaults of every `Consumer`. A property that the loaded librdkafka does not know is left out.
     ///
-    /// librdkafka stops fetching when its queue is full. Since 2.2, the stop lasts for `fetch.queue.backoff.ms`. With
-    /// the default of 1 s, a lane that reads a backlog would be idle for most of this time. Before 2.2 this property
+    /// librdkafka stops fetching when its queue is full. Since 2.2, each stop lasts for `fetch.queue.backoff.ms`. With
+    /// the default of 1 s, a lane that reads a backlog would be idle for most of each stop. Before 2.2 this property
     /// does not exist, and the caller must use `Consumer.wakeFetching` instead.
-    static let consumerDefaultsWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
+    static let versionDependentConsumerDefaults: [Property] = [(fetchQueueBackoffName, "20")]
     static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
 
     /// Defaults of every producer.
@@ -112,9 +112,9 @@ public enum KafkaProperties {
             ("delivery.report.only.error", "false"),
         ]
 
-    /// A rule for a property's value, because one of Causeway's promises depends on this value. The rule is checked
-    /// after the user's properties are applied. If the user sets an alias of the property, librdkafka sets the property
-    /// `name` itself, so the rule covers aliases too.
+    /// Which values a property may have. One of Causeway's promises depends on this value. The rule is checked after
+    /// the user's properties are applied. If the user sets an alias, librdkafka sets the property `name` itself, so the
+    /// rule covers aliases too.
     struct PropertyRule {
         var name: String
         var permits: @Sendable (_ value: String) -> Bool

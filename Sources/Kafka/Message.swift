@@ -99,8 +99,8 @@ public struct Message: ~Copyable {
     }
 
     /// The record's headers; nil if the record has none, or if they cannot be read. The first call parses the headers,
-    /// and must not run on two threads at once. librdkafka allocates a buffer for this, so most records without headers
-    /// are detected by `HeaderDetection` first.
+    /// and must not run on two threads at once. For parsing, librdkafka allocates a buffer, so `HeaderDetection` first
+    /// recognizes most records without headers.
     public var headers: MessageHeaders? {
         if let key, let value, HeaderDetection.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?

@@ -73,8 +73,8 @@ struct OffsetCommits {
         for partition in partitions { storedOffsets[partition] = nil }
     }
 
-    /// Returns whether the next commit is due. If it is, also begins the interval until the following commit.
-    mutating func restartIntervalIfDue(nowMilliseconds: Int64) -> Bool {
+    /// Returns whether a commit is due. If true, also begins the interval until the commit after this one.
+    mutating func beginNextIntervalIfDue(nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= dueMilliseconds else { return false }
         dueMilliseconds = nowMilliseconds + intervalMilliseconds
         return true
@@ -132,8 +132,8 @@ struct OffsetCommits {
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
             storedOffsets[partition]?.isSent = false
-            // The coordinator refused the offset because of a rebalance. The next commit sends it again, at the latest
-            // when the partition is revoked.
+            // The coordinator refused the offset because of a rebalance. The next commit sends the offset again, at the
+            // latest when the partition is revoked.
             if Self.isTemporary(refusal) {
                 rebalanceRefusal = KafkaError(refusal, partition: partition)
                 continue
@@ -184,7 +184,7 @@ extension Consumer {
     ///   error. A refusal because of a rebalance is no error. The next commit sends refused offsets again.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
-        guard offsetCommits.restartIntervalIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
+        guard offsetCommits.beginNextIntervalIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
         let failure = takeCommitAcknowledgements()
         guard !offsetCommits.isCommitInFlight else { return failure }
         return offsetCommits.send(handle, topics: topics) ?? failure
@@ -237,6 +237,8 @@ extension Consumer {
         return failure
     }
 
+    /// Waits until no commit is in flight. Returns why a commit failed, or a timeout error if the deadline passes
+    /// first; nil if no commit failed.
     private func awaitCommitAcknowledgements(until deadline: Deadline) -> KafkaError? {
         var failure: KafkaError?
         while offsetCommits.isCommitInFlight {

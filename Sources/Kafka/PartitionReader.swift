@@ -4,8 +4,8 @@ import Glibc
 /// Reads ranges of a topic's partitions without being a member of a group. It commits nothing, so it needs no
 /// permission for a group.
 ///
-/// Only one thread may use a reader. Calls that ask the brokers wait for them, at most for their timeout.
-/// `read(_:offsets:until:_:)` has no timeout: it waits for records until `isOver` returns true.
+/// Only one thread may use a reader. A call that asks the brokers waits for their response, at most until its timeout.
+/// `read(_:offsets:until:_:)` has no timeout: it waits for records until `mustStop` returns true.
 public final class PartitionReader {
     let handle: OpaquePointer
     private let callbacks: ClientCallbacks
@@ -24,7 +24,7 @@ public final class PartitionReader {
     ]
     /// Properties that would make the reader a member of a group.
     private static let groupMembershipPropertyNames: Set<String> = ["group.id", "group.instance.id"]
-    /// The longest wait for one record. It is short, because `read` calls `isOver` only between two waits.
+    /// The longest wait for one record. It is short, because `read` calls `mustStop` only between two waits.
     private static let pollTimeoutMilliseconds: Int32 = 100
 
     /// - Parameter properties: a consumer's properties. `bootstrap.servers` is required; properties of group membership
@@ -106,13 +106,13 @@ public final class PartitionReader {
     /// Asks the broker for the range of offsets that it has of a partition now.
     public func fetchWatermarks(of partition: Int32, timeoutMilliseconds: Int32) throws(KafkaError) -> Watermarks {
         precondition(isOpen)
-        var watermarks = Watermarks(low: 0, high: 0)
+        var watermarks = Watermarks(logStartOffset: 0, logEndOffset: 0)
         let code = rd_kafka_query_watermark_offsets(
             handle,
             topicName,
             partition,
-            &watermarks.low,
-            &watermarks.high,
+            &watermarks.logStartOffset,
+            &watermarks.logEndOffset,
             timeoutMilliseconds
         )
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(code) }
@@ -142,8 +142,8 @@ public final class PartitionReader {
 
     /// Calls `body` with the records in `offsets`, in order.
     ///
-    /// - Returns: true if the whole range was read, or all records up to the end of the log; false if the time was over
-    ///   before.
+    /// - Returns: true if the whole range was read, or all its records up to the end of the log; false if the time
+    ///   ended first.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
@@ -154,7 +154,7 @@ public final class PartitionReader {
         return try read(partition, offsets: offsets, until: { deadline.hasPassed }, body) == nil
     }
 
-    /// Calls `body` with the records in `offsets`, in order, until `isOver` returns true. `isOver` is called before
+    /// Calls `body` with the records in `offsets`, in order, until `mustStop` returns true. `mustStop` is called before
     /// each record, and every 0.1 s while no record arrives.
     ///
     /// - Returns: nil if the whole range was read, or the log's end was reached; otherwise the offset at which to
@@ -163,7 +163,7 @@ public final class PartitionReader {
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
-        until isOver: () -> Bool,
+        until mustStop: () -> Bool,
         _ body: (borrowing Message) -> Void
     ) throws(KafkaError) -> Int64? {
         precondition(isOpen && offsets.lowerBound >= 0)
@@ -173,7 +173,7 @@ public final class PartitionReader {
         }
         defer { rd_kafka_consume_stop(topicHandle, partition) }
         var nextOffset = offsets.lowerBound
-        while !isOver() {
+        while !mustStop() {
             guard let pointer = rd_kafka_consume(topicHandle, partition, Self.pollTimeoutMilliseconds) else {
                 // This poll passes the client's log lines and errors to the event handler, if there is one.
                 rd_kafka_poll(handle, 0)

@@ -12,7 +12,8 @@ public enum QueueingResult: Sendable {
     case failed(KafkaError)
 }
 
-/// Whether the topic has a record, as far as the producer knows. Matters for a record that was reported as failed.
+/// Whether the topic has a record, as far as the producer knows. Even a record that was reported as failed may be in
+/// the topic.
 public enum Persistence: Int32, Sendable {
     /// The record was never sent, or the broker refused it. The topic does not have the record.
     case notPersisted = 0
@@ -47,7 +48,7 @@ public final class Producer: @unchecked Sendable {
 
     /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producerDefaults`.
     ///   `bootstrap.servers` is required.
-    /// - Throws: an error that names the wrong property, if it is known which one is wrong.
+    /// - Throws: an error. If it is known which property is wrong, the error names it.
     public init(
         properties: [(name: String, value: String)],
         eventHandler: (any ClientEventHandler)? = nil

@@ -22,7 +22,7 @@ extension Consumer {
         PropertyCheck(
             type: RD_KAFKA_CONSUMER,
             defaults: KafkaProperties.consumerDefaults,
-            defaultsWhereKnown: KafkaProperties.consumerDefaultsWhereKnown,
+            versionDependentDefaults: KafkaProperties.versionDependentConsumerDefaults,
             rules: KafkaProperties.consumerRules,
             requiredNames: ["bootstrap.servers", "group.id"]
         )
@@ -39,7 +39,7 @@ extension Producer {
         PropertyCheck(
             type: RD_KAFKA_PRODUCER,
             defaults: KafkaProperties.producerDefaults,
-            defaultsWhereKnown: [],
+            versionDependentDefaults: [],
             rules: KafkaProperties.producerRules,
             requiredNames: ["bootstrap.servers"]
         )
@@ -50,12 +50,12 @@ extension Producer {
 /// Finds the faults of properties in two steps:
 /// 1. Sets the properties one by one.
 /// 2. Makes a client without servers, because librdkafka reports some faults only then: for example wrong certificates
-///    or keys, and properties that exclude each other. Properties whose files cannot be opened are left out. If step 1
-///    found any other fault, there is no step 2.
+///    or keys, and properties that exclude each other. This step leaves out the properties whose files cannot be
+///    opened. If the others have a fault, there is no step 2.
 private struct PropertyCheck {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
-    let defaultsWhereKnown: [KafkaProperties.Property]
+    let versionDependentDefaults: [KafkaProperties.Property]
     let rules: [KafkaProperties.PropertyRule]
     let requiredNames: [String]
 
@@ -101,7 +101,7 @@ private struct PropertyCheck {
     ) -> [KafkaPropertyFault] {
         configuration.applyAndFindFaults(
             defaults: defaults,
-            defaultsWhereKnown: defaultsWhereKnown,
+            versionDependentDefaults: versionDependentDefaults,
             overrides: properties,
             rules: rules
         )
@@ -109,8 +109,8 @@ private struct PropertyCheck {
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
-    /// Returns the property `security.protocol` without SASL, such as `ssl` instead of `sasl_ssl`. This keeps the
-    /// client that is made for the check from asking a server for a ticket or token (`mechanismsThatContactServer`).
+    /// Returns the property `security.protocol` without SASL, such as `ssl` instead of `sasl_ssl`. With SASL, the
+    /// client that is made for the check might ask a server for a ticket or token (`mechanismsThatContactServer`).
     /// Returns no property if the client would not ask.
     private func protocolWithoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"

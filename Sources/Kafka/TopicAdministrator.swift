@@ -24,8 +24,8 @@ public struct NewTopic: Sendable, Equatable {
     }
 }
 
-/// Reads the list of topics from the brokers and creates topics. Only one thread may use an administrator. Calls wait
-/// for the brokers: at most for their timeout, `create` for up to 5 s more.
+/// Reads the list of topics from the brokers and creates topics. Only one thread may use an administrator. A call waits
+/// for the brokers until its timeout at most; `create` may wait 5 s longer.
 public final class TopicAdministrator {
     let handle: OpaquePointer
     private let queue: OpaquePointer
@@ -59,7 +59,7 @@ public final class TopicAdministrator {
     /// Asks the brokers how many partitions each of these topics has. The result lacks topics that do not exist, or
     /// that this client is not allowed to see.
     ///
-    /// - Throws: if the request fails, or if one of these topics has another error. Then nobody knows whether that
+    /// - Throws: if the request fails, or if one of these topics has another error, which does not say whether the
     ///   topic exists.
     public func fetchPartitionCounts(
         of names: [String],
@@ -92,9 +92,9 @@ public final class TopicAdministrator {
         for topic in topics { requests.append(try Self.makeRequest(for: topic)) }
         let options = rd_kafka_AdminOptions_new(handle, RD_KAFKA_ADMIN_OP_CREATETOPICS)
         defer { rd_kafka_AdminOptions_destroy(options) }
-        var text = ErrorText()
+        var text = ErrorTextBuffer()
         for set in [rd_kafka_AdminOptions_set_request_timeout, rd_kafka_AdminOptions_set_operation_timeout] {
-            let code = set(options, timeoutMilliseconds, &text.bytes, ErrorText.capacity)
+            let code = set(options, timeoutMilliseconds, &text.bytes, ErrorTextBuffer.capacity)
             guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code, text.string) }
         }
         rd_kafka_CreateTopics(handle, &requests, requests.count, options, queue)
@@ -111,14 +111,14 @@ public final class TopicAdministrator {
     }
 
     private static func makeRequest(for topic: NewTopic) throws(KafkaError) -> OpaquePointer {
-        var text = ErrorText()
+        var text = ErrorTextBuffer()
         guard
             let request = rd_kafka_NewTopic_new(
                 topic.name,
                 topic.partitionCount,
                 topic.replicationFactor == 0 ? -1 : topic.replicationFactor,
                 &text.bytes,
-                ErrorText.capacity
+                ErrorTextBuffer.capacity
             )
         else { throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(topic.name)\": \(text.string)") }
         for setting in topic.settings {
@@ -131,6 +131,7 @@ public final class TopicAdministrator {
         return request
     }
 
+    /// Returns why topics were not created, by the topics' names. Leaves out topics that already existed.
     private static func readFailures(in event: OpaquePointer) -> [String: KafkaError] {
         var count = 0
         guard let result = rd_kafka_event_CreateTopics_result(event),

@@ -132,6 +132,7 @@ extension Command {
 }
 
 extension ApsKeys {
+    /// Reads the value of `alert`, and notes whether its title and body are present. Returns the position after it.
     fileprivate mutating func decodeAlert(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .alert, unknownKeys: .passedOn)
         while let field = try members.next(in: text, Field.alertField) {

@@ -44,6 +44,10 @@ extension Command {
         return try decode(record, recalling: &cache, &templates, isWrittenByCauseway: true, mustFitBodyLimit: true)
     }
 
+    /// Decodes a command for all functions above.
+    /// - Parameters:
+    ///   - isWrittenByCauseway: whether the record may have the keys that only Causeway may write.
+    ///   - mustFitBodyLimit: whether a body that is too large is a fault.
     private static func decode(
         _ record: UnsafeRawBufferPointer,
         recalling cache: inout ApsCache,
@@ -75,8 +79,8 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(apsKeys)
         command.bodyByteCount = Body.byteCount(aps: command.aps, payloadMembers: command.payloadMembers)
-        // The size is checked here, because one more function around this one would copy the command once more.
-        guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.sizeFault }
+        // Check the size in this function: a function around this one would copy the command once more.
+        guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.bodyTooLargeFault }
         return command
     }
 

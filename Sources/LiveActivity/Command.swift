@@ -72,7 +72,7 @@ public struct Command: Sendable, BitwiseCopyable {
     public var fitsBodyLimit: Bool { bodyByteCount <= bodyBytesMax }
 
     /// The fault of a command whose body is too large.
-    public var sizeFault: Fault {
+    public var bodyTooLargeFault: Fault {
         Fault(.bodyTooLarge, channel.isAbsent ? .body : .channel, at: Int(aps.offset), valueAboveLimit: bodyByteCount)
     }
 

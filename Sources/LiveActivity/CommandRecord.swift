@@ -33,8 +33,8 @@ public struct CommandRecord {
     /// The command's own expiration, UNIX seconds; -1 if it has none.
     public var expirationSeconds: Int64 = -1
     /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
-    /// Exception: if the alert comes from another record of this same command, which Redis held, the version is the
-    /// command's own. Only Causeway may write this field.
+    /// Exception: Redis may hold another record of this same command. If the alert comes from that record, the version
+    /// is the command's own. Only Causeway may write this field.
     public var carriedAlertVersion: Version?
     /// How updates reach the activity that this start begins; nil if ``aps`` is complete. ``write(to:)`` adds the
     /// address to ``aps``.

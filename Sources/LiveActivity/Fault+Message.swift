@@ -11,7 +11,8 @@ extension Fault {
     }
 
     /// Returns the message about a body that is still too large after fields were dropped.
-    /// - Parameter names: the dropped fields, separated by commas; empty if the record has none that the policy drops.
+    /// - Parameter names: the dropped fields, separated by commas; empty if the record has no field that the policy
+    ///   drops.
     public func message(in record: UnsafeRawBufferPointer, afterDropping names: [UInt8]) -> String {
         guard !names.isEmpty else { return message(in: record) + "; it has no field that the policy drops" }
         let list = String(decoding: names, as: UTF8.self).split(separator: ",").joined(separator: ", ")

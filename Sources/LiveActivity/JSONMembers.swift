@@ -81,6 +81,7 @@ struct JSONMembers {
         return field
     }
 
+    /// Refuses an unknown key, or counts it for the limit of unknown keys.
     @inline(__always)
     private mutating func applyUnknownKeyRule(_ key: JSONStringRange) throws(Fault) {
         switch unknownKeyRule {

@@ -176,6 +176,7 @@ public struct JSONWriter: ~Copyable {
         return position
     }
 
+    /// Writes the escape of a control character, such as `\n` or `\u001F`.
     private mutating func putEscape(_ control: UInt8) {
         put(UInt8(ascii: "\\"))
         switch control {

@@ -39,6 +39,7 @@ public struct Policy: Sendable, Equatable {
     /// What an admission needs from a policy: the spacing, how a 429 lengthens the spacing, and the budgets. Every
     /// admission has a copy of these numbers, so they are small integers.
     public struct Pace: Sendable, Hashable, BitwiseCopyable {
+        /// A ``Bucket`` in half the room.
         private struct PackedBucket: Hashable, BitwiseCopyable {
             let pushes: Int32
             let refillPerHour: Int32

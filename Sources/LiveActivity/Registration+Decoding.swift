@@ -87,6 +87,7 @@ private struct RegistrationFields {
         return name.nextPosition
     }
 
+    /// Reads the array `audiences`. Its names are checked here, and read again when their digests are needed.
     private mutating func decodeAudiences(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         let (next, elementCount) = try text.readArray(start, .audiences) { position throws(Fault) in
             try text.readName(position, atMost: Limits.identifierBytesMax, .audiences).nextPosition

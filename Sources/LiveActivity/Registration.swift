@@ -9,6 +9,7 @@ public struct Registration: Sendable, BitwiseCopyable {
         case pushToStart(PushToStart)
     }
 
+    /// What a registration of an update token says.
     public struct Activity: Sendable, BitwiseCopyable {
         public var activity: TextRange
         /// Hexadecimal digits in upper or lower case, never escaped.
@@ -22,6 +23,7 @@ public struct Registration: Sendable, BitwiseCopyable {
         public var audienceCount: Int
     }
 
+    /// What a registration of a push-to-start token says.
     public struct PushToStart: Sendable, BitwiseCopyable {
         public var device: TextRange
         public var attributesType: TextRange

@@ -17,7 +17,7 @@ import Testing
                 let (isMatched, isOfOtherApp) = (
                     templates.hasMatched(command, ofApp: 0), templates.hasMatched(command, ofApp: 1)
                 )
-                #expect(templates.hasTemplate(command, ofApp: 0, in: bytes) == isMatched && !isOfOtherApp)
+                #expect(templates.matchesAnyTemplate(command, ofApp: 0, in: bytes) == isMatched && !isOfOtherApp)
                 return isMatched
             }
     }

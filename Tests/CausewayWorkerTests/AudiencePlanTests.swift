@@ -4,7 +4,7 @@ import Testing
 
 struct AudiencePlanTests {
     @Test func `The plan for a million members with four updates a minute is correct`() throws {
-        let plan = try AudiencePlan(demand: AudienceDemand(memberCount: 1_000_000, updatesPerMinute: 4))
+        let plan = try AudiencePlan(demand: AudienceDemand(memberCount: 1_000_000, commandsPerMinute: 4))
         // The 4,000,000 pushes of a minute are sent in half of the minute.
         #expect(plan.pushesPerSecond == 133_334)
         // 4,000,000 pushes x 3 µs in 60 s take 20 hundredths of a processor. Each of the 3 workers takes 10 more
@@ -23,18 +23,18 @@ struct AudiencePlanTests {
     /// The pushes of a command take at most the time until the next command. The last round trip and the passes through
     /// Kafka come on top. If the sum is longer than the time until the next command, the plan's text says so.
     @Test(arguments: [1_000, 20_000, 300_000, 1_000_000, 10_000_000] as [Int64], [1, 4, 12, 60] as [Int64])
-    func `Planned rounds fit between the commands`(memberCount: Int64, updatesPerMinute: Int64) throws {
-        let demand = AudienceDemand(memberCount: memberCount, updatesPerMinute: updatesPerMinute)
+    func `Planned rounds fit between the commands`(memberCount: Int64, commandsPerMinute: Int64) throws {
+        let demand = AudienceDemand(memberCount: memberCount, commandsPerMinute: commandsPerMinute)
         let plan = try AudiencePlan(demand: demand)
         let fixedMilliseconds = plan.costs.roundTripMilliseconds + plan.costs.firstFanoutPushMilliseconds
-        #expect((plan.deliveryMilliseconds - fixedMilliseconds) * updatesPerMinute <= 60_000)
-        #expect(plan.text.contains("CausewayRoundsSlow") == (plan.deliveryMilliseconds * updatesPerMinute > 60_000))
+        #expect((plan.deliveryMilliseconds - fixedMilliseconds) * commandsPerMinute <= 60_000)
+        #expect(plan.text.contains("CausewayRoundsSlow") == (plan.deliveryMilliseconds * commandsPerMinute > 60_000))
     }
 
     @Test func `More members never need fewer resources`() throws {
         var previousPlan: AudiencePlan?
         for memberCount in stride(from: Int64(1), through: 40_000_000, by: 777_777) {
-            let plan = try AudiencePlan(demand: AudienceDemand(memberCount: memberCount, updatesPerMinute: 6))
+            let plan = try AudiencePlan(demand: AudienceDemand(memberCount: memberCount, commandsPerMinute: 6))
             if let previousPlan {
                 #expect(
                     plan.podCount >= previousPlan.podCount && plan.redisMebibytes >= previousPlan.redisMebibytes
@@ -54,8 +54,8 @@ struct AudiencePlanTests {
     }
 
     @Test func `Updates beyond one a second are not sent`() throws {
-        let frequentPlan = try AudiencePlan(demand: AudienceDemand(memberCount: 10_000, updatesPerMinute: 6_000))
-        let everySecondPlan = try AudiencePlan(demand: AudienceDemand(memberCount: 10_000, updatesPerMinute: 60))
+        let frequentPlan = try AudiencePlan(demand: AudienceDemand(memberCount: 10_000, commandsPerMinute: 6_000))
+        let everySecondPlan = try AudiencePlan(demand: AudienceDemand(memberCount: 10_000, commandsPerMinute: 60))
         #expect(
             frequentPlan.busyProcessorHundredths == everySecondPlan.busyProcessorHundredths
                 && frequentPlan.text.contains("replace waiting ones")
@@ -63,7 +63,7 @@ struct AudiencePlanTests {
     }
 
     @Test func `The largest numbers do not overflow`() throws {
-        var demand = AudienceDemand(memberCount: 1_000_000_000, updatesPerMinute: 6_000)
+        var demand = AudienceDemand(memberCount: 1_000_000_000, commandsPerMinute: 6_000)
         demand.activityCount = 10_000_000_000
         demand.fleet.poolCount = 510
         demand.fleet.laneBusyPercentMax = 10
@@ -71,10 +71,10 @@ struct AudiencePlanTests {
     }
 
     @Test func `A number out of its range is named in the error`() {
-        var demand = AudienceDemand(memberCount: 0, updatesPerMinute: 1)
+        var demand = AudienceDemand(memberCount: 0, commandsPerMinute: 1)
         let members = #expect(throws: CapacityError.self) { try AudiencePlan(demand: demand) }
         #expect(members?.reason == "audience-members: is 0, must be 1 to 1000000000")
-        demand = AudienceDemand(memberCount: 10, updatesPerMinute: 1)
+        demand = AudienceDemand(memberCount: 10, commandsPerMinute: 1)
         demand.activityCount = 9
         let activities = #expect(throws: CapacityError.self) { try AudiencePlan(demand: demand) }
         #expect(activities?.reason == "activities: is 9, must be 10 to 10000000000")

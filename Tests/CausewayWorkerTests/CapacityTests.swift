@@ -8,7 +8,7 @@ struct CapacityTests {
     @Test(arguments: [1, 2, 4, 16, 256] as [Int64], [1, 4, 510] as [Int64])
     func `The planned memory of a pod suffices, and 64 MiB less do not`(processorCount: Int64, poolCount: Int64) throws
     {
-        var demand = CapacityDemand(updatesPerMinute: 60_000, activityCount: 1_000)
+        var demand = CapacityDemand(pushesPerMinute: 60_000, activityCount: 1_000)
         demand.fleet.processorsPerPod = processorCount
         demand.fleet.poolCount = poolCount
         let plan = try CapacityPlan(demand: demand)
@@ -26,7 +26,7 @@ struct CapacityTests {
     }
 
     @Test func `A small fleet has three pods`() throws {
-        let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activityCount: 1_000))
+        let plan = try CapacityPlan(demand: CapacityDemand(pushesPerMinute: 60, activityCount: 1_000))
         #expect(plan.podCount == 3 && plan.laneCount == 12 && plan.partitionCount == 36)
         #expect(plan.pushesPerSecond == 1 && plan.redisNodeCount == 1 && plan.connectionsPerPool == 2)
         #expect(plan.pushesPerActivityHourHundredths == 360)
@@ -47,14 +47,14 @@ struct CapacityTests {
 
     @Test func `Kafka's disk space is rounded up once`() throws {
         // A command and its result have 906 B. For one command a second, three copies for 4 h take 0.04 GiB.
-        let smallPlan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activityCount: 1_000))
+        let smallPlan = try CapacityPlan(demand: CapacityDemand(pushesPerMinute: 60, activityCount: 1_000))
         #expect(smallPlan.kafkaStoredGibibytes == 1)
         // For 150,000 commands a second, these copies take 5,467.7 GiB.
         #expect(try CapacityPlan(demand: CapacityPage.demand).kafkaStoredGibibytes == 5_468)
     }
 
     @Test func `Activities that are started again need memory in Redis for their commands`() throws {
-        var demand = CapacityDemand(updatesPerMinute: 60, activityCount: 1_000_000)
+        var demand = CapacityDemand(pushesPerMinute: 60, activityCount: 1_000_000)
         let planWithoutRestarts = try CapacityPlan(demand: demand)
         demand.restartedActivityCount = 1_000_000
         let plan = try CapacityPlan(demand: demand)
@@ -78,9 +78,9 @@ struct CapacityTests {
 
     @Test func `More load never needs fewer resources`() throws {
         var previousPlan: CapacityPlan?
-        for updatesPerMinute in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
+        for pushesPerMinute in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
             let plan = try CapacityPlan(
-                demand: CapacityDemand(updatesPerMinute: updatesPerMinute, activityCount: updatesPerMinute)
+                demand: CapacityDemand(pushesPerMinute: pushesPerMinute, activityCount: pushesPerMinute)
             )
             if let previousPlan {
                 #expect(
@@ -101,7 +101,7 @@ struct CapacityTests {
     }
 
     @Test func `The largest numbers do not overflow`() throws {
-        var demand = CapacityDemand(updatesPerMinute: 6_000_000_000, activityCount: 1)
+        var demand = CapacityDemand(pushesPerMinute: 6_000_000_000, activityCount: 1)
         demand.commandsPerPushHundredths = 100_000
         demand.storedPeakHours = 8_760
         demand.replicationFactor = 9
@@ -116,9 +116,9 @@ struct CapacityTests {
 
     @Test(arguments: ["updates-per-minute", "activities", "pools", "busy-percent", "commands-per-push"])
     func `A number out of its range is named in the error`(_ field: String) {
-        var demand = CapacityDemand(updatesPerMinute: 1, activityCount: 1)
+        var demand = CapacityDemand(pushesPerMinute: 1, activityCount: 1)
         switch field {
-        case "updates-per-minute": demand.updatesPerMinute = 0
+        case "updates-per-minute": demand.pushesPerMinute = 0
         case "activities": demand.activityCount = .max
         case "pools": demand.fleet.poolCount = 511
         case "busy-percent": demand.fleet.laneBusyPercentMax = 100

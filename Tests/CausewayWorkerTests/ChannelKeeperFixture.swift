@@ -193,7 +193,7 @@ extension ChannelKeeper {
     }
 
     /// Lets the keeper write to the topic again, as if time had passed since Kafka failed to take a record.
-    func endTopicPause() { topicPause = nil }
+    func endTopicPause() { topicWritePause = nil }
 
     func removeChannelFromAudienceHash(of entry: ChannelEntry) throws {
         try registry.removeChannelFromAudienceHash(of: entry)

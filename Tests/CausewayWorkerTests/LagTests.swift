@@ -185,7 +185,7 @@ import Testing
 }
 
 @Suite struct FetchTriggerTests {
-    private static let nearlyEmptyQueueRecordCount = FetchTrigger.queuedRecordsMax
+    private static let nearlyEmptyQueueRecordCount = FetchTrigger.nearlyEmptyQueueRecordsMax
 
     @Test func `While the queue is nearly empty, the broker threads are woken at intervals`() {
         var trigger = FetchTrigger()

@@ -24,14 +24,14 @@ import Testing
             defer { Self.discardRecords(of: intake) }
             try Self.runLoop(of: intake, until: "a paused lane") { intake.isPaused(lane: 0) }
             #expect(intake.consumer.pausedPartitions.contains(Self.partition))
-            let waitingCount = intake.overflows[0].entries.count
+            let waitingCount = intake.laneOverflows[0].entries.count
             // Now librdkafka reads the partition as it reads a newly assigned one.
             intake.consumer.resume([Self.partition])
             try Self.runLoop(of: intake, until: "the first record") {
-                intake.overflows[0].entries.count > waitingCount
+                intake.laneOverflows[0].entries.count > waitingCount
             }
             for _ in 0..<50 { intake.loop.runIteration(waitMilliseconds: 10) }
-            #expect(intake.overflows[0].entries.count == waitingCount + 1)
+            #expect(intake.laneOverflows[0].entries.count == waitingCount + 1)
             #expect(intake.consumer.pausedPartitions.contains(Self.partition))
         }
     }
@@ -39,7 +39,7 @@ import Testing
     /// During an outage of Redis, a lane takes no records, however often partitions are assigned and revoked.
     @Test func `A revoked partition leaves no record in its lane's overflow`() throws {
         try withIntake { intake, _, _ in
-            intake.overflows[0].isPaused = true
+            intake.laneOverflows[0].isPaused = true
             intake.partitionsAssigned([Self.partition])
             try Self.appendToOverflow(of: intake, [Self.partition])
             let revokedPartitions = (1...Int32(LaneOverflow.entriesMax / 2))
@@ -48,7 +48,7 @@ import Testing
                 intake.partitionsAssigned(revokedPartitions)
                 try Self.appendToOverflow(of: intake, revokedPartitions)
                 intake.partitionsRevoked(revokedPartitions, areLost: true)
-                #expect(intake.overflows[0].entries.map(\.partition) == [Self.partition.partition])
+                #expect(intake.laneOverflows[0].entries.map(\.partition) == [Self.partition.partition])
                 #expect(intake.mayPoll)
             }
         }
@@ -68,7 +68,7 @@ import Testing
                 number: 0,
                 loop: EventLoop(),
                 mailbox: mailbox,
-                kafkaWakeup: setup.wakeup,
+                kafkaWakeup: setup.kafkaWakeup,
                 setup: laneSetup
             )
             defer { lane.close() }
@@ -120,7 +120,7 @@ import Testing
                 partition: partition.partition,
                 recordBytes: 100
             )
-            intake.overflows[0].append(entry, nowMilliseconds: 0)
+            intake.laneOverflows[0].append(entry, nowMilliseconds: 0)
         }
     }
 
@@ -155,6 +155,6 @@ import Testing
         for mailbox in intake.setup.mailboxes {
             while let entry = mailbox.inbox.pop() { entry.discard() }
         }
-        for lane in intake.overflows.indices { intake.overflows[lane].discardEntries { _ in true } }
+        for lane in intake.laneOverflows.indices { intake.laneOverflows[lane].discardEntries { _ in true } }
     }
 }

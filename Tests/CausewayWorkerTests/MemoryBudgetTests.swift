@@ -65,7 +65,7 @@ struct MemoryBudgetTests {
     @Test func `The configuration overrides the control group, and the control group the default`() throws {
         var configuration = WorkerConfiguration()
         let noLimit = MemoryLimit(
-            groups: ControlGroups(
+            controlGroups: ControlGroups(
                 version2Root: "/nowhere",
                 version1MemoryRoot: "/nowhere",
                 processGroupsFile: "/nowhere"
@@ -144,7 +144,7 @@ private final class MemoryGroupFiles {
 
     var limit: MemoryLimit {
         MemoryLimit(
-            groups: ControlGroups(
+            controlGroups: ControlGroups(
                 version2Root: url.appendingPathComponent("unified").path,
                 version1MemoryRoot: url.appendingPathComponent("memory").path,
                 processGroupsFile: url.appendingPathComponent("self").path

@@ -54,13 +54,13 @@ import Testing
     @Test func `A drain waits only for the partitions that the lane has`() throws {
         try withIntake { intake, setup, laneSetup in
             let thread = try LoopThread.start(name: "lane-0") { loop in
-                let (mailbox, wakeup) = (setup.mailboxes[0], setup.wakeup)
+                let (mailbox, kafkaWakeup) = (setup.mailboxes[0], setup.kafkaWakeup)
                 guard
                     let lane = try? Lane(
                         number: 0,
                         loop: loop,
                         mailbox: mailbox,
-                        kafkaWakeup: wakeup,
+                        kafkaWakeup: kafkaWakeup,
                         setup: laneSetup
                     )
                 else { return }

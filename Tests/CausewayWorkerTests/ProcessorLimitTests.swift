@@ -24,7 +24,7 @@ struct ProcessorLimitTests {
 
         var limit: ProcessorLimit {
             ProcessorLimit(
-                groups: ControlGroups(
+                controlGroups: ControlGroups(
                     version2Root: url.appendingPathComponent("root").path,
                     version1MemoryRoot: "/nowhere",
                     processGroupsFile: url.appendingPathComponent("self").path
@@ -77,7 +77,7 @@ struct ProcessorLimitTests {
                 == Self.machineProcessorCount
         )
         let unknown = ProcessorLimit(
-            groups: ControlGroups(
+            controlGroups: ControlGroups(
                 version2Root: "/nowhere",
                 version1MemoryRoot: "/nowhere",
                 processGroupsFile: "/nowhere"

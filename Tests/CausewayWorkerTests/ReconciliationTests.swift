@@ -126,7 +126,7 @@ struct ReconciliationTests {
         #expect(makeReconciliation(listed: ["o"], intents: [youngIntent]).resolvedIntents == [youngIntent])
     }
 
-    /// After `clearEntries()` a comparison no longer reports entries, but still deletes orphans.
+    /// After `restrictToIntents()` a comparison no longer reports entries, but still deletes orphans.
     @Test func `A comparison for intents leaves the entries unchanged`() {
         var comparison = makeReconciliation(
             listed: ["o"],
@@ -134,7 +134,7 @@ struct ReconciliationTests {
             intents: [Self.intent(1)]
         )
         #expect(comparison.lostEntries.map(\.channel) == ["a"])
-        comparison.clearEntries()
+        comparison.restrictToIntents()
         #expect(comparison.lostEntries.isEmpty && comparison.channelsToDelete == ["o"])
     }
 
@@ -181,7 +181,7 @@ struct ReconciliationTests {
             foreign: ["a", "y", "z"]
         )
         #expect(reconciliation.missingForeignChannels == ["y"] && reconciliation.possiblyForeignChannels == ["z"])
-        reconciliation.clearEntries()
+        reconciliation.restrictToIntents()
         #expect(reconciliation.missingForeignChannels.isEmpty)
     }
 

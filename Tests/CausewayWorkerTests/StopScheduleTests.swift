@@ -9,13 +9,14 @@ import Testing
         #expect(usualSchedule.drainEndMilliseconds == 16_000, "the last 5 s are for closing")
         #expect(usualSchedule.consumerEndMilliseconds == 20_000)
         #expect(usualSchedule.flushEndMilliseconds == 20_500)
-        #expect(usualSchedule.endMilliseconds == 21_000)
+        #expect(usualSchedule.producerEndMilliseconds == 21_000)
         for drain in [0, 1, 100, 1_000, 3_999, 600_000] as [Int64] {
             let schedule = StopSchedule(requestedAtMilliseconds: 0, drainMilliseconds: drain)
             #expect(schedule.drainEndMilliseconds * 4 >= drain * 3)
             #expect(schedule.drainEndMilliseconds <= schedule.consumerEndMilliseconds)
             #expect(schedule.consumerEndMilliseconds <= schedule.flushEndMilliseconds)
-            #expect(schedule.flushEndMilliseconds <= schedule.endMilliseconds && schedule.endMilliseconds == drain)
+            #expect(schedule.flushEndMilliseconds <= schedule.producerEndMilliseconds)
+            #expect(schedule.producerEndMilliseconds == drain)
         }
     }
 

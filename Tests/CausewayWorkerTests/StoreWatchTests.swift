@@ -20,7 +20,7 @@ import Testing
             topics: ["causeway.commands", "causeway.registrations"],
             mailbox: mailbox,
             log: SharedLimitedLog(logger: logger, events: RecentEvents()),
-            wakeup: Wakeup(),
+            kafkaWakeup: Wakeup(),
             reportFault: { _ in },
             reportMemberCompleteness: { polls.noteReport($0) }
         )

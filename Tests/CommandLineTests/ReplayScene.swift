@@ -166,7 +166,7 @@ final class ReplayScene: ConsumerHandler {
     func recordCount(of topic: String = ReplayScene.commandsTopic, partition: Int32 = 0) throws -> Int64 {
         let reader = try PartitionReader(properties: [("bootstrap.servers", broker.bootstrapServers)], topic: topic)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
-        return try reader.fetchWatermarks(of: partition, timeoutMilliseconds: 60_000).high
+        return try reader.fetchWatermarks(of: partition, timeoutMilliseconds: 60_000).logEndOffset
     }
 
     /// Returns the records of the first commands partition from an offset on. `replayed` is the header with which a

@@ -309,7 +309,7 @@ import Testing
         #expect(await reader.run { $0.receivedRecords.count == 14 })
         #expect(reader.receivedRecords.suffix(4).map(\.offset) == [6, 7, 8, 9])
         let watermarks = reader.consumer.watermarks(of: Self.partition)
-        #expect(watermarks?.high == 10)
+        #expect(watermarks?.logEndOffset == 10)
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -359,7 +359,7 @@ import Testing
                 Self.partition: 15, otherPartition: 0,
             ]
         )
-        #expect(secondConsumer.consumer.watermarks(of: Self.partition)?.high == 10)
+        #expect(secondConsumer.consumer.watermarks(of: Self.partition)?.logEndOffset == 10)
         #expect(secondConsumer.close() == .closed)
         #expect(secondConsumer.consumer.startPositions.isEmpty)
         producer.close()

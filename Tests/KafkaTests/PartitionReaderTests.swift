@@ -48,7 +48,7 @@ struct PartitionReaderTests {
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         #expect(try reader.fetchPartitionCount(timeoutMilliseconds: 60_000) == 1)
         let watermarks = try reader.fetchWatermarks(of: 0, timeoutMilliseconds: 60_000)
-        #expect((watermarks.low, watermarks.high) == (0, 50))
+        #expect((watermarks.logStartOffset, watermarks.logEndOffset) == (0, 50))
         for range in [Int64(40)..<50, 20..<40, 0..<1, 49..<100, 7..<7] {
             var values: [String] = []
             let isComplete = try reader.read(0, offsets: range, timeoutMilliseconds: 60_000) { message in
@@ -90,7 +90,7 @@ struct PartitionReaderTests {
         #expect(partitions == Int32(count))
         var foundCount = 0
         for partition in 0..<partitions {
-            let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: 60_000).high
+            let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: 60_000).logEndOffset
             _ = try reader.read(partition, offsets: 0..<end, timeoutMilliseconds: 60_000) { message in
                 let key = message.key.map { [UInt8]($0) } ?? []
                 #expect(reader.partition(of: key, among: partitions, partitioner: nil) == partition)
@@ -124,7 +124,7 @@ struct PartitionReaderTests {
         try produce(broker, [(key: "k", value: "v")])
         let reader = try makeReader(broker)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
-        #expect(try reader.fetchWatermarks(of: 0, timeoutMilliseconds: 60_000).high == 1)
+        #expect(try reader.fetchWatermarks(of: 0, timeoutMilliseconds: 60_000).logEndOffset == 1)
         try broker.takeDown()
         let startMilliseconds = monotonicMilliseconds()
         #expect(try reader.read(0, offsets: 0..<1, timeoutMilliseconds: 300) { _ in } == false)

@@ -44,7 +44,7 @@ enum AudienceScript: Int, CaseIterable {
         // Members' entries in pages: their sizes; the bit that marks a device's entry; the ages above which `arrange`
         // removes an entry. (A script tests a bit with its modulus: see `StoreScript`.)
         ("ENTRY_BYTES_MIN", Int64(MemberEntryFormat.bytesMin)),
-        ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedBytes)),
+        ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedPartBytes)),
         ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.deviceBit)),
         ("ENTRY_IS_DEVICE_MODULUS", 2 * Int64(MemberEntryFormat.Flag.deviceBit)),
         ("LEAVING_ENTRY_AGE_MAX", PageLimits.leavingEntryAgeMillisecondsMax),

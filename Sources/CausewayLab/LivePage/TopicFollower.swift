@@ -36,14 +36,14 @@ final class TopicFollower {
             let range = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
             // Skip offsets that the log no longer has. A log that ends before the next offset belongs to a new topic of
             // the same name, so begin at its first record.
-            let begin = nextOffset > range.high ? range.low : max(nextOffset, range.low)
+            let begin = nextOffset > range.logEndOffset ? range.logStartOffset : max(nextOffset, range.logStartOffset)
             let stoppedAtOffset = try reader.read(
                 partition,
-                offsets: begin..<max(begin, range.high),
+                offsets: begin..<max(begin, range.logEndOffset),
                 until: isCancelled,
                 body
             )
-            nextOffsets[Int(partition)] = stoppedAtOffset ?? max(begin, range.high)
+            nextOffsets[Int(partition)] = stoppedAtOffset ?? max(begin, range.logEndOffset)
         }
     }
 
@@ -59,7 +59,7 @@ final class TopicFollower {
             // Request `end` first, so that the second request finds a record that is written between the two. In the
             // other order, reading would begin behind this record.
             let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
-                .high
+                .logEndOffset
             let first = try reader.fetchOffset(
                 of: partition,
                 atOrAfterMilliseconds: sinceMilliseconds,

@@ -16,7 +16,7 @@ extension AudiencePlan {
     private var demandLines: [PlanText.DemandLine] {
         [
             ("members", Numeral.grouped(demand.memberCount)),
-            ("commands a minute", "\(Numeral.grouped(demand.updatesPerMinute)), each to all of them"),
+            ("commands a minute", "\(Numeral.grouped(demand.commandsPerMinute)), each to all of them"),
             ("activities in a day", Numeral.grouped(demand.activityCount)),
         ]
     }
@@ -68,7 +68,7 @@ extension AudiencePlan {
 
     private var notes: [String] {
         var notes: [String] = []
-        if demand.updatesPerMinute > 60 {
+        if demand.commandsPerMinute > 60 {
             notes.append(
                 """
                 An audience gets at most one state a second: newer states replace waiting ones. The plan is for 60 a \
@@ -76,7 +76,7 @@ extension AudiencePlan {
                 """
             )
         }
-        if deliveryMilliseconds * min(demand.updatesPerMinute, 60) > 60_000 {
+        if deliveryMilliseconds * min(demand.commandsPerMinute, 60) > 60_000 {
             notes.append(
                 """
                 A command takes longer than the time between two commands. Newer states take over during the round, \

@@ -55,7 +55,7 @@ package struct AudiencePlan: Sendable, Equatable {
 
     /// The number of pushes to members in one minute. A member gets at most one state a second, so at most 60 commands
     /// a minute count.
-    private var pushesPerMinute: Int64 { demand.memberCount * min(demand.updatesPerMinute, 60) }
+    private var pushesPerMinute: Int64 { demand.memberCount * min(demand.commandsPerMinute, 60) }
 
     private mutating func planPods() {
         pushesPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * 100, 60 * demand.fleet.laneBusyPercentMax)

@@ -4,7 +4,7 @@ import Observability
 /// The load of single commands (not to audiences). `causeway plan` sizes a fleet for this load.
 package struct CapacityDemand: Sendable, Equatable {
     /// Pushes to phones in a minute, at the peak. Range: 1...6,000,000,000.
-    package var updatesPerMinute: Int64
+    package var pushesPerMinute: Int64
     /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write. Range:
     /// 1...10,000,000,000.
     package var activityCount: Int64
@@ -20,21 +20,21 @@ package struct CapacityDemand: Sendable, Equatable {
     package var fleet = FleetParameters()
     /// Copies that Kafka keeps of each record. Range: 1...9.
     package var replicationFactor: Int64 = 3
-    /// Kafka gets room for the commands and results of this many hours at the peak's rate. Range: 1...8,760. This is
-    /// not the retention of the topics (``TopicPlan``), which also keep the records of quieter hours.
+    /// The room that Kafka gets: enough for the commands and results of this many hours at the peak. Range: 1...8,760.
+    /// By default, the topics keep their records for more hours than this (``TopicPlan``), but most hours are quieter.
     package var storedPeakHours: Int64 = 4
 
     /// The allowed range of `--commands-per-push`, in commands, not in hundredths.
     package static let commandsPerPushRange: ClosedRange<Int64> = 1...1_000
 
-    package init(updatesPerMinute: Int64, activityCount: Int64) {
-        self.updatesPerMinute = updatesPerMinute
+    package init(pushesPerMinute: Int64, activityCount: Int64) {
+        self.pushesPerMinute = pushesPerMinute
         self.activityCount = activityCount
     }
 
     /// - Throws: ``CapacityError`` that names the first number outside its range.
     func validate() throws(CapacityError) {
-        try CapacityError.require("updates-per-minute", updatesPerMinute, in: 1...6_000_000_000)
+        try CapacityError.require("updates-per-minute", pushesPerMinute, in: 1...6_000_000_000)
         try CapacityError.require("activities", activityCount, in: 1...10_000_000_000)
         let hundredths = Self.commandsPerPushRange.lowerBound * 100...Self.commandsPerPushRange.upperBound * 100
         try CapacityError.require("commands-per-push", commandsPerPushHundredths, in: hundredths, divisor: 100)

@@ -6,11 +6,11 @@ import Observability
 package enum CapacityPage {
     /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak. JioCinema did not
     /// publish the number of phones. The plan assumes one update a minute for each activity, a usual pace for cricket.
-    package static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activityCount: 9_000_000)
+    package static let demand = CapacityDemand(pushesPerMinute: 9_000_000, activityCount: 9_000_000)
 
     /// The audience of a football final: four commands in the minute of a goal, and each must reach a million
     /// phones quickly.
-    package static let audienceDemand = AudienceDemand(memberCount: 1_000_000, updatesPerMinute: 4)
+    package static let audienceDemand = AudienceDemand(memberCount: 1_000_000, commandsPerMinute: 4)
 
     package static func makeMarkdown() throws(CapacityError) -> String {
         let plan = try CapacityPlan(demand: demand)
@@ -35,7 +35,7 @@ package enum CapacityPage {
             each push.
 
             ```console
-            $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activityCount)
+            $ causeway plan --updates-per-minute \(demand.pushesPerMinute) --activities \(demand.activityCount)
             \(plan.text)```
 
             So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second need \
@@ -49,7 +49,7 @@ package enum CapacityPage {
             have to be read. The plan for the same peak with 4.4 commands for each push:
 
             ```console
-            $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activityCount) \\
+            $ causeway plan --updates-per-minute \(demand.pushesPerMinute) --activities \(demand.activityCount) \\
                 --commands-per-push 4.4
             \(mergedPlan.text)```
 
@@ -59,7 +59,8 @@ package enum CapacityPage {
             to a member costs a quarter of a single push with its command, and no script call in Redis:
 
             ```console
-            $ causeway plan --audience-members \(audienceDemand.memberCount) --updates-per-minute \(audienceDemand.updatesPerMinute)
+            $ causeway plan --audience-members \(audienceDemand.memberCount) \
+            --updates-per-minute \(audienceDemand.commandsPerMinute)
             \(audiencePlan.text)```
 
             ## What changes the numbers

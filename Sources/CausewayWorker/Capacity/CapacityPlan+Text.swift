@@ -18,7 +18,7 @@ extension CapacityPlan {
         var demandLines: [PlanText.DemandLine] = [
             (
                 "updates a minute",
-                "\(Numeral.grouped(demand.updatesPerMinute)) (\(Numeral.grouped(pushesPerSecond)) pushes a second)"
+                "\(Numeral.grouped(demand.pushesPerMinute)) (\(Numeral.grouped(pushesPerSecond)) pushes a second)"
             ),
             ("activities in a day", Numeral.grouped(demand.activityCount)),
             ("commands for a push", Numeral.exactQuotient(demand.commandsPerPushHundredths, divisor: 100)),

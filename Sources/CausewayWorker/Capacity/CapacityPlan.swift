@@ -58,9 +58,9 @@ package struct CapacityPlan: Sendable, Equatable {
         try demand.validate()
         self.demand = demand
         self.costs = costs
-        pushesPerSecond = Self.ceilingQuotient(demand.updatesPerMinute, 60)
+        pushesPerSecond = Self.ceilingQuotient(demand.pushesPerMinute, 60)
         commandsPerSecond = Self.ceilingQuotient(pushesPerSecond * demand.commandsPerPushHundredths, 100)
-        pushesPerActivityHourHundredths = demand.updatesPerMinute * 6_000 / demand.activityCount
+        pushesPerActivityHourHundredths = demand.pushesPerMinute * 6_000 / demand.activityCount
         planPods()
         planConnections()
         planMemory()

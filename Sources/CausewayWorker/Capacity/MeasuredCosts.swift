@@ -59,8 +59,8 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// 2,000 members were reached.
     package var firstFanoutPushMilliseconds: Int64 = 250
 
-    /// Concurrent streams that APNs allows on one connection, as others have observed since 2021
-    /// (jchambers/pushy issue 878). APNs announces the limit on each connection.
+    /// Concurrent streams that APNs allows on one connection. APNs announces this limit on each connection. Users of
+    /// the APNs client Pushy have observed this number since 2021 (issue 878 of github.com/jchambers/pushy).
     package var streamsPerConnection: Int64 = 1_000
     /// The time from a data centre to Apple and back. Public reports name tens of milliseconds; this number is at their
     /// upper end.

@@ -20,13 +20,13 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// - If `state` is `active`: no deletion is planned.
     /// - If `state` is `deleting`: the deletion is final, and no start can cancel it any more.
     package var deletionDueMilliseconds: Int64?
-    /// An operator wants the channel in spite of one end of the audience: when Redis admitted this end, UNIX
-    /// milliseconds. The keeper plans no deletion because of this end, only because of a later one. Nil: there is no
-    /// such end. Stored only in Redis, so a loss of Redis' data loses the operator's wish (K8).
+    /// An operator requested this channel although the audience had ended: when Redis admitted that end, UNIX
+    /// milliseconds. The keeper plans no deletion because of that end, only because of a later one. Nil: no operator
+    /// did so. Stored only in Redis, so a loss of Redis' data loses the operator's wish (K8).
     package var disregardedEndMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
-    /// Has no meaning while `state` is `deleting`: the topic may then have the active entry, the `deleting` one, or
-    /// none. Stored only in Redis.
+    /// Has no meaning while `state` is `deleting`: the topic may then have the entry as `active`, as `deleting`, or not
+    /// at all. Stored only in Redis.
     package var isPublished: Bool?
 
     private enum CodingKeys: String, CodingKey {

@@ -12,7 +12,7 @@ package enum ChannelEvent: Sendable {
     /// channel there.
     case channelWithoutEntryDeleted(channel: String, app: String, environment: String)
     /// The number of channels at APNs that other programs created, or may have created.
-    case unknownChannels(count: Int, app: String, environment: String)
+    case unknownChannelsCounted(channelCount: Int, app: String, environment: String)
     case creationFailed(audience: String, app: String, environment: String, reason: String)
     /// What a worker has read in the registry (Redis' list of channels) during its periodic work.
     case registryRead(app: String, environment: String, Reconciliation.RegistryContent)

@@ -28,7 +28,7 @@ enum ChannelEventReporter {
         case .channelWithoutEntryDeleted(let channel, let app, let environment):
             log(.channelOrphanDeleted, ["channel": "\(channel)", "app": "\(app)", "environment": "\(environment)"])
             changeStatus(app, environment) { $0.orphanDeletionCount += 1 }
-        case .unknownChannels(let channelCount, let app, let environment):
+        case .unknownChannelsCounted(let channelCount, let app, let environment):
             log(.channelsUnknown, ["channels": "\(channelCount)", "app": "\(app)", "environment": "\(environment)"])
         case .creationFailed(let audience, let app, let environment, let reason):
             log(

@@ -48,6 +48,8 @@ extension ChannelKeeper {
         return (entry, try await existsAtAPNs(entry.channel, at: managedEnvironment))
     }
 
+    /// Returns an audience's channel, and creates it if the audience has none. If the audience has ended, the channel
+    /// stays in spite of this end, because an operator wants it.
     package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelFailure)
         -> ChannelEntry
     {
@@ -77,6 +79,9 @@ extension ChannelKeeper {
         return entry
     }
 
+    /// Compares the registry with APNs' list, acts on the differences, and reports the entries that cannot be read.
+    ///
+    /// - Parameter deletesUnknownChannels: whether to delete also the channels that other programs may have created.
     package func reconcile(
         _ appEnvironment: AppEnvironment,
         deletesUnknownChannels: Bool
@@ -88,5 +93,5 @@ extension ChannelKeeper {
     }
 
     /// Closes the producer of the channels topic.
-    package func close() { topic.close() }
+    package func close() { channelTopic.close() }
 }

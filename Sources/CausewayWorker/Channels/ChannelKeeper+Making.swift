@@ -49,7 +49,7 @@ extension ChannelKeeper {
         return ChannelKeeper(
             managedEnvironments: managedEnvironments,
             registry: try ChannelRegistry(configuration: redis),
-            topic: ChannelTopic(
+            channelTopic: ChannelTopic(
                 name: configuration.kafka.topics.channels,
                 producerProperties: try configuration.kafka.producerProperties,
                 consumerProperties: try configuration.kafka.consumerProperties

@@ -160,9 +160,9 @@ extension ChannelKeeper {
 
     /// Compares APNs' list of channels with the registry, and acts on the differences.
     ///
-    /// - Parameter onlyResolvesIntents: whether this call only deletes channels that failed attempts may have left at
-    ///   APNs, and then removes the intents of these attempts. Such a call changes no entry: for example, it does not
-    ///   replace a channel that APNs has lost. While APNs has faults, such a call may come every minute.
+    /// - Parameter onlyResolvesIntents: true: only deletes channels that failed attempts may have left at APNs, and
+    ///   then removes the intents of these attempts. Changes no entry: for example, replaces no channel that APNs has
+    ///   lost. While APNs has faults, a call with true may come every minute.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
         deletesUnknownChannels: Bool,
@@ -193,7 +193,7 @@ extension ChannelKeeper {
             deletesUnknownChannels: deletesUnknownChannels,
             nowMilliseconds: nowMilliseconds
         )
-        if onlyResolvesIntents { reconciliation.clearEntries() }
+        if onlyResolvesIntents { reconciliation.restrictToIntents() }
         report(
             .channelsCounted(
                 app: managedEnvironment.appEnvironment.app,
@@ -284,8 +284,8 @@ extension ChannelKeeper {
         ]
         if !reconciliation.possiblyForeignChannels.isEmpty {
             report(
-                .unknownChannels(
-                    count: reconciliation.possiblyForeignChannels.count,
+                .unknownChannelsCounted(
+                    channelCount: reconciliation.possiblyForeignChannels.count,
                     app: managedEnvironment.appEnvironment.app,
                     environment: managedEnvironment.appEnvironment.environment
                 )

@@ -37,8 +37,8 @@ extension ChannelKeeper {
                 if let entry {
                     // In the state `deleting`, another process has begun to delete the channel. If
                     // `deletionDueMilliseconds` is nil, the deletion is final, and there is nothing to plan. Otherwise
-                    // the other process may still keep the channel, because of a start before this audience's end. So
-                    // wait for the decision: if the channel is kept, its deletion must be planned again.
+                    // the other process may still keep the channel: it has perhaps seen a start that Redis admitted
+                    // before the end. So wait for its decision. If the channel stays, its deletion must be planned.
                     guard entry.state == .active else { return entry.deletionDueMilliseconds == nil }
                     return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
                 }
@@ -64,9 +64,9 @@ extension ChannelKeeper {
             guard let plannedEntry = try planDeletion(of: entry, dueMilliseconds: dueMilliseconds) else {
                 return false
             }
-            // Redis may have admitted a start between the check above and the plan. If a keeper carried out the lane's
-            // request about this start before the plan, that keeper found no plan to cancel. So cancel the plan here.
-            // If this process dies first, `deleteUnlessAudienceStarted` cancels the plan.
+            // Redis may have admitted a start after the check above, and a keeper may have carried out the lane's
+            // request about this start before the plan was written. That keeper found no plan to cancel, so cancel the
+            // plan here. If this process dies first, `deleteUnlessAudienceStarted` cancels the plan.
             guard try registry.isAudienceStarted(of: entry) else { return true }
             presentEntry = plannedEntry
         }
@@ -105,11 +105,11 @@ extension ChannelKeeper {
     /// If several workers call this at the same time, the first one decides, and the others find that the entry has
     /// changed.
     ///
-    /// - Parameter hasRemovedChannelFromHash: whether the caller itself removed the channel from the hash. False:
-    ///   usually another worker removed the channel earlier, and then died or has not decided yet. A start may have
-    ///   named the channel before the removal. So a start keeps the channel in this case too, but only if APNs still
-    ///   has the channel. The reason is a worker of an older release: such a worker leaves the planned time in the
-    ///   entry even after it has decided to delete.
+    /// - Parameter hasRemovedChannelFromHash: whether the hash still had the channel, so that the caller removed it.
+    ///   False: usually another worker removed the channel earlier. A start may have named the channel before that
+    ///   removal. But the other worker may also have deleted the channel at APNs already: an older release leaves the
+    ///   planned time in the entry even after its final decision. So if the audience has been started, the channel
+    ///   stays only if APNs still has it.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(
         of entry: ChannelEntry,
@@ -182,14 +182,17 @@ extension ChannelKeeper {
                 dueMilliseconds: computeDeletionDueMilliseconds(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
-            // Redis may have admitted a start between the check above and the plan. If a keeper carried out the lane's
-            // request about this start before the plan, that keeper found no plan to cancel. So cancel the plan here.
+            // Redis may have admitted a start after the check above, and a keeper may have carried out the lane's
+            // request about this start before the plan was written. That keeper found no plan to cancel, so cancel the
+            // plan here.
             if try registry.readAudienceEnd(entry.app, entry.audience) == nil {
                 try registry.replaceIfUnchanged(plannedEntry, with: presentEntry)
             }
         }
     }
 
+    /// Returns when to delete a channel after its audience's end: after the configured time, but not before APNs has
+    /// stopped delivering the message that it may store for the channel.
     private func computeDeletionDueMilliseconds(
         of entry: ChannelEntry,
         after end: ChannelRegistry.AudienceEnd,
@@ -210,10 +213,10 @@ extension ChannelKeeper {
     /// 1. `lostEntry` has a planned deletion, and the audience has not been started again: the new channel takes over
     ///    the planned time.
     /// 2. The audience's newest command is no end, or Redis does not know this command: nil.
-    /// 3. An operator has requested the channel after this end: nil.
-    /// 4. The lost channel was created after this end, or its entry names this end as the one to disregard: nil,
-    ///    because a channel is wanted in spite of this end.
-    /// 5. Otherwise the channel is deleted some time after the end.
+    /// 3. The newest command is an end, and an operator has requested the channel after this end: nil.
+    /// 4. The lost channel was created after this end, or `lostEntry.disregardedEndMilliseconds` names this end: nil,
+    ///    because a channel is wanted in spite of the end.
+    /// 5. In all other cases, the new channel is deleted some time after the end.
     ///
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces; nil: none.
@@ -243,7 +246,7 @@ extension ChannelKeeper {
     }
 
     /// Cancels the planned deletion of a channel that a command or an operator requests. But if the audience has ended
-    /// since the request was made, the deletion stays planned: the request is older than the end, and came late.
+    /// since the request was made, the deletion stays planned, because the end is newer than the request.
     ///
     /// - Parameter endToDisregardMilliseconds: for an operator's request: when the audience last ended before the
     ///   request (see `ensureChannel`). If the audience has not ended again since, the deletion is cancelled, and the

@@ -18,8 +18,8 @@ extension ChannelKeeper {
     /// The maximum number of times that one call writes the channels topic or an audience's hash (R4). The call writes
     /// again if another process has changed the registry meanwhile.
     static let writeAttemptsMax = 8
-    /// How long no call writes to the channels topic after Kafka has failed to take a record. During a call, the keeper
-    /// waits for Kafka up to 15 s and does no other work. The interval of the periodic work is longer than this pause,
+    /// After Kafka has failed to take a record, the keeper writes nothing to the channels topic for this long, because
+    /// each failed write blocks the keeper for up to 15 s. The interval of the periodic work is longer than this pause,
     /// so each periodic work tries again.
     private static let topicWritePauseMilliseconds: Int64 = 40_000
 
@@ -115,27 +115,27 @@ extension ChannelKeeper {
     /// Writes an entry to the channels topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the
     /// record. Even then, the topic may have the record.
     func write(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(KafkaError) {
-        if let topicPause, isTopicPaused { throw topicPause.error }
-        topicPause = nil
+        if let topicWritePause, areTopicWritesPaused { throw topicWritePause.error }
+        topicWritePause = nil
         do throws(KafkaError) {
-            if let entryToWrite { try topic.publish(entryToWrite) } else { try topic.unpublish(entry) }
+            if let entryToWrite { try channelTopic.publish(entryToWrite) } else { try channelTopic.unpublish(entry) }
         } catch {
             if !error.concernsOneRecord {
-                topicPause = (error, monotonicMilliseconds + Self.topicWritePauseMilliseconds)
+                topicWritePause = (error, monotonicMilliseconds + Self.topicWritePauseMilliseconds)
             }
             throw error
         }
     }
 
-    var isTopicPaused: Bool { topicPause.map { monotonicMilliseconds < $0.endMilliseconds } ?? false }
+    var areTopicWritesPaused: Bool { topicWritePause.map { monotonicMilliseconds < $0.endMilliseconds } ?? false }
 
     /// Writes an entry to the channels topic, or a tombstone for nil. Reports an error and does not throw it, because
-    /// broadcasts need only the channel in the audience's hash. While the topic is paused, writes nothing and reports
-    /// nothing.
+    /// broadcasts need only the channel in the audience's hash. During a ``topicWritePause``, writes nothing and
+    /// reports nothing.
     ///
     /// - Returns: whether Kafka has acknowledged the record. If not, the topic may still have it.
     private func writeReportingErrors(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
-        guard !isTopicPaused else { return false }
+        guard !areTopicWritesPaused else { return false }
         do throws(KafkaError) {
             try write(entryToWrite, forAudienceOf: entry)
             return true
@@ -184,6 +184,7 @@ extension ChannelKeeper {
         throw makeChangingEntryFailure(entry.audience, "written to the audience's hash")
     }
 
+    /// Makes the failure of a call whose attempts have all failed, because other processes changed the entry each time.
     func makeChangingEntryFailure(_ audience: String, _ action: String) -> ChannelFailure {
         ChannelFailure(
             reason: "the entry of \(audience) in the registry of channels changes while it is \(action)",

@@ -48,7 +48,7 @@ extension ChannelKeeper {
             }
             group.cancelAll()
         }
-        topic.close()
+        channelTopic.close()
     }
 
     /// Carries out one request after another until no request is ready. Then releases the permit that the caller has
@@ -61,6 +61,7 @@ extension ChannelKeeper {
         requestQueues.releasePermit()
     }
 
+    /// Carries out one request in each environment that it names, and passes the results to `respond`.
     private func carryOut(
         _ request: ChannelRequest,
         respond: @Sendable (ChannelRequest, ChannelResponse) -> Void

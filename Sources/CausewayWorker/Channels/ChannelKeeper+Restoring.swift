@@ -33,7 +33,7 @@ extension ChannelKeeper {
         let lookup = try convertRedisErrors { () throws(RedisError) in
             try registry.lookUp(managedEnvironment.appEnvironment, audience: audience)
         }
-        if lookup.isUnreadable { throw makeUnreadableEntryFailure(audience, at: managedEnvironment) }
+        if lookup.isEntryUnreadable { throw makeUnreadableEntryFailure(audience, at: managedEnvironment) }
         return lookup
     }
 
@@ -76,7 +76,7 @@ extension ChannelKeeper {
                 the registry of channels in Redis has an entry that cannot be read: field a:\(audience) of \
                 {channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a newer release wrote it, upgrade \
                 this worker. Otherwise remove this field and the field t: together. The registry is then restored from \
-                \(topic.name). If the entry returns, first write a tombstone there for the key \
+                \(channelTopic.name). If the entry returns, first write a tombstone there for the key \
                 \(appEnvironment.app)/\(appEnvironment.environment)/\(audience)
                 """,
             retryPauseEndMilliseconds: monotonicMilliseconds,
@@ -142,6 +142,7 @@ extension ChannelKeeper {
         }
     }
 
+    /// Tries once to restore one registry from the records of the channels topic, and reports unreadable records.
     private func restoreRegistry(
         _ appEnvironment: AppEnvironment,
         from publishedChannels: PublishedChannels,
@@ -153,7 +154,7 @@ extension ChannelKeeper {
                 .failed(
                     reason:
                         """
-                        \(topic.name) has a record that cannot be read: key \(record.key), \
+                        \(channelTopic.name) has a record that cannot be read: key \(record.key), \
                         partition \(record.partition), offset \(record.offset)
                         """,
                     app: appEnvironment.app,
@@ -190,7 +191,7 @@ extension ChannelKeeper {
             throw restorationFailure
         }
         do throws(KafkaError) {
-            var channels = try topic.readChannels()
+            var channels = try channelTopic.readChannels()
             for index in channels.entries.indices { channels.entries[index].isPublished = true }
             return channels
         } catch {

@@ -41,8 +41,8 @@ package actor ChannelKeeper {
     /// The length of the lease for one comparison of the registry with APNs' list. If the worker that has the lease
     /// dies, or if APNs refuses a request for good, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
-    /// The maximum number of other programs' channels that one comparison removes from the registry (R4). Each takes a
-    /// request to APNs, and the others are removed by later comparisons.
+    /// The maximum number of other programs' channels that one comparison removes from the registry (R4). Each removal
+    /// takes a request to APNs. Later comparisons remove the rest.
     static let forgottenForeignChannelsMax = 100
     /// The time between two checks whether another process has finished creating an audience's channel.
     static let creationPollInterval = Duration.milliseconds(100)
@@ -56,7 +56,7 @@ package actor ChannelKeeper {
 
     let managedEnvironments: [ManagedEnvironment]
     let registry: ChannelRegistry
-    let topic: ChannelTopic
+    let channelTopic: ChannelTopic
     /// The length of the lease for an attempt to create a channel. An attempt usually takes less time. When the lease
     /// has expired, other processes no longer wait for this attempt.
     let creationMillisecondsMax: Int64
@@ -69,7 +69,7 @@ package actor ChannelKeeper {
     var restorationFailure: ChannelFailure?
     /// After Kafka has failed to take a record: the error, and until when (monotonic milliseconds) all writes to the
     /// channels topic fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
-    var topicPause: (error: KafkaError, endMilliseconds: Int64)?
+    var topicWritePause: (error: KafkaError, endMilliseconds: Int64)?
     /// Why the channels of audiences could not be created: at most `creationFailuresMax` failures (R4). Until
     /// `retryPauseEndMilliseconds` of a failure, each further attempt to create the channel throws this failure.
     private var creationFailures: [FailureKey: ChannelFailure] = [:]
@@ -85,14 +85,14 @@ package actor ChannelKeeper {
     init(
         managedEnvironments: [ManagedEnvironment],
         registry: ChannelRegistry,
-        topic: ChannelTopic,
+        channelTopic: ChannelTopic,
         timeoutMilliseconds: Int64,
         report: @escaping @Sendable (ChannelEvent) -> Void
     ) {
         self.managedEnvironments = managedEnvironments
         requestQueues = ChannelRequestQueues(appCount: Set(managedEnvironments.map(\.appEnvironment.app)).count)
         self.registry = registry
-        self.topic = topic
+        self.channelTopic = channelTopic
         // A creation takes one list request, one create request, and the Redis calls between them. Before a lost
         // channel is replaced, one request reads this channel.
         creationMillisecondsMax = 3 * timeoutMilliseconds + 5_000
@@ -332,7 +332,7 @@ package actor ChannelKeeper {
         if isOrderedByOperator { entry.deletionDueMilliseconds = nil }
         do {
             // Without Kafka the deletion cannot be completed, so the channel stays in the audience's hash.
-            if let topicPause, isTopicPaused { throw topicPause.error }
+            if let topicWritePause, areTopicWritesPaused { throw topicWritePause.error }
             guard try registry.replaceIfUnchanged(previousEntry, with: entry) else { return false }
             let hasRemovedChannelFromHash = try registry.removeChannelFromAudienceHash(of: entry)
             let confirmedEntry = try await confirmDeletion(

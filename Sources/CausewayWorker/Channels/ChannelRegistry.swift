@@ -67,12 +67,12 @@ final class ChannelRegistry {
     struct Lookup {
         var entry: ChannelEntry?
         /// Whether the audience has an entry that this release cannot read. `entry` is then nil.
-        var isUnreadable: Bool
+        var isEntryUnreadable: Bool
         /// Whether the registry is complete. If not, a missing entry does not mean that there is no channel.
         var isRegistryComplete: Bool
 
         /// Whether the audience certainly has no channel.
-        var isChannelKnownToBeMissing: Bool { entry == nil && !isUnreadable && isRegistryComplete }
+        var isChannelKnownToBeMissing: Bool { entry == nil && !isEntryUnreadable && isRegistryComplete }
     }
 
     func lookUp(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> Lookup {
@@ -80,7 +80,7 @@ final class ChannelRegistry {
         let entry = values[0].flatMap(ChannelEntry.init(json:))
         return Lookup(
             entry: entry,
-            isUnreadable: values[0] != nil && entry == nil,
+            isEntryUnreadable: values[0] != nil && entry == nil,
             isRegistryComplete: Self.saysRegistryIsComplete(values[1])
         )
     }
@@ -234,9 +234,9 @@ final class ChannelRegistry {
     /// creates another channel for its audience, and a newer release can read the entry.
     ///
     /// - Parameter token: the token from `beginRestoration`.
-    /// - Returns: whether this call has made the registry complete. False if the registry changes all the time. False
-    ///   also if `channels` may be out of date, because of an event since `beginRestoration`: Redis was emptied, a
-    ///   channel was deleted, or another process completed the restoration.
+    /// - Returns: whether this call has made the registry complete. False if the registry changed between all reads of
+    ///   this call. False also if `channels` may be out of date: since `beginRestoration`, Redis was emptied, a channel
+    ///   was deleted, or another process completed the restoration.
     func restore(
         _ channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
@@ -268,8 +268,8 @@ final class ChannelRegistry {
     /// How often one call of ``writeActiveChannelsToAudienceHashes(_:)`` may read the registry (R4).
     private static let registryReadAttemptsMax = 8
 
-    /// Writes all active channels of the registry to the audiences' hashes. Returns false if the registry changes all
-    /// the time, so that some are not written.
+    /// Writes all active channels of the registry to the audiences' hashes. Returns false if the registry has changed
+    /// between all reads, so that a hash may have an old channel.
     ///
     /// After writing, reads the registry again, and writes what has changed, until nothing has changed. With one read
     /// only, this call could write an old channel over the new one of another process.

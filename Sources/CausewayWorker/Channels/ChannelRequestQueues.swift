@@ -14,7 +14,7 @@ final class ChannelRequestQueues {
     /// request after another.
     static let permitsMax = 16
     /// How many permits each app may have at least. With up to four apps, no app waits for another.
-    private static let leastPermitsPerApp = 4
+    private static let permitsPerAppMin = 4
     /// The maximum number of requests that run or wait here. Further requests stay in the `AsyncStream` that the lanes
     /// write to.
     static let requestsMax = 4_096
@@ -45,14 +45,14 @@ final class ChannelRequestQueues {
     /// The apps that have a ready request and may run one more, in the order in which they run it.
     private var appsInTurn: [String] = []
     /// The maximum number of requests of one app that run at one time.
-    private let runningPerAppMax: Int
+    private let runningRequestsPerAppMax: Int
     private var usedPermitCount = 0
     private var requestCount = 0
     /// The caller that waits in ``awaitRoom(isolation:)``; nil if none waits.
     private var callerAwaitingRoom: CheckedContinuation<Void, Never>?
 
     /// - Parameter appCount: the number of apps that may have requests.
-    init(appCount: Int) { runningPerAppMax = max(Self.permitsMax / max(appCount, 1), Self.leastPermitsPerApp) }
+    init(appCount: Int) { runningRequestsPerAppMax = max(Self.permitsMax / max(appCount, 1), Self.permitsPerAppMin) }
 
     /// Waits until one more request may be added. Only one caller may wait at a time.
     func awaitRoom(isolation: isolated (any Actor)? = #isolation) async {
@@ -60,6 +60,7 @@ final class ChannelRequestQueues {
         await withCheckedContinuation { callerAwaitingRoom = $0 }
     }
 
+    /// Adds a request to the queue of its audience. Call this only after ``awaitRoom(isolation:)``.
     func add(_ request: ChannelRequest) {
         precondition(requestCount < Self.requestsMax, "a request came without room")
         let key = AudienceKey(request)
@@ -100,9 +101,10 @@ final class ChannelRequestQueues {
         putInTurnIfReady(key.app)
     }
 
+    /// Adds an app to `appsInTurn` if it has a ready request and may run one more.
     private func putInTurnIfReady(_ app: String) {
         guard let requests = requestsByApp[app], !requests.isInTurn, !requests.readyKeys.isEmpty,
-            requests.runningCount < runningPerAppMax
+            requests.runningCount < runningRequestsPerAppMax
         else { return }
         requestsByApp[app]?.isInTurn = true
         appsInTurn.append(app)

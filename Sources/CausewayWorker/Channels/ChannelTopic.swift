@@ -88,6 +88,7 @@ final class ChannelTopic {
         }
     }
 
+    /// Reads all partitions of the topic up to their ends. Throws an error if this takes longer than `readTimeout`.
     private func readNewestRecords() throws(KafkaError) -> PublishedChannels {
         let reader = try PartitionReader.open(
             topic: name,
@@ -106,7 +107,7 @@ final class ChannelTopic {
             )
             let unreadOffset = try reader.read(
                 partition,
-                offsets: watermarks.low..<watermarks.high,
+                offsets: watermarks.logStartOffset..<watermarks.logEndOffset,
                 until: { Task.isCancelled || ContinuousClock.now >= deadline },
                 { message in
                     guard let key = message.key.map({ Array($0) }) else { return }

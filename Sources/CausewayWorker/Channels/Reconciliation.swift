@@ -151,9 +151,9 @@ package struct Reconciliation: Equatable, Sendable {
         }
     }
 
-    /// Clears the three lists of entries and the missing foreign channels, and keeps the other channels and the
-    /// intents: a comparison that only resolves intents must not change entries, and comes often while APNs has faults.
-    mutating func clearEntries() {
+    /// Clears all lists of entries, and ``missingForeignChannels``. Call this for a comparison that only resolves
+    /// intents. Such a comparison must not change entries, and it comes often while APNs has faults.
+    mutating func restrictToIntents() {
         (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], [])
         missingForeignChannels = []
     }

@@ -5,6 +5,7 @@ import Kafka
 /// The lane and the offsets of each assigned partition. An entry is found by topic and partition number, without
 /// hashing, because the Kafka thread looks one up for each record.
 struct AssignmentTable {
+    /// What the Kafka thread knows about one assignment of a partition.
     struct Entry {
         /// A number that no other assignment of this process has. Orders and reports between the Kafka thread and a
         /// lane name the assignment by this number. (The cores have a number of their own, `assignmentEpoch`.)
@@ -253,9 +254,9 @@ extension AssignmentTable.Entry {
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset)
     }
 
-    /// Returns the offset from which on no record has written anything to Redis. This is more than the offset below
-    /// which all records are settled: a record above may be settled too, by this lane or by a previous owner, and Redis
-    /// may have lost what it wrote.
+    /// Returns an offset above all records that may have written to Redis. ``computeSettledEndOffset(startOffset:)``
+    /// may be lower: some records above it may also be settled, by this lane or by a previous owner, and Redis may have
+    /// lost what they wrote.
     ///
     /// - Parameters:
     ///   - startOffset: as in ``computeSettledEndOffset(startOffset:)``.

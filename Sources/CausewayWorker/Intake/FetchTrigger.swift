@@ -11,7 +11,7 @@ struct FetchTrigger {
     /// With at most this many records, the queue counts as nearly empty. These records keep the lanes busy until the
     /// next fetch arrives. If `MemoryBudget` limits the queue to fewer records, the queue always counts as nearly
     /// empty.
-    static let queuedRecordsMax = 50_000
+    static let nearlyEmptyQueueRecordsMax = 50_000
     /// The least time between two wake-ups of the broker threads. While a backlog is known, a timer of this length
     /// wakes the Kafka thread again and again. With a timer of 100 ms, the queue ran empty before the next fetch
     /// arrived, and the worker was idle for two thirds of the time.
@@ -26,7 +26,7 @@ struct FetchTrigger {
     ///   - recordToDealCount: records that are known to be in Kafka's log and are not dealt to a lane yet, including
     ///     the queued records.
     mutating func triggerIfDue(queuedRecordCount: Int, recordToDealCount: Int64, nowMilliseconds: Int64) -> Bool {
-        guard nowMilliseconds >= triggerDueMilliseconds, queuedRecordCount <= Self.queuedRecordsMax,
+        guard nowMilliseconds >= triggerDueMilliseconds, queuedRecordCount <= Self.nearlyEmptyQueueRecordsMax,
             recordToDealCount > Int64(queuedRecordCount)
         else {
             return false

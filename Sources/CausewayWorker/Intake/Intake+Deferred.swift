@@ -20,7 +20,7 @@ extension Intake {
         let dueMilliseconds = PausedPartitions.computeMonotonicDueMilliseconds(
             wallDueMilliseconds: DeferredHeaders.readDueMilliseconds(of: message),
             writtenAtMilliseconds: message.timestampMilliseconds,
-            poolRecoveredAtWallMilliseconds: poolRecoveredAtWallMilliseconds[lane],
+            poolRecoveredAtWallMilliseconds: poolRecoveredAtWallMillisecondsByLane[lane],
             now: now
         )
         guard dueMilliseconds > now.monotonicMilliseconds else { return message }
@@ -43,7 +43,7 @@ extension Intake {
     func resumeDuePartitions() {
         for (lane, mailbox) in setup.mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecoveryAtWallMilliseconds() else { continue }
-            poolRecoveredAtWallMilliseconds[lane] = milliseconds
+            poolRecoveredAtWallMillisecondsByLane[lane] = milliseconds
             // The lane has read the clock later than this loop. If this loop's clock stayed behind, the recovery would
             // seem to be in the future, and would not count.
             loop.refreshClock()

@@ -5,6 +5,7 @@ import Reactor
 
 /// The end of the Kafka thread: the worker is stopping, or cannot continue.
 extension Intake {
+    /// Drains all partitions, and then ends the lanes and this thread's loop. ``close()`` follows.
     func stop() {
         phase = .draining
         writeLog(.workerDraining, ["milliseconds": "\(setup.drainMilliseconds)"])
@@ -14,6 +15,7 @@ extension Intake {
         stopLanesAndLoop()
     }
 
+    /// Ends the lanes and this thread's loop without draining, because the Kafka clients no longer work.
     func fail(_ error: KafkaError) {
         writeLog(.kafkaFatal, ["error": "\(error)"])
         signals.fail(error)
@@ -22,7 +24,7 @@ extension Intake {
     }
 
     private func stopLanesAndLoop() {
-        for lane in overflows.indices { overflows[lane].discardEntries { _ in true } }
+        for lane in laneOverflows.indices { laneOverflows[lane].discardEntries { _ in true } }
         for mailbox in setup.mailboxes {
             _ = mailbox.orders.push(LaneOrder(kind: .stop))
             mailbox.wakeup.signal()
@@ -61,7 +63,7 @@ extension Intake {
             writeLog(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
         }
         if case .unfinished = setup.producer.close(
-            timeoutMilliseconds: computeRemainingMilliseconds(until: schedule.endMilliseconds)
+            timeoutMilliseconds: computeRemainingMilliseconds(until: schedule.producerEndMilliseconds)
         ) {
             writeLog(.kafkaCloseLate, ["client": "producer"])
         }

@@ -24,12 +24,13 @@ extension Intake {
         if partition.topic.index == Self.commandsTopicIndex { reportLogEnd(of: partition) }
     }
 
+    /// Tells a partition's lane where the partition's log ends, unless the lane knows this end already.
     func reportLogEnd(of partition: TopicPartition) {
         // An order about a log's end may use only the first `partitionsMax` places of the ring. The other places are
         // reserved for orders that must not be lost. A log end that is not sent now is sent later.
         guard let lane = assignments[partition]?.lane,
             setup.mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
-            let logEndOffset = consumer.watermarks(of: partition)?.high, logEndOffset >= 0,
+            let logEndOffset = consumer.watermarks(of: partition)?.logEndOffset, logEndOffset >= 0,
             let assignment = assignments.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition)
         else { return }
         _ = setup.mailboxes[lane].orders

@@ -26,6 +26,7 @@ extension Intake {
         isAnyBrokerUp = isUp
     }
 
+    /// Publishes the worker's state in the consumer group and its number of partitions. The state `left` is final.
     func noteConsumerGroupState(_ state: WorkerCondition.ConsumerGroupState) {
         let count = assignments.assignedPartitions.count
         setup.metricRegistry.condition.change {
@@ -75,6 +76,7 @@ extension Intake {
         readings.withUnsafeBufferPointer { metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds) }
     }
 
+    /// Returns how many records the first unsettled one is behind the end of the partition's log; -1: not known.
     private func computeLagRecordCount(of partition: TopicPartition) -> Int64 {
         // The lag does not include records on the deferred topic that are not due.
         if partition.topic.index == Self.deferredTopicIndex, pausedPartitions.contains(partition),
@@ -84,9 +86,8 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // If nothing is fetched from the partition, the thread has asked the brokers for the end of the log. If the
-        // brokers' offset is higher than `logEndReachedAtOffset`, the log has new records, so reading is no longer at
-        // the log's end.
+        // `unfetchedPartitions` has the log's end only if nothing is fetched from the partition. If this end is higher
+        // than `logEndReachedAtOffset`, the log has new records, so reading is no longer at the log's end.
         let reachedLogEnd = assignment.flatMap { entry in
             entry.logEndReachedAtOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
                 ? PartitionLag.ReachedLogEnd(nextOffset: entry.nextOffset, offset: entry.logEndReachedAtOffset) : nil
@@ -94,8 +95,8 @@ extension Intake {
         return PartitionLag.countRecords(
             firstUnsettledOffset: assignment?.firstUnsettledOffset ?? -1,
             startPosition: consumer.startPositions[partition],
-            logStartOffset: watermarks?.low ?? -1,
-            logEndOffset: max(watermarks?.high ?? -1, unfetchedPartitions.logEndOffsets[partition] ?? -1),
+            logStartOffset: watermarks?.logStartOffset ?? -1,
+            logEndOffset: max(watermarks?.logEndOffset ?? -1, unfetchedPartitions.logEndOffsets[partition] ?? -1),
             reachedLogEnd: reachedLogEnd
         ) ?? -1
     }

@@ -37,6 +37,8 @@ struct PartitionsWithoutPosition {
 }
 
 extension Intake {
+    /// Notes an error that a poll has returned. If the error says that librdkafka has no valid position in a partition,
+    /// `recoverPartitionsWithoutPosition` handles the partition later. Any other error is reported at once.
     func notePollError(_ error: KafkaError) {
         guard error.isPositionUnknown, let partition = error.partition, assignments[partition] != nil else {
             return reportError(error)

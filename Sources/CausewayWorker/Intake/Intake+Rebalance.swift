@@ -48,8 +48,8 @@ extension Intake {
     /// but a full lane takes no records. Meanwhile each such record keeps the memory of its fetched batch, and too many
     /// of them would end the polling (`mayPoll`).
     private func discardRecordsOfEndedAssignments() {
-        for lane in overflows.indices {
-            overflows[lane]
+        for lane in laneOverflows.indices {
+            laneOverflows[lane]
                 .discardEntries { assignments[$0.topic, $0.partition]?.assignmentNumber != $0.assignmentNumber }
         }
     }

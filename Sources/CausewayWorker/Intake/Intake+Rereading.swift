@@ -30,8 +30,8 @@ struct RereadingState {
     /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
     /// begins, the lane gets this progress back.
     var reportedProgress: [TopicPartition: PartitionProgress] = [:]
-    /// Committed offsets (0 if nothing is committed) of partitions whose assignment gave no start position. The Kafka
-    /// thread requested these offsets later. Usually the group coordinator had not responded at the assignment.
+    /// Committed offsets (0 if nothing is committed) of partitions whose assignment gave no start position, usually
+    /// because the group coordinator had not responded. The Kafka thread requests these offsets after the assignment.
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
     /// The partitions that have perhaps no marks yet. Their commits say this (``CommitMetadata``).
     var unmarkedPartitions: Set<TopicPartition> = []
@@ -40,7 +40,7 @@ struct RereadingState {
     fileprivate var needsPartitionCount = true
     fileprivate var waitingRequests: [RereadingRequest] = []
     fileprivate var drainingPartitions: [DrainingPartition] = []
-    fileprivate var drainAttemptDueMilliseconds: Int64 = 0
+    fileprivate var beginAttemptDueMilliseconds: Int64 = 0
     fileprivate var seekAttemptDueMilliseconds: Int64 = 0
     /// When the next requests for offsets, or for the number of partitions, may be sent.
     fileprivate var brokerRequestDueMilliseconds: Int64 = 0
@@ -87,7 +87,7 @@ extension Intake {
         rereading.waitingRequests += requests
         if !rereading.drainingPartitions.isEmpty { seekDrainedPartitions() }
         if !rereading.waitingRequests.isEmpty, isAnyBrokerUp == true,
-            loop.nowMilliseconds >= rereading.drainAttemptDueMilliseconds
+            loop.nowMilliseconds >= rereading.beginAttemptDueMilliseconds
         {
             beginRereadings()
         }
@@ -123,14 +123,16 @@ extension Intake {
     /// The partitions that have marks: those of the topics of commands and registrations. A partition without a lane
     /// has none, because its records are not read.
     ///
-    /// The deferred and the fan-out topic have no marks, because their commands are read again in the commands topic.
-    /// Known issue (K12): they are not if Redis loses only what a deferred command wrote after its return. A command
-    /// that is read again may also have a deferred record:
+    /// The deferred and the fan-out topic need no marks, because their commands are also in the commands topic, and are
+    /// read again there. Known issue (K12): if Redis loses only what a deferred command wrote after its return, no mark
+    /// shows this loss, and the command is not read again.
     ///
-    /// - If the lane that reads the command again has also deferred it, the lane waits for the deferred record, and
-    ///   sends the command with its alert.
-    /// - If another worker has deferred the command, the lane does not know this, and sends the state at once, without
-    ///   the alert (R25). The deferred record is then a duplicate, so the alert never rings.
+    /// A command that is read again may also have a deferred record:
+    ///
+    /// - If this lane has deferred the command, the lane waits for the deferred record, and sends the command with its
+    ///   alert.
+    /// - If another worker has deferred the command, this lane does not know about the deferred record, and sends the
+    ///   state at once, without the alert (R25). The deferred record is then a duplicate, so the alert never rings.
     private var markedPartitions: [TopicPartition] {
         assignments.assignedPartitions.filter { Self.hasMarks($0.topic) && assignments[$0]?.lane != nil }
     }
@@ -212,7 +214,7 @@ extension Intake {
     /// again, its lane first drains it. Otherwise its rereading is complete at once. After an error, all requests wait
     /// for the next attempt.
     private func beginRereadings() {
-        rereading.drainAttemptDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
+        rereading.beginAttemptDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
             assignments[$0.topicPartition]?.assignmentNumber == $0.assignmentNumber
         }
@@ -293,6 +295,7 @@ extension Intake {
         rereading.drainingPartitions = []
     }
 
+    /// Ends the partition's assignment and begins another, in which the lane also processes the settled records.
     private func assignAgain(_ request: RereadingRequest, settledEndOffset: Int64) {
         guard let lane = assignments[request.topicPartition]?.lane else { return }
         sendLaneOrder(.release, request.topicPartition)
@@ -331,8 +334,8 @@ extension Intake {
             .map { PartitionProgress(committableOffset: $0.offset, metadata: $0.metadata) }
     }
 
-    /// Returns the offset at which the rereading of each partition begins; nil for a partition without a record that is
-    /// recent enough (`rereadCommandAgeMillisecondsMax`).
+    /// Returns the offset at which the rereading of each partition begins; nil if the partition has no record to read
+    /// again. Commands that are older than `rereadCommandAgeMillisecondsMax` are not read again.
     ///
     /// If a mark is lost, registrations are read from the log's first record: their topic is compacted, and even its
     /// oldest record may have a valid token. A mark may name an offset that the log no longer has, so reading never

@@ -21,6 +21,7 @@ extension Intake {
         return committedOffset
     }
 
+    /// Gives librdkafka the offset and the metadata that the next commit writes for a partition.
     func storeOffset(_ progress: PartitionProgress, of partition: TopicPartition) {
         let error = consumer.storeOffset(
             topic: partition.topic,

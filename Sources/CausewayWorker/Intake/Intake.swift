@@ -43,7 +43,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     let setup: IntakeSetup
     let consumer: Consumer
-    private let rings: [LaneRings]
+    private let laneRings: [LaneRings]
     /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes whose numbers differ by
     /// a multiple of 64, such as 3 and 67, share a bit and are woken together.
     private var lanesToWake: UInt64 = 0
@@ -71,25 +71,25 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     var emptyAssignmentCheck = EmptyAssignmentCheck()
     var rereading = RereadingState()
     /// For each lane: the records that did not fit its inbox.
-    var overflows: [LaneOverflow]
+    var laneOverflows: [LaneOverflow]
     /// For each lane: counts and limits the bytes of the records in its inbox.
     private var inboxLimiters: [InboxByteLimiter]
     var pausedPartitions = PausedPartitions()
     /// For each lane: when one of its APNs pools last began to work again, UNIX milliseconds; 0: never. Records that
     /// were deferred before that time are read even if they are not due.
-    var poolRecoveredAtWallMilliseconds: [Int64]
+    var poolRecoveredAtWallMillisecondsByLane: [Int64]
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
         self.loop = loop
         loop.iterationIntervalMicrosecondsMin = Self.iterationIntervalMicrosecondsMin
         self.signals = signals
         self.setup = setup
-        rings = setup.mailboxes.map { LaneRings($0) }
-        overflows = setup.mailboxes.map { _ in LaneOverflow() }
+        laneRings = setup.mailboxes.map { LaneRings($0) }
+        laneOverflows = setup.mailboxes.map { _ in LaneOverflow() }
         inboxLimiters = setup.mailboxes.map {
             InboxByteLimiter(bytesMax: setup.inboxBytesMax, capacity: $0.inbox.capacity)
         }
-        poolRecoveredAtWallMilliseconds = setup.mailboxes.map { _ in 0 }
+        poolRecoveredAtWallMillisecondsByLane = setup.mailboxes.map { _ in 0 }
         metrics = ThreadMetrics(publishingTo: setup.metricRegistry.kafkaThreadMetrics)
         log = LimitedLog(logger: setup.logger, events: setup.metricRegistry.events)
         errorLabelIndices = LabelValues.kafkaErrorIndices
@@ -132,6 +132,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         loop.callAtIterationEnd(self)
     }
 
+    /// Does the work of one iteration. After a stop has begun, does nothing.
     func iterationEnded() {
         isIterationEndRequested = false
         guard phase == .running else { return }
@@ -157,6 +158,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     // MARK: - Records from Kafka
 
+    /// Deals fetched records to the lanes, until none is left, a lane has no room, or the iteration has dealt enough.
     private func pollRecords() {
         var pollCount = 0
         var mayContinue = mayPoll
@@ -179,7 +181,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     /// Makes librdkafka fetch again before the consumer's queue is empty, so that a backlog is read without pauses.
     private func wakeFetchingIfDue() {
-        guard consumer.stopsFetchingWhenFull else { return }
+        guard consumer.mustWakeFetching else { return }
         let recordToDealCount = assignments.countRecordsToDeal(of: Self.commandsTopicIndex)
         let isDue = fetchTrigger.triggerIfDue(
             queuedRecordCount: consumer.queuedEventCount,
@@ -201,11 +203,11 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         }
     }
 
-    /// Whether the thread may poll. While a record waits for room in a lane's inbox, the thread does not poll. If the
-    /// wait is long, the lane's partitions are paused, and the thread polls again for the group and the other lanes.
-    /// But while ``LaneOverflow/entriesMax`` records wait for a paused lane, the thread does not poll.
+    /// Whether the thread may poll. False while a record waits for a lane that is not paused: a short wait is better
+    /// than a pause. When the lane is paused, the thread polls again, for the group and the other lanes. False also
+    /// while ``LaneOverflow/entriesMax`` records wait for a paused lane.
     var mayPoll: Bool {
-        overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
+        laneOverflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
 
     /// Deals one record to its partition's lane.
@@ -241,10 +243,10 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             reportLogEnd(of: TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
         }
         // Push the record only if no other waits for the lane. The records of a partition must stay in order.
-        if overflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
-        overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
-        // The lane was paused before this partition's first record came. Pause the partition only now. If the partition
-        // is paused while librdkafka begins to read it, librdkafka can lose the pause, or never read the partition.
+        if laneOverflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
+        laneOverflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
+        // If the lane is already paused, pause this partition too. This was not possible before its first record came:
+        // while librdkafka begins to read a partition, it can lose a pause, or never read the partition.
         if isPaused(lane: lane) {
             consumer.pause([TopicPartition(topic: TopicIdentifier(index: topic), partition: partition)])
         }
@@ -256,7 +258,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         // Pass the expression, not a value: `hasRoom` reads the ring's count only if the inbox seems to be full.
         let hasRoom = inboxLimiters[lane]
             .hasRoom(for: Int(entry.recordBytes), untakenEntryCount: setup.mailboxes[lane].inbox.count)
-        guard hasRoom, rings[lane].push(entry) else { return false }
+        guard hasRoom, laneRings[lane].push(entry) else { return false }
         inboxLimiters[lane].append(Int(entry.recordBytes))
         return true
     }
@@ -275,26 +277,29 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     }
 
     /// Whether the partitions of a lane are paused because the lane takes no records.
-    func isPaused(lane: Int) -> Bool { overflows[lane].isPaused }
+    func isPaused(lane: Int) -> Bool { laneOverflows[lane].isPaused }
 
+    /// Moves waiting records to the inboxes that have room again. Pauses the partitions of a lane whose records have
+    /// waited too long, and resumes these partitions when the lane has enough room again.
     private func moveOverflowsToInboxes() {
-        for lane in overflows.indices {
+        for lane in laneOverflows.indices {
             let inbox = setup.mailboxes[lane].inbox
-            while let entry = overflows[lane].entries.first, push(entry, to: lane) {
-                overflows[lane].entries.removeFirst()
+            while let entry = laneOverflows[lane].entries.first, push(entry, to: lane) {
+                laneOverflows[lane].entries.removeFirst()
                 noteLaneToWake(lane)
             }
-            if overflows[lane].isPauseDue(nowMilliseconds: loop.nowMilliseconds) {
+            if laneOverflows[lane].isPauseDue(nowMilliseconds: loop.nowMilliseconds) {
                 writeLog(.partitionsPaused, ["lane": "\(lane)"])
-                overflows[lane].isPaused = true
+                laneOverflows[lane].isPaused = true
                 // Pause only the partitions from which a record has been dealt. `dealToLane` pauses each of the others
                 // at its first record.
                 consumer.pause(assignments.findPartitionsWithDealtRecords(of: lane))
-            } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2,
+            } else if laneOverflows[lane].isPaused, laneOverflows[lane].entries.isEmpty,
+                inbox.count < inbox.capacity / 2,
                 inboxLimiters[lane].isAtMostHalfFull(untakenEntryCount: inbox.count)
             {
                 writeLog(.partitionsResumed, ["lane": "\(lane)"])
-                overflows[lane].isPaused = false
+                laneOverflows[lane].isPaused = false
                 resume(assignments.partitions(of: lane))
             }
         }
@@ -302,6 +307,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     // MARK: - Reports of the lanes and of the producer
 
+    /// Takes the lanes' reports: stores their offsets for the next commit, and rewinds partitions as requested.
     func takeLaneReports() {
         for mailbox in setup.mailboxes {
             while let report = mailbox.laneReports.pop() {
@@ -320,12 +326,13 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         }
     }
 
+    /// Passes the producer's delivery reports to the lanes that produced the records.
     func passDeliveryReports() {
         setup.producer.pollReports { tag, error, _ in
             let lane = ProducerTag.lane(of: tag)
-            precondition(lane < rings.count, "the delivery report names an existing lane")
+            precondition(lane < laneRings.count, "the delivery report names an existing lane")
             let report = DeliveryReport(tag: ProducerTag.outgoingRecordTag(of: tag), errorCode: error)
-            let isPushed = rings[lane].push(report)
+            let isPushed = laneRings[lane].push(report)
             precondition(isPushed, "the ring has room for a report of each record of the lane")
             noteLaneToWake(lane)
         }

@@ -10,10 +10,9 @@ enum PartitionLag {
     ///   - startPosition: where reading began. Without an unsettled offset, the lag is counted from here.
     ///   - logStartOffset: the oldest offset in the log; negative if it is not known.
     ///   - logEndOffset: the end of the log that the brokers last reported; negative if it is not known.
-    ///   - reachedLogEnd: where reading has reached the log's end; nil before reading has reached the end, and again
-    ///     when another record is dealt. If `reachedLogEnd` is not nil, `startPosition`, `logStartOffset` and
-    ///     `logEndOffset` have no effect: between these offsets there may be only transaction markers, which are no
-    ///     lag.
+    ///   - reachedLogEnd: where reading has reached the log's end. With this value, `startPosition`, `logStartOffset`
+    ///     and `logEndOffset` have no effect: they also count transaction markers, which are no lag. Nil: reading has
+    ///     not reached the log's end, or another record has been dealt since.
     static func countRecords(
         firstUnsettledOffset: Int64,
         startPosition: SeekPosition?,

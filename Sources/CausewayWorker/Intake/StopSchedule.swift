@@ -18,14 +18,15 @@ struct StopSchedule: Equatable {
     /// The deadline of the producer's wait for acknowledgements.
     let flushEndMilliseconds: Int64
     /// The deadline for the producer to close.
-    let endMilliseconds: Int64
+    let producerEndMilliseconds: Int64
 
     init(requestedAtMilliseconds: Int64, drainMilliseconds: Int64) {
         let closingMilliseconds = min(Self.closingMillisecondsMax, drainMilliseconds / 4)
-        endMilliseconds = requestedAtMilliseconds + drainMilliseconds
-        drainEndMilliseconds = endMilliseconds - closingMilliseconds
-        flushEndMilliseconds = endMilliseconds - min(Self.closingStepMillisecondsMin, closingMilliseconds / 4)
-        consumerEndMilliseconds = endMilliseconds - min(2 * Self.closingStepMillisecondsMin, closingMilliseconds / 2)
+        producerEndMilliseconds = requestedAtMilliseconds + drainMilliseconds
+        drainEndMilliseconds = producerEndMilliseconds - closingMilliseconds
+        flushEndMilliseconds = producerEndMilliseconds - min(Self.closingStepMillisecondsMin, closingMilliseconds / 4)
+        consumerEndMilliseconds =
+            producerEndMilliseconds - min(2 * Self.closingStepMillisecondsMin, closingMilliseconds / 2)
     }
 
     /// Returns how long a closing step that begins now may take.

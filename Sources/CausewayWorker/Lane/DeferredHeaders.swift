@@ -16,7 +16,7 @@ import LiveActivity
 /// If the command has a trace, the record also has the trace headers.
 enum DeferredHeaders {
     /// Lanes of this release write a `state` of exactly this many numbers. A record whose `state` has more or fewer
-    /// numbers is refused as `notDeferred`.
+    /// numbers becomes a dead letter with the error `notDeferred`.
     private static let stateNumberCount = 18
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53

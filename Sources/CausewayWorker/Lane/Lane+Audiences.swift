@@ -15,8 +15,9 @@ extension Lane {
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
         delivery.areAudienceMembersComplete = !audiences.mayLackMembers
-        // A command under way may have begun to wait again since the revocation, because Redis asked it to.
-        if partitions.isAnyBeingRevoked { dropWaitingAudienceCommands() }
+        // The revocation has dropped the commands that waited then. Since then, others may have begun to wait again:
+        // for example, Redis told a command that was being admitted to wait.
+        if partitions.isAnyDeliveryPartitionBeingRevoked { dropWaitingAudienceCommands() }
         repeat {
             while audiences.canReceiveCommand, let record = delivery.nextHandover {
                 audiences.receiveCommand(IncomingCommand(record, delivery.view(record)))
@@ -30,6 +31,7 @@ extension Lane {
         takeBackAudienceCommands()
     }
 
+    /// Returns finished commands to the core for single activities, which produces their results.
     private func takeBackAudienceCommands() {
         while let command = audiences.takeReturnedCommand() {
             if command.handoverResult == .fannedOut { countAndTraceFannedOutCommand(command) }
@@ -126,6 +128,7 @@ extension Lane {
     /// iteration of the lane. Without the limit, the loop would not end when no server is reachable.
     private static let postponedAudienceCallsPerIterationMax = 256
 
+    /// Sends the calls of the core for audiences to Redis, until none waits or the store takes no more.
     func performAudienceStoreCalls() {
         guard audienceStore.isReady else { return }
         var remainingPostponementCount = Self.postponedAudienceCallsPerIterationMax
@@ -147,13 +150,13 @@ extension Lane {
     /// Retires tokens in the values of their activities in Redis, after pushes to an audience have shown that the
     /// tokens are dead.
     func performTokenRetirementCalls() {
-        guard store.isReady else { return }
+        guard activityStore.isReady else { return }
         var remainingPostponementCount = Self.postponedAudienceCallsPerIterationMax
-        while let issueResult = audiences.withNextActivityStoreCall(now: now, { store.issue($0) }) {
+        while let issueResult = audiences.withNextActivityStoreCall(now: now, { activityStore.issue($0) }) {
             switch issueResult {
             case .issued:
                 audiences.removeNextActivityStoreCall()
-            case .notReady where store.hasSeveralServers && remainingPostponementCount > 0:
+            case .notReady where activityStore.hasSeveralServers && remainingPostponementCount > 0:
                 remainingPostponementCount -= 1
                 audiences.postponeNextActivityStoreCall()
             case .notReady, .full, .replicasMissing:
@@ -185,6 +188,7 @@ extension Lane {
 // MARK: - Records for Kafka
 
 extension Lane {
+    /// Gives the outgoing records of the core for audiences to the producer, until none waits or there is no room.
     func produceOutgoingAudienceRecords() {
         while unacknowledgedAudienceRecordCount < LaneMailbox.outgoingAudienceRecordsMax,
             let outgoingRecord = audiences.nextOutgoingRecord(now: now)

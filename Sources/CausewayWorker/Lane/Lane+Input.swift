@@ -63,8 +63,8 @@ extension Lane {
     /// Takes records from the inbox until the inbox is empty, the next record has no room in its core, or the iteration
     /// has taken enough.
     ///
-    /// A full lane still discards the records of ended assignments that come first. Each of them keeps the memory of its
-    /// fetched batch.
+    /// Even if the cores have no room, this method discards the records of ended assignments at the front of the inbox,
+    /// because each such record keeps the memory of its fetched batch.
     func takeRecords() {
         var takenCount = 0
         while takenCount < Self.recordsPerIterationMax {
@@ -146,6 +146,7 @@ extension Lane {
         return true
     }
 
+    /// Passes Kafka's reports about this lane's outgoing records to the cores that made the records.
     func takeDeliveryReports() {
         var takenCount = 0
         while takenCount < Self.deliveryReportsPerIterationMax, let report = mailbox.deliveryReports.pop() {

@@ -102,8 +102,8 @@ extension Lane {
         setAppMetrics()
         setAudienceMetrics()
         setRecordMetrics()
-        metrics.set(.redisReady, to: store.isReady ? 1 : 0)
-        metrics.set(.redisServersUnavailable, to: Int64(store.unavailableServerCount))
+        metrics.set(.redisReady, to: activityStore.isReady ? 1 : 0)
+        metrics.set(.redisServersUnavailable, to: Int64(activityStore.unavailableServerCount))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
         metrics.setBusyTime(
             microseconds: loop.busyMicroseconds,
@@ -157,16 +157,16 @@ extension Lane {
     private func setProviderTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
         let wallSeconds = loop.wallMilliseconds / 1_000
         let number = pool.number
-        let isNeeded = gauges.inFlightPushCount > 0 || delivery.waitingPushCount(of: pool.identifier) > 0
+        let hasUnfinishedPushes = gauges.inFlightPushCount > 0 || delivery.waitingPushCount(of: pool.identifier) > 0
         providerTokenUses[number]
             .update(
                 submittedPushCount: pool.apnsPool.statistics.submittedPushCount,
-                isNeeded: isNeeded,
+                hasUnfinishedPushes: hasUnfinishedPushes,
                 issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
                 nowMilliseconds: loop.nowMilliseconds
             )
         guard providerTokenUses[number].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
-        if isNeeded, gauges.providerTokenIssuedAtSeconds == nil,
+        if hasUnfinishedPushes, gauges.providerTokenIssuedAtSeconds == nil,
             let token = setup.pools[number].tokenSource.currentToken(unixSeconds: wallSeconds)
         {
             // While the pool has no connection, for example because APNs is down, publish the age of the token that the

@@ -4,6 +4,7 @@ import Reactor
 
 /// Reports to the Kafka thread which offsets may be committed and which partitions are drained.
 extension Lane {
+    /// Reports each partition whose settled offsets have changed since the last report.
     func reportOffsets() {
         var hasReported = false
         for entryIndex in partitions.entries.indices {
@@ -18,6 +19,7 @@ extension Lane {
         if hasReported { kafkaWakeup.signal() }
     }
 
+    /// Reports each partition that is being revoked and has just been drained.
     func reportDrainedPartitions() {
         var hasReported = false
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isBeingRevoked {

@@ -7,6 +7,7 @@ import Observability
 /// Gives the results, invalidations, dead letters and deferred commands of the core for single activities to the
 /// producer.
 extension Lane {
+    /// Gives the waiting records to the producer, until none waits or the producer's queue is full.
     func produceOutgoingRecords() {
         while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
             let tag = UInt64(number) << ProducerTag.laneShift | outgoingRecord.tag
@@ -161,7 +162,7 @@ extension Lane {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 5)
         headers.append("error", view.reason)
-        headers.append("detail", view.detail)
+        headers.append("detail", view.deadLetterDetail)
         var source = delivery.sourceText(of: record)
         source.withUTF8 { headers.append("source", UnsafeRawBufferPointer($0)) }
         if var trace = RecordTrace(view.trace) {

@@ -96,8 +96,8 @@ extension Lane {
         if partitions[entryIndex].isFanout {
             audiences.release(partition: indexInCore, now: now)
         } else {
-            // A partition that is lost has no revocation. Its waiting commands are dropped while `delivery` still knows
-            // the assignment.
+            // If the consumer group has lost the partition, no `revoke` came before. So drop the waiting commands here,
+            // while `delivery` still knows the assignment.
             delivery.beginRevoking(indexInCore, now: now)
             dropWaitingAudienceCommands()
             delivery.release(partition: indexInCore, now: now)

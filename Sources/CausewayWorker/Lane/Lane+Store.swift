@@ -13,14 +13,15 @@ extension Lane {
     /// limit, the loop would not end when no server is reachable.
     private static let postponedCallsPerIterationMax = 1_024
 
+    /// Sends the calls of the core for single activities to Redis, until none waits or the store takes no more.
     func performStoreCalls() {
-        guard store.isReady else { return }
+        guard activityStore.isReady else { return }
         var remainingPostponementCount = Self.postponedCallsPerIterationMax
-        while let issueResult = delivery.withNextStoreCall(now: now, { store.issue($0) }) {
+        while let issueResult = delivery.withNextStoreCall(now: now, { activityStore.issue($0) }) {
             switch issueResult {
             case .issued:
                 delivery.removeNextStoreCall()
-            case .notReady where store.hasSeveralServers && remainingPostponementCount > 0:
+            case .notReady where activityStore.hasSeveralServers && remainingPostponementCount > 0:
                 // The server of this call's key is unreachable. Calls to other servers must not wait behind this call.
                 remainingPostponementCount -= 1
                 delivery.postponeNextStoreCall(now: now)
@@ -92,6 +93,7 @@ extension Lane {
         writeLog(.redisWarning, ["lane": "\(number)", "warning": "\(warning)"])
     }
 
+    /// Logs that too few of Redis' replicas acknowledge the writes, or that enough do again.
     func noteReplicaStatus(_ replicas: RedisReplicaStatus) {
         switch replicas {
         case .acknowledging:

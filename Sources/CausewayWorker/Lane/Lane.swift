@@ -56,7 +56,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// The lane owns this handler, and the handler refers to the lane `unowned`. Lazy, because the handler's
     /// initializer needs the initialized lane.
     private lazy var storeHandler = LaneStoreHandler(lane: self)
-    private(set) lazy var store = ActivityStore(
+    private(set) lazy var activityStore = ActivityStore(
         loop: loop,
         configuration: setup.redisConfiguration,
         handler: storeHandler
@@ -81,7 +81,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// A record from the inbox that has no room in its core yet. The lane takes this record next.
     var entryAwaitingRoom: InboxEntry?
     var writer = JSONWriter()
-    /// The audience core's outgoing records that Kafka has not acknowledged.
+    /// How many outgoing records of the core for audiences Kafka has not acknowledged.
     var unacknowledgedAudienceRecordCount = 0
     /// Whether a deferred record goes to the partition of the deferred topic that has the same number as the partition
     /// of the command's original record. False after the deferred topic turned out to have fewer partitions than the
@@ -121,7 +121,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         providerTokenUses = setup.pools.map { _ in ProviderTokenUse() }
         log = LimitedLog(logger: setup.logger, events: setup.metricRegistry.events)
         tracer = LaneTracer(
-            ring: setup.traceRings.isEmpty ? nil : setup.traceRings[number],
+            traceRing: setup.traceRings.isEmpty ? nil : setup.traceRings[number],
             samplesPerMillion: setup.traceSamplesPerMillion
         )
         var configuration = setup.deliveryConfiguration
@@ -139,8 +139,9 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         scheduleOffsetReport()
     }
 
+    /// Begins to connect to Redis and APNs. Call this once, before the loop runs.
     func start() {
-        store.connect()
+        activityStore.connect()
         audienceStore.connect()
         for pool in pools { pool.apnsPool.start() }
     }
@@ -189,6 +190,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         loop.callAtIterationEnd(self)
     }
 
+    /// Does the work of one iteration: takes input, lets the cores decide, and carries out their decisions.
     func iterationEnded() {
         isIterationEndRequested = false
         takeInput()
@@ -264,7 +266,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         entryAwaitingRoom?.discard()
         while let entry = mailbox.inbox.pop() { entry.discard() }
         for pool in pools { pool.apnsPool.close() }
-        store.close()
+        activityStore.close()
         audienceStore.close()
         publishMetrics()
         // The lane runs no more iterations. Without this call `/livez` would report it as stuck.

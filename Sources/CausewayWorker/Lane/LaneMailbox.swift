@@ -160,7 +160,7 @@ final class LaneMailbox: Sendable {
     /// last took this time.
     private let poolRecoveredAtWallMilliseconds = Atomic<Int64>(0)
     /// The stored value of ``membersLastCompleteAtMilliseconds``.
-    private let membersCompleteAtMilliseconds = Atomic<Int64>(.min)
+    private let atomicMembersLastCompleteAtMilliseconds = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
         var capacity = 1
@@ -190,7 +190,7 @@ final class LaneMailbox: Sendable {
     /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic milliseconds;
     ///   nil if they must wait for members.
     func setMembersComplete(atMilliseconds completeAtMilliseconds: Int64?) {
-        let formerlyCompleteAtMilliseconds = membersCompleteAtMilliseconds.exchange(
+        let formerlyCompleteAtMilliseconds = atomicMembersLastCompleteAtMilliseconds.exchange(
             completeAtMilliseconds ?? .min,
             ordering: .relaxed
         )
@@ -199,7 +199,7 @@ final class LaneMailbox: Sendable {
 
     /// When `StoreWatch` last found that audiences may continue: Redis has all their members, or the longest wait for
     /// them is over. Monotonic milliseconds; `.min`: audiences must wait for members.
-    var membersLastCompleteAtMilliseconds: Int64 { membersCompleteAtMilliseconds.load(ordering: .relaxed) }
+    var membersLastCompleteAtMilliseconds: Int64 { atomicMembersLastCompleteAtMilliseconds.load(ordering: .relaxed) }
 
     func offerSettings(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }
 

@@ -3,6 +3,7 @@ import Delivery
 /// The partitions of a lane, each with its index in its core. An entry is found by topic and partition number, without
 /// hashing, because the lane looks one up for each record.
 struct LanePartitions {
+    /// What the lane knows about one assigned partition.
     struct Entry {
         /// The partition's index in its core.
         var indexInCore: UInt32
@@ -36,7 +37,7 @@ struct LanePartitions {
     }
 
     private(set) var entries: [Entry] = []
-    var isAnyBeingRevoked: Bool { entries.contains { $0.isBeingRevoked && !$0.isFanout } }
+    var isAnyDeliveryPartitionBeingRevoked: Bool { entries.contains { $0.isBeingRevoked && !$0.isFanout } }
     /// The position in `entries` of each partition, ordered by partition, then by topic; -1: none.
     private var entryIndices: [Int] = []
 

@@ -16,7 +16,7 @@ final class LanePool {
     fileprivate var retryPermission = RetryPermission()
     private let responseHandler: LanePoolResponseHandler
 
-    init(number: Int, pool setup: LaneSetup.Pool, lane: Lane) {
+    init(number: Int, pool setup: LaneSetup.PoolSetup, lane: Lane) {
         self.number = number
         identifier = setup.identifier
         responseHandler = LanePoolResponseHandler(number: number, name: setup.name, lane: lane)
@@ -26,7 +26,7 @@ final class LanePool {
             tokenSource: setup.tokenSource,
             handler: responseHandler
         )
-        responseHandler.owner = self
+        responseHandler.lanePool = self
     }
 
     fileprivate func permitsRetry(now: Moment) -> Bool {
@@ -39,9 +39,9 @@ private final class LanePoolResponseHandler: PushHandler {
     private let number: Int
     private let name: String
     private unowned let lane: Lane
-    /// `unowned` instead of `weak`, because Swift retains the owner for every push, and retains an object with weak
+    /// `unowned` instead of `weak`, because Swift retains the lane pool for every push, and retains an object with weak
     /// references more slowly.
-    unowned var owner: LanePool?
+    unowned var lanePool: LanePool?
     private var providerTokenStatus = ProviderTokenStatus()
 
     init(number: Int, name: String, lane: Lane) {
@@ -58,7 +58,7 @@ private final class LanePoolResponseHandler: PushHandler {
         } else if response.disposition == .providerRefused {
             noteProviderToken(isRefused: true)
         }
-        owner?.retryPermission.noteResponse(disposition, now: lane.now)
+        lanePool?.retryPermission.noteResponse(disposition, now: lane.now)
         let result = PushResult(
             disposition: disposition,
             status: response.status,
@@ -68,8 +68,8 @@ private final class LanePoolResponseHandler: PushHandler {
             sentAtWallMilliseconds: response.sentAtMilliseconds,
             responseAtWallMilliseconds: response.responseAtMilliseconds,
             connectionNumber: response.connectionNumber,
-            isRetryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
-            isTokenRefusalTrusted: owner?.apnsPool.trustsTokenRefusals ?? false
+            isRetryPermitted: lanePool?.permitsRetry(now: lane.now) ?? false,
+            isTokenRefusalTrusted: lanePool?.apnsPool.trustsTokenRefusals ?? false
         )
         if Audiences.isOwnPush(tag: response.tag) {
             lane.audiences.pushResponseReceived(tag: response.tag, result, now: lane.now)
@@ -88,7 +88,7 @@ private final class LanePoolResponseHandler: PushHandler {
     }
 
     func poolHasRoom(_ pool: Pool) {
-        owner?.isFull = false
+        lanePool?.isFull = false
         lane.requestCallAtIterationEnd()
     }
 
@@ -96,8 +96,8 @@ private final class LanePoolResponseHandler: PushHandler {
         switch event {
         case .goAway(_, _, let reason, _): lane.countGoAway(reason, of: number)
         case .connected:
-            guard let owner else { break }
-            lane.delivery.poolConnected(owner.identifier)
+            guard let lanePool else { break }
+            lane.delivery.poolConnected(lanePool.identifier)
             lane.requestCallAtIterationEnd()
         default: break
         }

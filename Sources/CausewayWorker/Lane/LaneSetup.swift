@@ -13,7 +13,7 @@ import Redis
 /// is not declared `Sendable`.
 struct LaneSetup: @unchecked Sendable {
     /// The settings of one APNs pool. Every lane has such a pool.
-    struct Pool {
+    struct PoolSetup {
         var identifier: PoolIdentifier
         var name: String
         var configuration: PoolConfiguration
@@ -25,7 +25,7 @@ struct LaneSetup: @unchecked Sendable {
     var deliveryConfiguration: DeliveryConfiguration
     var audiencesConfiguration: AudiencesConfiguration
     var redisConfiguration: RedisConfiguration
-    var pools: [Pool]
+    var pools: [PoolSetup]
     /// Describes for the log which certificate authorities the APNs connections trust.
     var apnsAuthorities: String
     var producer: Producer

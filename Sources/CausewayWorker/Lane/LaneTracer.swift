@@ -9,7 +9,7 @@ final class LaneTracer {
     /// The buffer in which a trace is written for the core. The core copies the trace.
     private let traceBuffer: UnsafeMutableRawBufferPointer
     /// The ring to the exporter; nil if traces are not exported.
-    private let ring: TraceRing?
+    private let traceRing: TraceRing?
     /// How many of a million commands without a trace get a new one.
     private let samplesPerMillion: UInt64
     /// The seed of span ids. The id of a result's span is computed from the seed, the parent span, the record's offset,
@@ -18,10 +18,10 @@ final class LaneTracer {
     private let seed: UInt64
     private var randomness: SplitMix64
 
-    init(ring: TraceRing?, samplesPerMillion: Int) {
+    init(traceRing: TraceRing?, samplesPerMillion: Int) {
         traceBuffer = .allocate(byteCount: RecordTrace.bytesMax, alignment: 8)
-        self.ring = ring
-        self.samplesPerMillion = ring == nil ? 0 : UInt64(clamping: samplesPerMillion)
+        self.traceRing = traceRing
+        self.samplesPerMillion = traceRing == nil ? 0 : UInt64(clamping: samplesPerMillion)
         seed = UInt64.random(in: .min ... .max)
         randomness = SplitMix64(seed: seed)
     }
@@ -50,7 +50,7 @@ final class LaneTracer {
 
     /// Returns the trace of a record whose outcome is known; nil if the trace is not exported.
     func makeFinishedTrace(_ trace: RecordTrace, _ view: RecordView, atWallMilliseconds: Int64) -> FinishedTrace? {
-        guard ring != nil, trace.context.isSampled else { return nil }
+        guard traceRing != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(trace, view, seed: seed, finishedAtMilliseconds: atWallMilliseconds)
     }
 
@@ -61,7 +61,7 @@ final class LaneTracer {
         admittedAtWallMilliseconds: Int64,
         atWallMilliseconds: Int64
     ) -> FinishedTrace? {
-        guard ring != nil, trace.context.isSampled else { return nil }
+        guard traceRing != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(
             fannedOut: trace,
             view,
@@ -74,7 +74,7 @@ final class LaneTracer {
     /// Returns the trace for a command's fan-out records. If the command's span in this worker is exported, the
     /// returned trace names this span. Otherwise the command's own trace is returned.
     func makeFanoutTrace(_ trace: RecordTrace, offset: Int64) -> RecordTrace {
-        guard ring != nil, trace.context.isSampled else { return trace }
+        guard traceRing != nil, trace.context.isSampled else { return trace }
         var trace = trace
         trace.context = FinishedTrace.context(of: trace, offset: offset, earlierResultCount: 0, seed: seed)
         return trace
@@ -88,7 +88,7 @@ final class LaneTracer {
         appIndex: Int,
         atWallMilliseconds: Int64
     ) -> FinishedTrace? {
-        guard ring != nil, trace.context.isSampled else { return nil }
+        guard traceRing != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(
             trace,
             range,
@@ -98,5 +98,5 @@ final class LaneTracer {
         )
     }
 
-    func export(_ trace: FinishedTrace) { ring?.push(trace) }
+    func export(_ trace: FinishedTrace) { traceRing?.push(trace) }
 }

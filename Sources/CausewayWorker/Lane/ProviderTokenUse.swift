@@ -14,10 +14,17 @@ struct ProviderTokenUse {
     ///
     /// - Parameters:
     ///   - submittedPushCount: all pushes that the pool has taken since the start.
-    ///   - isNeeded: whether pushes wait for a connection or for their response.
+    ///   - hasUnfinishedPushes: whether pushes wait for a connection or for their response.
     ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; nil if there is no connection.
-    mutating func update(submittedPushCount: UInt64, isNeeded: Bool, issuedAtSeconds: Int64?, nowMilliseconds: Int64) {
-        if submittedPushCount != self.submittedPushCount || isNeeded { lastUsedAtMilliseconds = nowMilliseconds }
+    mutating func update(
+        submittedPushCount: UInt64,
+        hasUnfinishedPushes: Bool,
+        issuedAtSeconds: Int64?,
+        nowMilliseconds: Int64
+    ) {
+        if submittedPushCount != self.submittedPushCount || hasUnfinishedPushes {
+            lastUsedAtMilliseconds = nowMilliseconds
+        }
         self.submittedPushCount = submittedPushCount
         if let issuedAtSeconds { self.issuedAtSeconds = issuedAtSeconds }
     }

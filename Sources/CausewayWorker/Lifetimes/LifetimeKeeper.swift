@@ -34,7 +34,7 @@ actor LifetimeKeeper {
     /// that enters the timetable before the `nextRanks` position waits only a few seconds.
     private static let pollsPerTimetableFrontRead = 8
     /// The maximum number of unknown apps that the worker logs.
-    private static let unknownAppsMax = 64
+    private static let loggedUnknownAppsMax = 64
 
     private let executor = BlockingExecutor(label: "lifetime keeper")
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -165,7 +165,7 @@ actor LifetimeKeeper {
     /// Logs the unknown apps that were not logged before, all in one line, because the log limits the lines of each
     /// kind.
     private func log(unknownApps apps: Set<[UInt8]>) {
-        let newApps = apps.subtracting(loggedUnknownApps).prefix(Self.unknownAppsMax - loggedUnknownApps.count)
+        let newApps = apps.subtracting(loggedUnknownApps).prefix(Self.loggedUnknownAppsMax - loggedUnknownApps.count)
         guard !newApps.isEmpty else { return }
         loggedUnknownApps.formUnion(newApps)
         let names = newApps.map { String(decoding: $0, as: UTF8.self) }.sorted()

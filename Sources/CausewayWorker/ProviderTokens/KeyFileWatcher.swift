@@ -91,6 +91,7 @@ struct KeyFileWatcher {
         metricRegistry.condition.change { $0.appIndicesWithRejectedKey = apps }
     }
 
+    /// Offers a key that was read from the file to its source, unless the source already signs with this key.
     private func offer(_ key: SigningKey, to watchedKey: inout WatchedKey) {
         watchedKey.lastTriedIdentifier = nil
         do {
@@ -127,6 +128,7 @@ struct KeyFileWatcher {
         }
     }
 
+    /// If APNs has accepted or refused the offered key, ends its trial and reports the result.
     private func endTrialIfDecided(_ watchedKey: inout WatchedKey) {
         guard watchedKey.isOnTrial else { return }
         let status = watchedKey.source.keyStatus

@@ -79,6 +79,7 @@ actor ProviderTokenSharer {
         }
     }
 
+    /// Takes the newer token of one key from Redis, signs a new one, or keeps the token in use.
     private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
         let keyAndIssueTimes = source.keyAndIssueTimes
         let name = "\(source.teamIdentifier)/\(keyAndIssueTimes.keyIdentifier)"

@@ -24,14 +24,14 @@ actor StoreWatch {
     private static let pollsPerFullRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
-    private let marks: PrimaryMarks
+    private let primaryMarks: PrimaryMarks
     private let topics: [String]
     private let registrationsTopic: String
     private let mailbox: StoreWatchMailbox
     private let expectsCluster: Bool
     private let log: SharedLimitedLog
     /// Wakes the Kafka thread, so that the thread takes new requests from `mailbox` at once.
-    private let wakeup: Wakeup
+    private let kafkaWakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
     /// Gets the result of each poll to which Redis replied. Is not called while the number of partitions of the
     /// registrations topic is unknown. The result is one of these:
@@ -58,16 +58,16 @@ actor StoreWatch {
         topics: [String],
         mailbox: StoreWatchMailbox,
         log: SharedLimitedLog,
-        wakeup: Wakeup,
+        kafkaWakeup: Wakeup,
         reportFault: @escaping @Sendable (ConfigurationFault) -> Void,
         reportMemberCompleteness: @escaping @Sendable (Int64?) -> Void
     ) throws(RedisError) {
-        marks = try PrimaryMarks(configuration: redis, consumerGroup: consumerGroup)
+        primaryMarks = try PrimaryMarks(configuration: redis, consumerGroup: consumerGroup)
         self.topics = topics
         registrationsTopic = topics[Int(Intake.registrationsTopicIndex)]
         self.mailbox = mailbox
         self.log = log
-        self.wakeup = wakeup
+        self.kafkaWakeup = kafkaWakeup
         self.reportFault = reportFault
         self.reportMemberCompleteness = reportMemberCompleteness
         if case .cluster = redis.topology { expectsCluster = true } else { expectsCluster = false }
@@ -79,7 +79,9 @@ actor StoreWatch {
         while !Task.isCancelled {
             let hasNewAssignment =
                 hasRedisReplied
-                && mailbox.statuses.contains { !assignmentNumbersWithCheckedMarks.contains($0.assignmentNumber) }
+                && mailbox.partitionStatuses.contains {
+                    !assignmentNumbersWithCheckedMarks.contains($0.assignmentNumber)
+                }
             if hasNewAssignment || ContinuousClock.now >= pollDue {
                 hasRedisReplied = poll()
                 pollDue = ContinuousClock.now + Self.pollInterval
@@ -97,14 +99,14 @@ actor StoreWatch {
     ///   is down.
     func poll() -> Bool {
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
-        let statuses = mailbox.statuses
+        let statuses = mailbox.partitionStatuses
         let markNames = statuses.map { Self.makeMarkName(topics[Int($0.topic)], $0.partition) }
         // Read the count only once. The Kafka thread may publish it while this method waits for Redis, and then no mark
         // of the registrations topic was read.
         let registrationPartitionCount = mailbox.registrationPartitionCount
         let registrationMarkNames = (0..<(registrationPartitionCount ?? 0))
             .map { Self.makeMarkName(registrationsTopic, Int32($0)) }
-        guard let primaries = try? marks.readMarks(markNames + registrationMarkNames), !primaries.isEmpty else {
+        guard let primaries = try? primaryMarks.readMarks(markNames + registrationMarkNames), !primaries.isEmpty else {
             return false
         }
         if registrationPartitionCount != nil {
@@ -194,6 +196,7 @@ actor StoreWatch {
         var mode: PrimaryMarks.WriteMode
     }
 
+    /// Adds to `writes` and `requests` what an action asks for.
     private func collectMarkWrites(
         _ action: MarkAction,
         of status: PartitionRereadingStatus,
@@ -275,7 +278,7 @@ actor StoreWatch {
             ] {
                 let modeWrites = writes.filter { $0.primaryIndex == primaryIndex && $0.mode == mode }
                 guard !modeWrites.isEmpty else { continue }
-                let writeResults = marks.writeMarks(
+                let writeResults = primaryMarks.writeMarks(
                     modeWrites.map { (markNames[$0.partitionIndex], $0.mark.text) },
                     to: primary,
                     mode
@@ -288,6 +291,7 @@ actor StoreWatch {
         return failedAssignmentNumbers
     }
 
+    /// Passes the requests to the Kafka thread, and logs which servers have lost data.
     private func requestRereadings(
         _ requests: [RereadingRequest],
         _ writes: [MarkWrite],
@@ -311,6 +315,6 @@ actor StoreWatch {
             }
         }
         mailbox.request(requests)
-        wakeup.signal()
+        kafkaWakeup.signal()
     }
 }

@@ -4,7 +4,7 @@ import Synchronization
 /// `StoreWatch` reads Redis' marks, and requests here that partitions are read again.
 final class StoreWatchMailbox: Sendable {
     private struct State {
-        var statuses: [PartitionRereadingStatus] = []
+        var partitionStatuses: [PartitionRereadingStatus] = []
         var registrationPartitionCount: Int?
         var requests: [RereadingRequest] = []
         var markedAssignmentNumbers: Set<UInt32> = []
@@ -15,7 +15,7 @@ final class StoreWatchMailbox: Sendable {
     /// are some.
     private let hasRequests = Atomic<Bool>(false)
 
-    var statuses: [PartitionRereadingStatus] { state.withLock(\.statuses) }
+    var partitionStatuses: [PartitionRereadingStatus] { state.withLock(\.partitionStatuses) }
 
     /// The number of partitions of the registrations topic; nil: not known yet.
     var registrationPartitionCount: Int? { state.withLock(\.registrationPartitionCount) }
@@ -29,7 +29,7 @@ final class StoreWatchMailbox: Sendable {
 
     func publish(_ statuses: [PartitionRereadingStatus], registrationPartitionCount: Int?) {
         state.withLock {
-            $0.statuses = statuses
+            $0.partitionStatuses = statuses
             $0.registrationPartitionCount = registrationPartitionCount
         }
     }
@@ -53,8 +53,8 @@ struct RereadingRequest: Sendable {
     var topic: Int32
     var partition: Int32
     var assignmentNumber: UInt32
-    /// The first offset whose record may have written something that Redis lacks. Nil: any record of the partition may
-    /// have written such a thing.
+    /// The first offset whose record may have written something that Redis lacks. Nil: this may be any record of the
+    /// partition.
     var firstMissingOffset: Int64?
     /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
     /// data again during the rereading, the marks lack this number, so `StoreWatch` notices the second loss.

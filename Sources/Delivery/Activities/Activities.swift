@@ -18,9 +18,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var commandAwaitingCarrier = CommandAwaitingCarrier()
-    /// The last command of the activity that became a rider; `.null`: none has become one. Merging a command reads this
-    /// rider, so the rider's slot is prefetched first. The slot may have been freed or used again, which does a
-    /// prefetch no harm.
+    /// The last command of the activity that became a rider; `.null`: none has. Merging a command reads this rider, so
+    /// the rider's slot is prefetched first. The slot may have been freed or used again, which does a prefetch no harm.
     var riderToPrefetch = RecordIndex.null
     /// The pool of the activity's pushes. It is `unknownEnvironment` until an admission or a command's token names the
     /// environment.
@@ -89,8 +88,8 @@ struct Activities: ~Copyable {
 
     var count: Int { slots.count }
 
-    /// Bytes of memory for one activity: its slot, an id of usual length, its timer, and its places in the queues and
-    /// in the table. In the worst case the table has just doubled.
+    /// Bytes of memory for one activity: its slot, an id of usual length, its timer, four places in the table (a table
+    /// that has just doubled is only a quarter full), and its places in the queues.
     static var bytesPerActivity: Int { Slab<ActivitySlot>.strideBytes + 64 + 24 + 4 * 16 + 16 }
 
     subscript(_ activity: ActivityIndex) -> ActivitySlot {
@@ -101,6 +100,8 @@ struct Activities: ~Copyable {
     /// Returns the activity's slot. The pointer is valid until the next allocation.
     func address(of activity: ActivityIndex) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
+    /// Returns the activity with this id, and adds an idle one if the lane has none. Addresses of other activities'
+    /// slots are not valid afterwards.
     mutating func findOrAdd(_ appIndex: UInt16, _ identifier: UnsafeRawBufferPointer) -> ActivityIndex {
         let hash = activityHash(seed: seed, appIndex: appIndex, identifier: identifier)
         let existingActivity = table.find(hash) { index in
@@ -121,6 +122,7 @@ struct Activities: ~Copyable {
         return index
     }
 
+    /// Frees an idle activity that has no command. Its index must not be used afterwards.
     mutating func free(_ activity: ActivityIndex) {
         let slot = slots.address(of: activity)
         precondition(slot.pointee.phase == .idle && slot.pointee.waitingList.isEmpty)
@@ -160,6 +162,8 @@ struct Activities: ~Copyable {
         slots[activity].currentCommand = record
     }
 
+    /// Changes the phase, clears the timer of the old phase, and clears the current command if the new phase has none.
+    /// Traps on a change that `ActivityPhase` does not list (R7).
     @inline(__always)
     private mutating func changePhase(to next: ActivityPhase, _ activity: ActivityIndex) {
         let slot = slots.mutableAddress(of: activity)
@@ -188,6 +192,7 @@ struct Activities: ~Copyable {
         return activity
     }
 
+    /// Puts the activities whose timers are due into the queue of `popDueActivity`.
     mutating func fireTimers(now: Moment) {
         timers.fire(nowMilliseconds: now.monotonicMilliseconds, into: &dueActivities)
     }

@@ -19,6 +19,7 @@ struct ActivityTable: ~Copyable {
 
     deinit { entries.deallocate() }
 
+    /// Returns the activity that has this hash and for which `isSame` is true; nil if there is none.
     func find(_ hash: UInt64, where isSame: (ActivityIndex) -> Bool) -> ActivityIndex? {
         var position = Int(truncatingIfNeeded: hash) & (capacity - 1)
         while entries[position].index != .null {
@@ -28,9 +29,10 @@ struct ActivityTable: ~Copyable {
         return nil
     }
 
+    /// Adds an activity that is not in the table yet. Doubles the table first if it would be more than half full.
     mutating func insert(_ hash: UInt64, index: ActivityIndex) {
         if (count + 1) * 2 > capacity { grow() }
-        insertUnchecked(Entry(hash: hash, index: index))
+        insertAtFirstEmptyPlace(Entry(hash: hash, index: index))
         count += 1
     }
 
@@ -58,7 +60,8 @@ struct ActivityTable: ~Copyable {
         count -= 1
     }
 
-    private func insertUnchecked(_ entry: Entry) {
+    /// Stores an entry in the first empty place from the entry's own place on. The table must have an empty place.
+    private func insertAtFirstEmptyPlace(_ entry: Entry) {
         var position = Int(truncatingIfNeeded: entry.hash) & (capacity - 1)
         while entries[position].index != .null { position = (position + 1) & (capacity - 1) }
         entries[position] = entry
@@ -71,7 +74,7 @@ struct ActivityTable: ~Copyable {
         entries = .allocate(capacity: capacity)
         entries.initialize(repeating: Self.emptyEntry, count: capacity)
         for position in 0..<oldCapacity where oldEntries[position].index != .null {
-            insertUnchecked(oldEntries[position])
+            insertAtFirstEmptyPlace(oldEntries[position])
         }
         oldEntries.deallocate()
     }

@@ -28,7 +28,9 @@ extension Delivery {
             return true
         }
         guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
-        if slot.pointee.deferralWait.isPause { return records[head].deferral.remainingPauseMilliseconds(now: now) > 0 }
+        if slot.pointee.deferralWait.isForPause {
+            return records[head].deferral.remainingPauseMilliseconds(now: now) > 0
+        }
         guard !isStart else { return false }
         // While the pool is blocked, a newer state waits until the deferred one is back. Then it replaces the deferred
         // one and carries its alert. Without this wait, the newer state would be deferred too: in an outage, the
@@ -58,7 +60,7 @@ extension Delivery {
     private func isDelayOrPauseLong(of activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         if exceedsDeferredDelay(slot.pointee.earliestBeginAtMilliseconds - now.monotonicMilliseconds) { return true }
-        guard slot.pointee.deferralWait.isPause, let head = slot.pointee.waitingList.head else { return false }
+        guard slot.pointee.deferralWait.isForPause, let head = slot.pointee.waitingList.head else { return false }
         return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
     }
 
@@ -100,7 +102,7 @@ extension ActivitySlot {
 
     /// Whether the lane expects a command of this activity back from the deferred topic.
     func expectsDeferredCommand(now: Moment) -> Bool {
-        deferralWait.isOngoing(now: now) && !deferralWait.isPause || deferredStartWait.isOngoing(now: now)
+        deferralWait.isOngoing(now: now) && !deferralWait.isForPause || deferredStartWait.isOngoing(now: now)
     }
 
     /// Returns when the first of the activity's waits ends, a monotonic time; nil: the activity has no wait. The waits

@@ -39,6 +39,7 @@ struct TimerWheel: ~Copyable {
         Int(index.rawValue) < capacity && timers[Int(index.rawValue)].listIndex != .max
     }
 
+    /// Sets the timer of an activity that has none.
     mutating func set(_ index: ActivityIndex, dueMilliseconds: Int64) {
         if Int(index.rawValue) >= capacity { grow(toHold: Int(index.rawValue)) }
         precondition(timers[Int(index.rawValue)].listIndex == .max, "an activity has one timer")
@@ -58,6 +59,7 @@ struct TimerWheel: ~Copyable {
         count += 1
     }
 
+    /// Clears the timer of an activity; does nothing if it is not set.
     mutating func clear(_ index: ActivityIndex) {
         guard isSet(index) else { return }
         let timer = timers[Int(index.rawValue)]
@@ -102,6 +104,7 @@ struct TimerWheel: ~Copyable {
         return (lastFiredTick + Int64(ticksSearchedMax)) * Self.tickMilliseconds
     }
 
+    /// Empties a list. Its due activities go to `dueIndices`; timers that are due later are set again.
     private mutating func fireList(
         _ listIndex: Int,
         nowMilliseconds: Int64,

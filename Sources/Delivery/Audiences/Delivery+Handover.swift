@@ -55,8 +55,8 @@ extension Delivery {
     /// read no records, not even the registrations that bring the members back, and no other app's commands (R22).
     ///
     /// The core of audiences takes all reread commands at once, keeps the newest states of each audience, and admits
-    /// them. Their rounds still wait for the members (R26), but the number of ranges fits the members that Redis has at
-    /// the admission.
+    /// them. Their rounds still wait for the members (R26). But the number of ranges is chosen at the admission, from
+    /// the members that Redis has then.
     mutating func updateRoomForRereadHandovers() {
         hasNoRoomForRereadHandovers =
             !areAudienceMembersComplete && !rereadHandovers.isEmpty && isFuller(thanQuarters: 3)

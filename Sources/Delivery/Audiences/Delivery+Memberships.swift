@@ -41,9 +41,9 @@ extension Delivery {
     /// Removes the change that `nextMembershipChange` named, because the core of audiences has taken it.
     public mutating func removeNextMembershipChange() { membershipChanges.removeFirstUntaken() }
 
-    /// Continues a change, because the core of audiences has notified all its audiences. If the member left audiences,
-    /// asks Redis to record that these are notified. Otherwise ends the change, and continues with the Kafka record of
-    /// the change (`PendingMembershipChanges.NextStep`).
+    /// Continues a change whose audiences the core of audiences has notified. If the member left audiences, asks Redis
+    /// to record that these audiences are notified. Otherwise ends the change, and does the next step of its Kafka
+    /// record (`PendingMembershipChanges.NextStep`).
     public mutating func audiencesNotified(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard membershipChanges.departures(of: member) == nil else {
@@ -95,13 +95,14 @@ extension Delivery {
             kind: slot.pointee.texts.device.count > 0 ? .device : .activity
         )
         if reply.verdict == .full {
-            // Redis could not carry out the call. If the member has left too many audiences that are not notified yet,
-            // the reply names them, and `beginDepartureChange` has begun to notify them: perhaps no other record does.
+            // Redis could not carry out the call, for one of two reasons. The first: the member has left too many
+            // audiences that are not notified yet. The reply names them, and `beginDepartureChange` has begun to notify
+            // them, because perhaps no other record does. The call is repeated when they are notified.
             guard !membershipChanges.contains(member) else {
-                membershipChanges.setNextStep(.registerAgain, of: member)
+                membershipChanges.setNextStep(.repeatRegistration, of: member)
                 return true
             }
-            // Otherwise the reply had no room for the held command. So the lane repeats the call later.
+            // The second reason: the reply had no room for the held command. The call is repeated after a pause.
             records[record].ending.expectAcknowledgement()
             recordsAwaitingStoreCount += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
@@ -114,7 +115,7 @@ extension Delivery {
         // Redis returns no held command in a reply that names audiences which the member left. So after the change the
         // lane repeats the call `registerToken`, to get a held command.
         let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
-        let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .register : .settle
+        let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .registerForHeldCommand : .settle
         if !membershipChanges.contains(member) {
             records[record].ending.expectAcknowledgement()
             membershipChanges.begin(
@@ -144,6 +145,7 @@ extension Delivery {
         continueAfterMembershipChange(ticket.record, change.nextStep, now: now)
     }
 
+    /// Does the next step of a Kafka record whose change of audiences has ended.
     private mutating func continueAfterMembershipChange(
         _ record: RecordIndex,
         _ nextStep: PendingMembershipChanges.NextStep,
@@ -153,10 +155,10 @@ extension Delivery {
         case .awaitAcknowledgements: break
         case .continueUnregistration: continueUnregistrationIfAcknowledged(record)
         case .settle: settleWithoutResult(record)
-        case .register:
+        case .registerForHeldCommand:
             records[record].registration.skipsMembershipChange = true
             queueStoreCall(.registerToken, record)
-        case .registerAgain: queueStoreCall(.registerToken, record)
+        case .repeatRegistration: queueStoreCall(.registerToken, record)
         case .admit: queueStoreCall(.admit, record)
         }
     }

@@ -11,14 +11,15 @@ struct PendingMembershipChanges: ~Copyable {
         /// The record is a tombstone. When its other calls and changes are acknowledged too, its calls for the next app
         /// follow, or it settles.
         case continueUnregistration
-        /// The record is a registration. It settles, because it is stale or Redis holds no command for its token.
+        /// The record is a registration. It settles, because Redis calls it stale (usually Redis has a newer one), or
+        /// holds no command for its token.
         case settle
         /// The record is a registration, and Redis may hold a command for its token. The lane makes the call
         /// `registerToken` again to get that command.
-        case register
+        case registerForHeldCommand
         /// The record is a registration that Redis had no room for: the member had left too many audiences that were not
         /// notified. The lane makes the call `registerToken` again.
-        case registerAgain
+        case repeatRegistration
         /// The record is its activity's current command. The lane asks Redis again to admit it.
         case admit
     }
@@ -50,11 +51,13 @@ struct PendingMembershipChanges: ~Copyable {
     func contains(_ member: ChangingMember) -> Bool { changes[member] != nil }
     subscript(_ member: ChangingMember) -> Change? { changes[member] }
 
+    /// Adds a change. Traps if a change of the same member by the same record is under way.
     mutating func begin(_ member: ChangingMember, _ change: Change) {
         precondition(changes.updateValue(change, forKey: member) == nil, "a member's audiences change twice at a time")
         untakenMembers.append(member)
     }
 
+    /// Replaces the next step of a change that has begun, and what the change says about joined audiences.
     mutating func setNextStep(
         _ nextStep: NextStep,
         joinsAudiences: Bool = false,
@@ -68,11 +71,13 @@ struct PendingMembershipChanges: ~Copyable {
         changes[member] = change
     }
 
+    /// Removes and returns a change. The caller frees the change's `departuresBlock`.
     mutating func end(_ member: ChangingMember) -> Change {
         guard let change = changes.removeValue(forKey: member) else { preconditionFailure("no such change has begun") }
         return change
     }
 
+    /// Returns the audiences that the member left; nil if it left none, or if no change of it is under way.
     func departures(of member: ChangingMember) -> AudienceDepartures? {
         guard let change = changes[member], change.departuresByteCount > 0 else { return nil }
         return AudienceDepartures(

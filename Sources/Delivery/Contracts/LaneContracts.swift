@@ -98,6 +98,8 @@ struct LaneContracts: ~Copyable {
         return nil
     }
 
+    /// Returns why a state does not fit its app's contract; nil if it fits. Compares the state with the contract only
+    /// if the lane remembers no result for it.
     private mutating func findMismatch(
         ofUnmatched command: Command,
         _ appIndex: UInt16,
@@ -107,7 +109,7 @@ struct LaneContracts: ~Copyable {
         let digest = command.digestOfCheckedParts(in: value) ^ appContracts[Int(appIndex)].salt
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
         if digest != 0, fittingDigests[index] == digest || fittingDigests[index &+ 1] == digest { return nil }
-        if !templates.hasTemplate(command, ofApp: appIndex, in: value),
+        if !templates.matchesAnyTemplate(command, ofApp: appIndex, in: value),
             let mismatch = rememberedMismatch(digest, of: command)
                 ?? compareWithShapes(command, appIndex, contract, digest, value)
         {
@@ -134,6 +136,7 @@ struct LaneContracts: ~Copyable {
         return mismatch
     }
 
+    /// Compares a state with the shapes of its contract, and remembers the result.
     @inline(never)
     private mutating func compareWithShapes(
         _ command: Command,
@@ -157,6 +160,7 @@ struct LaneContracts: ~Copyable {
 
     func rejectsMismatches(_ appIndex: UInt16) -> Bool { appContracts[Int(appIndex)].rejectsMismatches }
 
+    /// Says what does not fit the contract. With `showsValue`, the text quotes the value, so it must not go to the log.
     func message(
         _ mismatch: ContractMismatch,
         of command: Command,

@@ -68,8 +68,8 @@ extension Delivery {
 }
 
 extension Deferral {
-    /// Cuts the rest of the pause to the pause's length when the deferred record was written. The rest is longer only if
-    /// the clock was set back since.
+    /// Shortens the pause if the clock was set back after the deferred record was written. The rest of the pause is
+    /// then what it was when the record was written.
     ///
     /// - Parameter writtenAtWallMilliseconds: Kafka's timestamp of the deferred record; -1: none.
     fileprivate mutating func limitPause(writtenAtWallMilliseconds: Int64, now: Moment) {
@@ -81,6 +81,7 @@ extension Deferral {
 }
 
 extension RecordSlot {
+    /// Takes from the deferred record what concerns only the command, such as its counts, its alert and its claim.
     fileprivate mutating func restore(_ deferral: Deferral) {
         (push.attemptCount, ending.earlierResultCount) = (deferral.attemptCount, deferral.earlierResultCount)
         ending.supersededCount = SupersededCount(commandCount: deferral.supersededCount)

@@ -141,7 +141,7 @@ extension Delivery {
 
     /// Puts a command back into its activity's waiting list, because Kafka did not accept its deferred record. Does
     /// this only if the command can be sent now: its partition is not revoked, its pool is not blocked, and its pause
-    /// is over. Without this, a missing deferred topic would stop the command for good.
+    /// is over. If no command were put back, a missing deferred topic would stop these commands for good.
     ///
     /// A start is never put back: its draw on the device's budget is already refunded, and the start draws again only
     /// when it has come back from the deferred topic.
@@ -181,7 +181,7 @@ extension Delivery {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds
         )
-        guard isDelayLong || activities[activity].deferralWait.isPause else { return }
+        guard isDelayLong || activities[activity].deferralWait.isForPause else { return }
         var isBehindStart = false
         while let record = activities[activity].waitingList.head,
             isDelayLong || isBehindStart

@@ -14,9 +14,9 @@ struct RecordDeferral: BitwiseCopyable {
     /// The push is not tried before this time, UNIX milliseconds; 0: there is no pause. The pause grows with the number
     /// of faults that the activity had in a row, up to minutes.
     ///
-    /// Every deferred command comes back from the deferred topic after the same delay, so that none waits behind one
-    /// with a longer pause. If the rest of the pause is then longer than this delay, the command is deferred again.
-    /// Otherwise it waits in the lane until the pause ends.
+    /// Every deferred command comes back from the deferred topic after the same delay. Otherwise commands with a short
+    /// pause would wait behind a command with a long one. If the rest of a pause is longer than this delay, the command
+    /// is deferred again. If it is shorter, the command waits in the lane until the pause ends.
     var pauseEndWallMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }
@@ -43,7 +43,7 @@ struct DeferralWait: BitwiseCopyable {
     /// has come back from the deferred topic. False: it waits for a command that is still in the deferred topic.
     ///
     /// A newer command that replaces the pausing one waits only for its own pause, and usually has none.
-    private(set) var isPause = false
+    private(set) var isForPause = false
 
     init() {}
 
@@ -59,16 +59,16 @@ struct DeferralWait: BitwiseCopyable {
     ///
     /// - Parameter pauseMilliseconds: how long the command must still pause; 0 or less: no pause.
     mutating func noteReturnedCommand(pauseMilliseconds: Int64, now: Moment) {
-        if !isPause { self = DeferralWait() }
+        if !isForPause { self = DeferralWait() }
         guard pauseMilliseconds > 0 else { return }
-        (untilMilliseconds, isPause) = (max(untilMilliseconds, now.monotonicMilliseconds + pauseMilliseconds), true)
+        (untilMilliseconds, isForPause) = (max(untilMilliseconds, now.monotonicMilliseconds + pauseMilliseconds), true)
     }
 
     /// Notes that a command was deferred. The activity waits at most until this monotonic time for the command to come
     /// back.
     /// - Parameter newAlertVersion: the version of the command's alert; nil: the command has none.
     mutating func expect(until monotonicMilliseconds: Int64, alertVersion newAlertVersion: Version?, now: Moment) {
-        if isPause || !isOngoing(now: now) { self = DeferralWait() }
+        if isForPause || !isOngoing(now: now) { self = DeferralWait() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
         if let newAlertVersion, alertVersion.map({ $0 < newAlertVersion }) ?? true { alertVersion = newAlertVersion }
     }
@@ -91,6 +91,8 @@ struct DeferredStartWait: BitwiseCopyable {
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
+    /// Notes that a start of this version was deferred. The activity waits for it until `monotonicMilliseconds` at
+    /// most. Of several expected starts, the one with the highest version counts.
     mutating func expect(_ start: Version, until monotonicMilliseconds: Int64, now: Moment) {
         if !isOngoing(now: now) { self = DeferredStartWait() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)

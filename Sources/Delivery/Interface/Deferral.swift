@@ -139,8 +139,8 @@ extension RecordView {
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
-        // A deferred command is read like a command of a producer, which must not name another command's alert. So the
-        // version of a carried alert is in `Deferral.carriedAlertVersion` instead.
+        // A deferred command is read by the rules for commands of producers, and these must not name the alert of
+        // another command. So the version of a carried alert is in `Deferral.carriedAlertVersion` instead.
         record.carriedAlertVersion = nil
         return record
     }

@@ -6,9 +6,7 @@ public struct DeliveryConfiguration: Sendable {
     public struct App: Sendable {
         /// The bundle id, UTF-8.
         public var bundleIdentifier: [UInt8]
-        /// Whether the app has a pool for APNs' production environment.
         public var hasProductionPool: Bool
-        /// Whether the app has a pool for APNs' sandbox.
         public var hasSandboxPool: Bool
 
         public init(bundleIdentifier: [UInt8], hasProductionPool: Bool, hasSandboxPool: Bool) {
@@ -52,7 +50,7 @@ public struct DeliveryConfiguration: Sendable {
     /// (jitter).
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long a command with an alert waits for a carrier: a newer state that Redis already knows and that this lane
-    /// has not read yet. Usually another worker admitted that state. It may have been deferred, so
+    /// has not read yet. Usually another worker admitted that state. The state may have been deferred since, so
     /// ``lengthenCarrierWait()`` makes this time longer than the delay of deferred commands.
     public var carrierWaitMilliseconds: Int64 = 10_000
     /// Which superseded commands get results of their own.
@@ -103,6 +101,7 @@ public struct DeliveryConfiguration: Sendable {
     /// How much longer `carrierWaitMilliseconds` is, at least, than the delay of deferred commands.
     private static let carrierWaitMarginMilliseconds: Int64 = 5_000
 
+    /// Traps if a value is out of its range. The caller has already checked the values that an operator may set.
     func validate() {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))

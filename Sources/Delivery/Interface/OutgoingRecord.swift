@@ -21,6 +21,7 @@ public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
 
     public var tag: UInt64 { UInt64(kind.rawValue) << 32 | UInt64(record.rawValue) }
 
+    /// Nil if no outgoing record has this tag.
     public init?(tag: UInt64) {
         guard let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 32)) else { return nil }
         self.init(kind: kind, record: RecordIndex(rawValue: UInt32(truncatingIfNeeded: tag)))

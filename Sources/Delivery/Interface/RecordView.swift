@@ -85,7 +85,7 @@ public struct RecordView {
     /// A reason of APNs, of Redis or of Causeway, or the code of the record's fault; empty if there is none.
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.texts.reason) }
     /// For a dead letter: the fault of the record in words.
-    public var detail: UnsafeRawBufferPointer { slot.bytes(slot.deadLetter.detail) }
+    public var deadLetterDetail: UnsafeRawBufferPointer { slot.bytes(slot.deadLetter.detail) }
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty if there
     /// are none.
     public var droppedFields: UnsafeRawBufferPointer { slot.bytes(slot.texts.droppedFields) }
@@ -165,8 +165,8 @@ public struct RecordView {
     }
 
     var recordDeferral: RecordDeferral { slot.deferral }
-    /// The claim with which Redis may have admitted the start. If the start was deferred before, this is its claim from
-    /// before the deferral, until Redis has admitted its new claim. Otherwise the start has only one claim.
+    /// The claim with which Redis may have admitted the start. After a deferral this is the claim from before the
+    /// deferral, until Redis has admitted the new one. A start that was never deferred has only one claim.
     var claim: UInt64 { slot.start.previousClaim ?? slot.start.claim }
     var sourceAlertVersion: Version? { slot.alert.sourceVersion }
     var isHeldStart: Bool { slot.start.isHeld }

@@ -8,8 +8,8 @@ public struct ReloadableSettings: Sendable {
         /// The index of the app's default policy in ``ReloadableSettings/policies``. This policy applies to:
         /// - registrations
         /// - commands that name no policy
-        /// - held and deferred commands whose policy is no longer configured. A deferred command of a lifetime is
-        ///   `invalid` instead.
+        /// - held and deferred commands whose policy is no longer configured. (A deferred lifetime command with such a
+        ///   policy is `invalid` instead.)
         public var defaultPolicyIndex = 0
         /// The app's contract, which says what its phones can decode; nil if none is configured.
         public var contract: ContractRule?
@@ -44,6 +44,7 @@ public struct ReloadableSettings: Sendable {
 
     package init(appCount: Int) { apps = Array(repeating: App(), count: appCount) }
 
+    /// Traps if a value is out of its range. The caller has already checked the values that an operator may set.
     package func validate(appCount: Int) {
         precondition((1...DeliveryConfiguration.policiesMax).contains(policies.count))
         for policy in policies { validate(policy) }

@@ -9,9 +9,8 @@ extension Delivery {
         let event = slot.pointee.event
         return switch outcome {
         case .accepted: true
-        // If Redis has not replied to an admission of this end, the end is a duplicate of another record in the lane.
-        // Redis has not said whether the end belongs to the newest life. The other record reports the end to the
-        // timetable.
+        // An end without a reply to its admission is a duplicate of another record in the lane. It reports nothing:
+        // only the other record learns from Redis whether the end belongs to the newest life, and reports the end.
         case .duplicate: event != .end || slot.pointee.times.admittedAtWallMilliseconds != nil
         case .unchanged: event == .update
         case .unknown: event == .start

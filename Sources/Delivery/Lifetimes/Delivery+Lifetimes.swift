@@ -48,6 +48,7 @@ extension Delivery {
             || defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
     }
 
+    /// Returns the lifetime in the app's default policy; 0: without limit.
     private func defaultLifetimeMilliseconds(_ appIndex: UInt16) -> Int64 {
         policies.lifetimeMilliseconds(
             UInt8(truncatingIfNeeded: configuration.reloadable.apps[Int(appIndex)].defaultPolicyIndex)

@@ -56,6 +56,7 @@ struct Arena: ~Copyable {
         freeBlocks.deallocate()
     }
 
+    /// Returns a block of at least `count` bytes, whose content is undefined.
     mutating func allocate(_ count: Int) -> Block {
         let sizeClass = Self.sizeClass(of: count)
         guard sizeClass < Self.sizeClassCount else { return allocateOutsized(count) }
@@ -66,6 +67,7 @@ struct Arena: ~Copyable {
         return Block(base: freeBlocks[sizeClass].stack[topPosition], sizeClass: UInt8(truncatingIfNeeded: sizeClass))
     }
 
+    /// Takes a block back, so that `allocate` can return it again. Does nothing for `Block.none`.
     mutating func free(_ block: Block) {
         guard block.sizeClass < Self.sizeClassCount else {
             if block.sizeClass == Self.outsizedSizeClass { freeOutsized(block) }
@@ -79,6 +81,8 @@ struct Arena: ~Copyable {
         freeBlocks[sizeClass].count = count &+ 1
     }
 
+    /// Returns the smallest size class with blocks of at least `count` bytes; `sizeClassCount` or more if there is
+    /// none.
     private static func sizeClass(of count: Int) -> Int {
         precondition(count >= 0)
         let lastIndex = max(count, 1 << smallestSizeShift) - 1
@@ -129,6 +133,7 @@ struct Arena: ~Copyable {
         for chunk in deallocatedChunks { chunk.deallocate() }
     }
 
+    /// Returns the address of the chunk that contains a block.
     private static func chunk(of block: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         block - Int(bitPattern: block) % chunkBytes
     }

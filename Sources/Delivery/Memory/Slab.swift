@@ -64,6 +64,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         return index
     }
 
+    /// Frees an element, whose index `allocate` then returns again. Traps if the element is not in use.
     package mutating func free(_ index: SlabIndex<Element>) {
         precondition(isInUse(index), "a record was freed twice")
         setHeader(of: index, to: firstFreeIndex.rawValue)

@@ -5,7 +5,6 @@ public struct SlabIndex<Element>: BitwiseCopyable, Hashable, Sendable {
 
     @inlinable package init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    /// Names no element.
     @inlinable public static var null: Self { Self(rawValue: .max) }
 
     @inlinable public static func == (first: Self, second: Self) -> Bool { first.rawValue == second.rawValue }

@@ -1,18 +1,19 @@
 /// Tracks which records of one assigned partition are settled, and so which offset may be committed. (R10)
 ///
-/// Every offset below the committable offset is settled. From there on, the ledger has one bit for each offset up to the
-/// newest one. An offset without a record (after compaction, or of a transaction marker) counts as settled as soon as
-/// the lane receives a later offset.
+/// Every offset below the committable offset is settled. From there on, the ledger has one bit for each offset up to
+/// the newest one. An offset without a record (after compaction, or of a transaction marker) counts as settled as soon
+/// as the lane receives a later offset.
 ///
-/// The bits are in rings that grow with this distance, up to `windowOffsetCount` bits. A worker may have thousands of
-/// partitions. With rings of the full size, they would take hundreds of megabytes that `MemoryBudget` does not count.
+/// The bits are in rings. A ring grows with the number of offsets between the committable one and the newest one, up to
+/// `windowOffsetCount` bits. A worker may have thousands of partitions. With rings of the full size, they would take
+/// hundreds of megabytes that `MemoryBudget` does not count.
 ///
 /// The metadata of a commit names the settled offsets above the committable one, as far as there is room
 /// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`restoreSettledOffsets`).
 package struct PartitionLedger: ~Copyable {
     package enum ReceiveResult {
         case accepted
-        case alreadySeen
+        case alreadyReceived
         /// A previous owner of the partition has settled the record.
         case settledByPreviousOwner
     }
@@ -21,7 +22,7 @@ package struct PartitionLedger: ~Copyable {
     private static var ringOffsetCountMin: Int { 64 }
     /// Larger rings become this small when all received records are settled. A ring of this size has 4 KiB. So a ring
     /// shrinks and grows again at most once for each 32,768 records.
-    private static var keptRingOffsetCountMax: Int { 1 << 15 }
+    private static var shrunkRingOffsetCount: Int { 1 << 15 }
 
     /// The most bits that a ring may have: a power of two. The lane takes no record that is this many offsets or more
     /// above an unsettled one (`hasRoom(for:)`).
@@ -43,8 +44,9 @@ package struct PartitionLedger: ~Copyable {
     /// none. Below this offset, a bit may be set although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
     /// A second ring: a set bit means that the offset is settled, but the commit's metadata must not name it
-    /// (``RecordEnding/isLeftOutOfMetadata``). Nil until there is such an offset. What its record brought is now only in
-    /// this worker's memory: for example, the token of a command that a newer command has replaced.
+    /// (``RecordEnding/isLeftOutOfMetadata``). What the record at this offset brought is now only in this worker's
+    /// memory: for example, the token of a command that a newer command has replaced. Nil until there is such an
+    /// offset.
     ///
     /// In a backlog whose commands bring tokens, nearly all settled offsets are of this kind. A list of them would be
     /// long, but bits take the same memory for any number of offsets.
@@ -63,7 +65,6 @@ package struct PartitionLedger: ~Copyable {
         leftOutOfMetadataBits?.deallocate()
     }
 
-    /// The bytes of the rings.
     var ringBytes: Int { ringOffsetCount / 8 * (leftOutOfMetadataBits == nil ? 1 : 2) }
 
     /// The number of offsets from the committable one to the last received one. Before the first record, `nextOffset`
@@ -82,7 +83,7 @@ package struct PartitionLedger: ~Copyable {
     /// not if the lane has received the record before, or if a previous owner settled it.
     package mutating func receive(_ offset: Int64) -> ReceiveResult {
         if !hasReceivedRecord { startLedger(at: offset) }
-        guard offset >= nextOffset else { return .alreadySeen }
+        guard offset >= nextOffset else { return .alreadyReceived }
         precondition(hasRoom(for: offset))
         if committableOffset == nextOffset {
             clearRestoredBits(below: offset)
@@ -205,6 +206,7 @@ package struct PartitionLedger: ~Copyable {
         if isLeftOutOfMetadata, offset > committableOffset { leaveOutOfMetadata(offset) }
     }
 
+    /// Moves the committable offset up to the first offset that is not settled.
     private mutating func advanceCommittableOffset() {
         let previousOffset = committableOffset
         while committableOffset < nextOffset, isSettled(committableOffset) {
@@ -217,7 +219,7 @@ package struct PartitionLedger: ~Copyable {
                 leftOutOfMetadataBits[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
             }
         }
-        if ringOffsetCount > Self.keptRingOffsetCountMax { shrinkRingsIfAllSettled() }
+        if ringOffsetCount > Self.shrunkRingOffsetCount { shrinkRingsIfAllSettled() }
     }
 
     private mutating func leaveOutOfMetadata(_ offset: Int64) {
@@ -289,7 +291,7 @@ package struct PartitionLedger: ~Copyable {
         guard committableOffset == nextOffset, restoredEndOffset <= committableOffset else { return }
         settledBits.deallocate()
         leftOutOfMetadataBits?.deallocate()
-        ringOffsetCount = Self.keptRingOffsetCountMax
+        ringOffsetCount = Self.shrunkRingOffsetCount
         (settledBits, leftOutOfMetadataBits) = (Self.allocateRing(ringOffsetCount), nil)
     }
 }

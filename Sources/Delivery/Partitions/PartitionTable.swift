@@ -47,6 +47,7 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
         return UInt32(freeIndex)
     }
 
+    /// Ends an assignment. Pointers to its partition are not valid afterwards. Does nothing if the index has none.
     package mutating func release(_ index: UInt32) {
         guard let partition = self[index] else { return }
         assignedPartitions[Int(index)] = nil

@@ -8,9 +8,8 @@ struct RereadOffsets {
     let settledEndOffset: Int64
     /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.
     private let settledRanges: [Range<Int64>]
-    /// One above the highest offset that was settled before. Most records are not below it, so `contains` seldom
-    /// searches.
-    private let lastRangeEndOffset: Int64
+    /// One above the highest offset of a reread record. Most records are not below it, so `contains` seldom searches.
+    private let rereadEndOffset: Int64
 
     /// Makes the value for a partition without reread records.
     init() { self.init(settledEndOffset: .min, settledRanges: []) }
@@ -18,11 +17,12 @@ struct RereadOffsets {
     init(settledEndOffset: Int64, settledRanges: [Range<Int64>]) {
         self.settledEndOffset = settledEndOffset
         self.settledRanges = settledRanges
-        lastRangeEndOffset = settledRanges.last?.upperBound ?? settledEndOffset
+        rereadEndOffset = settledRanges.last?.upperBound ?? settledEndOffset
     }
 
+    /// Whether the record at `offset` is reread.
     func contains(_ offset: Int64) -> Bool {
-        guard offset < lastRangeEndOffset else { return false }
+        guard offset < rereadEndOffset else { return false }
         if offset < settledEndOffset { return true }
         // Binary search for the first range that ends above the offset.
         var (low, high) = (0, settledRanges.count)

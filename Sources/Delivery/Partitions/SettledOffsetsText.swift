@@ -53,8 +53,10 @@ package enum SettledOffsetsText {
         return text
     }
 
+    /// A payload, and the number of settled offsets that it names.
     private typealias Encoding = (payload: [UInt8], offsetCount: Int64)
 
+    /// Encodes the ranges in the form `r`, lowest first, as far as there is room.
     private static func encodeAsRuns(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
         var payload: [UInt8] = []
         appendVarint(committableOffset, to: &payload)
@@ -73,6 +75,7 @@ package enum SettledOffsetsText {
         return (payload, offsetCount)
     }
 
+    /// Encodes the ranges in the form `b`, lowest first, as far as there is room.
     private static func encodeAsBits(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
         var payload: [UInt8] = []
         appendVarint(committableOffset, to: &payload)
@@ -101,6 +104,7 @@ package enum SettledOffsetsText {
         payload.append(UInt8(rest))
     }
 
+    /// Appends a payload to the text, six bits in each character.
     package static func appendCharacters(of payload: [UInt8], to text: inout [UInt8]) {
         var (bitBuffer, bitCount) = (UInt32(0), 0)
         for byte in payload {
@@ -154,6 +158,7 @@ package enum SettledOffsetsText {
         return isPaddingValid ? payload : nil
     }
 
+    /// Reads a number and moves `position` behind it; nil if the number is cut off or above `offsetMax`.
     private static func readVarint(in payload: [UInt8], at position: inout Int) -> Int64? {
         var (number, shift) = (UInt64(0), UInt64(0))
         while position < payload.count, shift < 63 {

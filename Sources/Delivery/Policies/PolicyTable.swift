@@ -59,6 +59,7 @@ package struct PolicyTable: Sendable {
         restartsActivitiesByPolicy[Int(policy)]
     }
 
+    /// Returns the index of the policy with this name; nil if there is none.
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {
         for position in 0..<policyNames.count {
             let matches = policyNames[position].withUnsafeBytes { isEqual($0, name) }

@@ -100,6 +100,7 @@ final class PoolTable {
         outageWatches.deallocate()
     }
 
+    /// Whether the configuration has a pool for this app and environment.
     func hasPool(_ pool: PoolIdentifier) -> Bool { poolStates[PoolKey(pool).tableIndex].isConfigured }
 
     /// Returns the key of the pool from which an activity takes its credit. For an unknown environment, this is usually
@@ -150,6 +151,8 @@ final class PoolTable {
 
     // MARK: - Pushes and activities that wait
 
+    /// Queues an admitted push for a stream. If nothing waited before, begins to measure the pool's rate of responses,
+    /// and to watch for an outage.
     func appendReadyPush(_ record: RecordIndex, to poolKey: PoolKey, now: Moment) {
         let index = poolKey.tableIndex
         poolStates[index].readyPushes.append(record)
@@ -158,6 +161,7 @@ final class PoolTable {
         queuedEntryCount += 1
     }
 
+    /// Puts back a push that no stream took, in front of all others.
     func prependReadyPush(_ record: RecordIndex, to poolKey: PoolKey) {
         poolStates[poolKey.tableIndex].readyPushes.prepend(record)
         queuedEntryCount += 1
@@ -230,6 +234,7 @@ final class PoolTable {
     /// Whether the pool is too slow to send its waiting pushes soon (`PoolThroughput`).
     func isBlocked(_ poolKey: PoolKey) -> Bool { poolStates[poolKey.tableIndex].throughput.isBlocked }
 
+    /// Decides whether the pool is blocked, if its rate of responses was measured for long enough.
     func evaluateThroughput(
         _ poolKey: PoolKey,
         measuredMillisecondsMin: Int64,

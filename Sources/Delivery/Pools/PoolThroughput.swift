@@ -72,6 +72,7 @@ struct PoolThroughput: BitwiseCopyable {
         if measurementBeganAtMilliseconds != .max { beginMeasurement(now: now) }
     }
 
+    /// Whether sending the waiting pushes at the measured rate would take longer than `sendingMillisecondsMax`.
     private func isTooSlow(for waitingPushCount: Int, sendingMillisecondsMax: Int64, now: Moment) -> Bool {
         let measuredMilliseconds = max(1, now.monotonicMilliseconds - measurementBeganAtMilliseconds)
         return Double(responseCount) * Double(sendingMillisecondsMax) < Double(waitingPushCount)

@@ -2,8 +2,9 @@ import LiveActivity
 
 /// Retires tokens that APNs refused. Updates and ends, except the ends of lifetimes, are held for the next token.
 ///
-/// Redis retires a token only when Kafka has the token's invalidation. With both at once, a crash could lose the
-/// invalidation: the next owner would find no token in Redis, so APNs would not refuse it again. (R17)
+/// Redis retires a token only when Kafka has the token's invalidation. If Redis retired the token at the same time, a
+/// crash could lose the invalidation: the next owner would find no token in Redis, so APNs would not refuse it again.
+/// (R17)
 extension Delivery {
     /// Retires a token that APNs refused. But APNs may say since when the token is dead. If the token was registered
     /// then or later, it stays, and the push is retried later: perhaps APNs does not know this registration yet. (R17)
@@ -29,12 +30,13 @@ extension Delivery {
     }
 
     /// Continues with a command whose token APNs refused: Kafka has acknowledged the token's invalidation, or has
-    /// refused it permanently. Redis now retires the token, for a start or the end of a lifetime with the call that
-    /// settles the command.
+    /// refused it permanently. Redis now retires the token. (For a start or the end of a lifetime, the call that
+    /// settles the command also retires the token.)
     mutating func continueAfterInvalidation(_ record: RecordIndex, now: Moment) {
         _ = activityOfCurrentCommand(record, in: .retiringToken)
         if records[record].isStart || records[record].lifetime.isEnd {
-            // Not `acknowledge`, which would hold the command.
+            // Only count the acknowledgement. `Delivery.acknowledge(_:)` would also hold the command for the next
+            // token.
             records[record].ending.acknowledge()
             // If an earlier attempt probably ended the activity, the end of the lifetime is settled as `accepted`.
             // After a crash, the next owner may read this end again. Redis then replies that the phone has shown it,
@@ -44,7 +46,8 @@ extension Delivery {
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishAndEndTurn(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
         }
-        // Queued before the acknowledgement, because `acknowledge` holds the command after the last one.
+        // Queue the call first. Otherwise the acknowledgement below could be the last one, and `acknowledge` would hold
+        // the command before Redis has retired the token.
         queueStoreCall(.retireToken, record)
         acknowledge(record)
     }

@@ -11,9 +11,9 @@ extension Delivery {
     /// token.
     private static var backingOffFaultCountMax: UInt8 { 2 }
 
-    /// The wait after a `retrySoon` grows until the activity has had this many faults in a row: to at most 1.6 s by
-    /// default. It stays short afterwards: if the pool permits the retry, APNs probably works, and only this push had
-    /// no luck with its streams.
+    /// The wait after a `retrySoon` grows with the activity's faults in a row, but only up to this many. (By default it
+    /// is then 1.6 s at most.) After more faults the wait stays the same: if the pool permits the retry, APNs probably
+    /// works, and only this push was not processed, by chance.
     private static var pauseGrowthFaultCountMax: UInt8 { 3 }
 
     /// After more faults in a row than this, a push with the result `retrySoon` waits as after a `retryLater`, and may
@@ -25,9 +25,9 @@ extension Delivery {
     /// - If the push is left to the partition's next owner, it is dropped.
     ///
     /// - Parameter isRetryPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits
-    ///   longer. The value does not count for a short back-off (`backingOffFaultCountMax`): `takeNextPush` asks for the
-    ///   permission after the back-off. By then, APNs has probably accepted other pushes that were sent together with
-    ///   this one, because APNs refuses a push sooner than it accepts one. Such acceptances permit retries
+    ///   longer. A push with a short back-off (`backingOffFaultCountMax`) ignores this value: `takeNextPush` asks for
+    ///   the permission after the back-off. By then, APNs has probably accepted other pushes that were sent together
+    ///   with this one, because APNs refuses a push sooner than it accepts one. Such acceptances permit retries
     ///   (`RetryPermission`).
     mutating func retry(
         _ record: RecordIndex,
@@ -94,6 +94,7 @@ extension Delivery {
         returnCredit(of: activity, now: now)
     }
 
+    /// Returns the pause after this many faults in a row, with a random part removed (`retryBaseMilliseconds`).
     private mutating func randomRetryPauseMilliseconds(faultCount: UInt8) -> Int64 {
         // The shift is at most 24. Otherwise many faults would shift all bits out, and the pause would be 0.
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faultCount), 24)

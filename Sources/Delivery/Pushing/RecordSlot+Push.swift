@@ -16,6 +16,7 @@ extension RecordSlot {
             < now.wallSeconds
     }
 
+    /// Sets the expiration that APNs gets, for a push that is sent now.
     mutating func setSentExpiration(by policy: PolicyTable.CompactPolicy, now: Moment) {
         push.sentExpirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
     }
@@ -42,6 +43,7 @@ extension RecordSlot {
     /// Undoes `countAttempt`, because no stream took the push.
     mutating func undoCountAttempt() { push.attemptCount -= 1 }
 
+    /// Stores what the result needs of APNs' response, and the connection that the next attempt avoids.
     mutating func noteResponse(_ result: PushResult) {
         push.httpStatus = result.status == 0 ? nil : result.status
         push.avoidedConnectionNumber = result.connectionNumber ?? 0

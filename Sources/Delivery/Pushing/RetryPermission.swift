@@ -1,15 +1,16 @@
 /// Decides whether one pool of a lane may retry a push now. Does no I/O; time is an argument. (R21)
 ///
 /// A retry is sent if the pool's budget permits it. Only first attempts fill the budget, so the budget can stay empty
-/// after an outage. Retries are therefore also permitted in three cases:
-/// - If nothing was sent for ``idleMillisecondsMin``, one retry may test whether APNs works again.
-/// - If at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` responses were *accepted*, every retry may
-///   be sent: APNs accepts at least half of the pushes, so all retries together at most double the load.
-/// - Every retry may also be sent if at least half of the responses of the present and the previous period (of
-///   ``periodMilliseconds`` each) were *accepted*. There must be at least ``acceptedResponsesMin`` such acceptances,
-///   the last of them at most ``acceptanceAgeMillisecondsMax`` ago. After a burst of pushes, the first responses are
-///   refusals, because APNs refuses a stream sooner than it accepts a push. So the last few responses are not enough.
-///   The limit of the last acceptance's age ends these retries soon after a sudden outage begins.
+/// after an outage. So every retry is also permitted while APNs accepts at least half of the pushes: all retries
+/// together then at most double the load. One of these two is enough:
+/// - APNs accepted at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` pushes.
+/// - APNs accepted at least half of the pushes of the present and the previous period (of ``periodMilliseconds`` each),
+///   at least ``acceptedResponsesMin`` of them, and the last one at most ``acceptanceAgeMillisecondsMax`` ago. (This
+///   rule is for a burst of pushes. Its first responses are refusals, because APNs refuses a stream sooner than it
+///   accepts a push. So the last few responses are not enough. The limit of the age ends such retries soon after a
+///   sudden outage begins.)
+///
+/// If nothing was sent for ``idleMillisecondsMin``, one retry may test whether APNs works again.
 public struct RetryPermission: Sendable {
     public static let idleMillisecondsMin: Int64 = 1_000
     public static let recentResponsesMax = 20
@@ -24,17 +25,19 @@ public struct RetryPermission: Sendable {
         var delayedCount: UInt32 = 0
     }
 
-    /// The last responses that count, one bit for each: 1 for *accepted*; the newest is the lowest bit. The type must
-    /// have at least ``recentResponsesMax`` bits.
+    /// The last responses that count, one bit for each: 1 if APNs accepted the push; the newest is the lowest bit. The
+    /// type must have at least ``recentResponsesMax`` bits.
     private var recentResponseBits: UInt32 = 0
     private var presentPeriod = ResponseCounts()
-    private var formerPeriod = ResponseCounts()
+    private var previousPeriod = ResponseCounts()
     private var presentPeriodEndMilliseconds = Int64.min / 2
     private var lastAcceptedAtMilliseconds = Int64.min
     private var lastSentAtMilliseconds = Int64.min
 
     public init() {}
 
+    /// Whether a retry may be sent now.
+    /// - Parameter isWithinBudget: whether the pool's retry budget permits a retry.
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
         isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin
             || areHalfOfResponsesAccepted(now: now)
@@ -42,14 +45,16 @@ public struct RetryPermission: Sendable {
     }
 
     private func areHalfOfResponsesAccepted(now: Moment) -> Bool {
-        let acceptedCount = presentPeriod.acceptedCount &+ formerPeriod.acceptedCount
+        let acceptedCount = presentPeriod.acceptedCount &+ previousPeriod.acceptedCount
         return acceptedCount >= Self.acceptedResponsesMin
-            && acceptedCount >= presentPeriod.delayedCount &+ formerPeriod.delayedCount
+            && acceptedCount >= presentPeriod.delayedCount &+ previousPeriod.delayedCount
             && lastAcceptedAtMilliseconds >= now.monotonicMilliseconds - Self.acceptanceAgeMillisecondsMax
     }
 
+    /// Notes that the pool has sent a push, as a first attempt or as a retry.
     public mutating func noteSentPush(now: Moment) { lastSentAtMilliseconds = now.monotonicMilliseconds }
 
+    /// Notes how a push of the pool ended.
     public mutating func noteResponse(_ disposition: PushResult.Disposition, now: Moment) {
         switch disposition {
         case .accepted: addResponse(isAccepted: true, now: now)
@@ -72,9 +77,10 @@ public struct RetryPermission: Sendable {
         }
     }
 
+    /// Makes the present period the previous one, unless it ended more than one period ago.
     private mutating func beginPeriod(now: Moment) {
         let isNextPeriod = now.monotonicMilliseconds - presentPeriodEndMilliseconds < Self.periodMilliseconds
-        formerPeriod = isNextPeriod ? presentPeriod : ResponseCounts()
+        previousPeriod = isNextPeriod ? presentPeriod : ResponseCounts()
         presentPeriod = ResponseCounts()
         presentPeriodEndMilliseconds = now.monotonicMilliseconds + Self.periodMilliseconds
     }

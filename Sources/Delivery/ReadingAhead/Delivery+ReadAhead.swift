@@ -46,7 +46,7 @@ extension Delivery {
         return false
     }
 
-    /// Ends the hold-back of a pool's pushes if the lane has read far enough ahead. The reviews of the pools call this,
+    /// Ends the hold-back of a pool's pushes if the lane has read far enough ahead. `reviewPoolQueues` calls this,
     /// because the shell does not ask for pushes of a pool that has no room.
     mutating func endPushHoldBackIfReadAheadDone(of poolKey: PoolKey, now: Moment) {
         let watch = pools.outageWatch(of: poolKey)
@@ -68,10 +68,12 @@ extension Delivery {
     /// has passed, and only this check notices that.
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
+    /// Removes the lag of a partition that is being revoked.
     mutating func removeLag(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
         carryOut(readAhead.removeLag(&partition.pointee.lag, now: now), now: now)
     }
 
+    /// Ends or resumes reading ahead if the time or the fullness of the lane requires this.
     mutating func advanceReadAhead(now: Moment) {
         guard readAhead.phase != .off else { return }
         carryOut(readAhead.advance(fullness, now: now), now: now)
@@ -93,6 +95,7 @@ extension Delivery {
             }
     }
 
+    /// If the decision says so, begins the activities that wait for the end of reading ahead.
     private mutating func carryOut(_ decision: ReadAhead.Decision, now: Moment) {
         guard decision == .beginActivities else { return }
         while let activity = activities.popActivityAwaitingReadAhead() { beginNextCommand(of: activity, now: now) }

@@ -5,8 +5,8 @@ struct OutageWatch: BitwiseCopyable {
     /// The service counts as unavailable when calls or pushes have waited this long without a response
     /// (`noteResponse`).
     ///
-    /// The time before the end of the last reading ahead does not count: while the lane reads ahead, it holds calls and
-    /// pushes back itself. Otherwise this wait would at once count as another outage.
+    /// The time until the end of the last reading ahead does not count: the lane itself held calls and pushes back
+    /// then, so this wait shows no new outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response (monotonic milliseconds); nil: nothing waits.
@@ -24,6 +24,7 @@ struct OutageWatch: BitwiseCopyable {
     /// `noteReadAheadEnd`.
     var isReadingAhead: Bool { readingAheadSinceMilliseconds != nil }
 
+    /// Notes that a call or push waits for the service, if none waits already.
     mutating func beginWaitIfNone(now: Moment) {
         if waitingSinceMilliseconds == nil { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
@@ -53,6 +54,7 @@ struct OutageWatch: BitwiseCopyable {
         return now.monotonicMilliseconds - waitingSinceMilliseconds >= milliseconds
     }
 
+    /// Ends holding back calls or pushes, because the lane has read far enough ahead.
     mutating func noteReadAheadEnd(now: Moment) {
         readingAheadSinceMilliseconds = nil
         (readAheadEndMilliseconds, readAheadEndWallMilliseconds) = (now.monotonicMilliseconds, now.wallMilliseconds)

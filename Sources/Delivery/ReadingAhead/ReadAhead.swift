@@ -29,7 +29,7 @@ struct ReadAhead {
         /// Equal to `recordCount` if the shell knows that number; 0 if `recordCount` is a guess. A guess makes the lane
         /// read ahead, but does not set `isBacklogKnown`.
         fileprivate var knownRecordCount: Int64 = 0
-        /// One above the partition's last record that the lane had received at the last report.
+        /// The offset after the last record of the partition that the lane had received at the last report.
         fileprivate var nextOffset: Int64 = .min
         /// Since when the partition is behind and the lane has received none of its records, a monotonic time; nil: the
         /// partition is not behind.
@@ -101,7 +101,7 @@ struct ReadAhead {
     ///
     /// - Parameters:
     ///   - isAssumed: whether `recordCount` is a guess, because the partition's lag is not known yet.
-    ///   - nextOffset: one above the partition's last record that the lane has received.
+    ///   - nextOffset: the offset after the last record of the partition that the lane has received.
     mutating func noteLag(
         _ lag: inout Lag,
         recordCount: Int64,

@@ -72,6 +72,7 @@ extension Delivery {
         slot.pointee.texts.commandIdentifier.count = UInt32(writtenByteCount)
     }
 
+    /// Copies a registration's texts and token into blocks, and fills the fields of its slot.
     mutating func fillSlot(
         _ index: RecordIndex,
         with registration: Registration,
@@ -145,6 +146,8 @@ enum DefaultCommandIdentifier {
     static func bytesMax(topic: [UInt8]) -> Int { bytesMax(topicBytes: min(topic.count, 249)) }
     private static func bytesMax(topicBytes: Int) -> Int { topicBytes + 1 + 11 + 1 + 20 }
 
+    /// Writes a default id to `target`, which must have room for the id's maximum (`bytesMax`). Returns the number of
+    /// bytes.
     static func write(topic: [UInt8], partition: Int32, offset: Int64, into target: UnsafeMutableRawPointer) -> Int {
         var position = min(topic.count, 249)
         topic.withUnsafeBytes { name in
@@ -154,6 +157,7 @@ enum DefaultCommandIdentifier {
         return append(UInt64(clamping: offset), to: target, at: position)
     }
 
+    /// Writes a slash and the decimal digits of a number. Returns the position behind them.
     private static func append(_ number: UInt64, to target: UnsafeMutableRawPointer, at position: Int) -> Int {
         var position = position
         target.storeBytes(of: UInt8(ascii: "/"), toByteOffset: position, as: UInt8.self)

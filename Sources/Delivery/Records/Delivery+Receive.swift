@@ -28,9 +28,9 @@ extension Delivery {
         }
         switch partition.pointee.ledger.receive(record.offset) {
         case .accepted: break
-        case .alreadySeen: return nil
+        case .alreadyReceived: return nil
         case .settledByPreviousOwner:
-            countRecordSettledByPreviousOwner()
+            countSkippedRecord()
             return nil
         }
         partition.pointee.receiptTimes.noteReceipt(
@@ -162,6 +162,7 @@ extension Delivery {
         enqueue(index, of: activity, now: now)
     }
 
+    /// Decodes a registration and asks Redis to register its token, or rejects it.
     private mutating func receiveRegistration(
         _ value: UnsafeRawBufferPointer,
         index: RecordIndex,
@@ -196,7 +197,7 @@ extension Delivery {
         }
         var writer = RecordBlockWriter(block: records.allocateBlock(key.count))
         let slot = records.mutableAddress(of: index)
-        slot.pointee.kind = .unregistration
+        slot.pointee.kind = .tombstone
         records.enter(.unregistering, index)
         slot.pointee.texts.block = writer.block
         slot.pointee.texts.subject = writer.append(key)
@@ -206,6 +207,7 @@ extension Delivery {
         queueUnregistration(index)
     }
 
+    /// Returns the index of the configured app with this bundle id; nil if there is none.
     func findAppIndex(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
         // Compares the bytes as they are in JSON. An id with escapes counts as unknown, because a bundle id needs none.
         let name = text.range.bytes(in: record)
@@ -233,6 +235,7 @@ extension Command {
     var isForAudienceOrChannel: Bool { !audience.isAbsent || !channel.isAbsent }
 }
 
+/// Whether two buffers have the same bytes.
 func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     guard left.count == right.count else { return false }
     var position = 0

@@ -91,7 +91,7 @@ extension Delivery {
                 offset: slot.source.offset,
                 into: writer.writePointer
             )
-            slot.texts.commandIdentifier = writer.takeRange(writtenByteCount)
+            slot.texts.commandIdentifier = writer.advance(by: writtenByteCount)
         }
         records[index] = slot
         finish(index, .invalid)

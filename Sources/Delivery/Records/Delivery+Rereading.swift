@@ -8,8 +8,8 @@ import LiveActivity
 /// - A start is not sent, because it may have been sent before, and could begin a second activity. Usually it tells
 ///   Redis its version (`recordStart`), so that an end of the earlier life, which may be reread too, does not end the
 ///   new life.
-/// - What a reread registration releases is treated alike, if it is not newer than the registration. Then Redis held it
-///   before the loss, and the registration has released it already.
+/// - A held command that a reread registration releases counts as reread too, unless it is newer than the registration.
+///   The reason: Redis held it before the loss, and the registration has already released it once.
 extension Delivery {
     /// Settles a reread record, without a result and without any other action.
     mutating func settleWithoutAction(_ record: RecordIndex) {
@@ -17,6 +17,7 @@ extension Delivery {
         continueAfterAcknowledgements(record)
     }
 
+    /// Removes the alert of a reread command, which must not ring again (R25).
     mutating func removeAlert(ofRereadRecord record: RecordIndex) {
         guard records[record].hasAlert else { return }
         records.removeAlert(fromBodyOf: record)
@@ -25,6 +26,7 @@ extension Delivery {
 }
 
 extension Registration {
+    /// Whether the registration is too old to be of use (`AgeRules.isRegistrationExpired`).
     func isTooOld(now: Moment) -> Bool {
         let isPushToStart = if case .pushToStart = kind { true } else { false }
         return AgeRules.isRegistrationExpired(

@@ -19,7 +19,7 @@ extension Delivery {
     ) {
         let oversizeFields = policies.oversizeFields(records[index].policyIndex)
         guard !oversizeFields.isEmpty, let value = record.value else {
-            let fault = command.sizeFault
+            let fault = command.bodyTooLargeFault
             let detail = record.value.map { fault.message(in: $0) } ?? ""
             return rejectTooLarge(
                 command,
@@ -36,7 +36,7 @@ extension Delivery {
             let droppedFieldNames = oversizeFields.droppedFieldNames(of: dropResult)
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
-                countDroppedFields(of: index)
+                countBodyWithDroppedFields(of: index)
                 // The caches have the `aps` dictionary with all its fields. They must forget it: the next command may
                 // have the same dictionary, and must not share this smaller body.
                 apsCache.forget()
@@ -54,7 +54,7 @@ extension Delivery {
                 }
             } catch {
                 var fault = error
-                fault.offset = command.sizeFault.offset
+                fault.offset = command.bodyTooLargeFault.offset
                 rejectTooLarge(
                     command,
                     index: index,

@@ -13,13 +13,14 @@ struct RecordBlockWriter {
 
     mutating func append(_ bytes: UnsafeRawBufferPointer) -> BlockRange {
         if let base = bytes.baseAddress { (block.base + position).copyMemory(from: base, byteCount: bytes.count) }
-        return takeRange(bytes.count)
+        return advance(by: bytes.count)
     }
 
+    /// Unescapes a text of the record's JSON into the block. An absent text gets an empty range.
     mutating func append(_ text: TextRange, from record: UnsafeRawBufferPointer) -> BlockRange {
         guard !text.isAbsent else { return BlockRange(offset: UInt32(position), count: 0) }
         let buffer = UnsafeMutableRawBufferPointer(start: block.base + position, count: Int(text.range.count))
-        return takeRange(unescape(text, from: record, into: buffer))
+        return advance(by: unescape(text, from: record, into: buffer))
     }
 
     /// Writes the digests of the audiences that a registration names, each once.
@@ -29,18 +30,19 @@ struct RecordBlockWriter {
             start: block.base + position,
             count: count * AudienceList.digestBytes
         )
-        return takeRange(Registration.writeDigests(of: audiences, in: record, into: buffer))
+        return advance(by: Registration.writeDigests(of: audiences, in: record, into: buffer))
     }
 
     /// Reserves a range of at most `byteCount` bytes for a text that is written later.
     mutating func reserve(_ byteCount: Int) -> BlockRange {
-        var range = takeRange(byteCount)
+        var range = advance(by: byteCount)
         range.count = 0
         return range
     }
 
-    /// Returns the range of the next `byteCount` bytes, which the caller has just written or reserves for later.
-    mutating func takeRange(_ byteCount: Int) -> BlockRange {
+    /// Moves the writer's position behind the next `byteCount` bytes, and returns their range. The caller has just
+    /// written these bytes, or reserves them for later.
+    mutating func advance(by byteCount: Int) -> BlockRange {
         let range = BlockRange(offset: UInt32(position), count: UInt32(byteCount))
         position += byteCount
         return range

@@ -137,4 +137,4 @@ extension RecordSlot {
 
 /// What a record is. Each record is `invalid` until its content is copied into the slot. Two kinds of records stay
 /// `invalid`: a rejected one, and a reread one that needs no action.
-enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }
+enum RecordKind: UInt8 { case command, registration, tombstone, invalid, audienceCommand }

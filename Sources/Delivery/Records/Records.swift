@@ -82,8 +82,8 @@ struct Records: ~Copyable {
 
     // MARK: - Blocks with the texts of records
 
-    /// Allocates a block. If the block gets a record's texts, it is freed with the record. If it gets the audiences
-    /// that a reply names, the caller frees it.
+    /// Allocates a block. The caller must free it, unless it becomes the block of a record's texts, which is freed with
+    /// the record.
     mutating func allocateBlock(_ count: Int) -> Arena.Block { arena.allocate(count) }
 
     mutating func free(_ block: Arena.Block) { arena.free(block) }
@@ -222,6 +222,7 @@ struct Records: ~Copyable {
         oldBody.release(to: &arena)
     }
 
+    /// Replaces a record's body by a copy without the alert.
     mutating func removeAlert(fromBodyOf record: RecordIndex) {
         let (oldBody, bodyLayout) = (slots[record].body, slots[record].bodyLayout)
         let body = SharedBody(Body.byteCountWithoutAlert(oldBody.bytes, bodyLayout), in: &arena)

@@ -16,6 +16,7 @@ struct SharedBody: BitwiseCopyable {
 
     static var none: SharedBody { SharedBody(block: .none, byteCount: 0) }
 
+    /// Allocates bytes with one reference.
     init(_ byteCount: Int, in arena: inout Arena) {
         self.init(block: arena.allocate(Self.headerBytes + byteCount), byteCount: byteCount)
         referenceCount = 1
@@ -52,6 +53,7 @@ struct SharedBody: BitwiseCopyable {
         return self
     }
 
+    /// Removes one reference. Frees the bytes after the last one.
     func release(to arena: inout Arena) {
         guard !isNone else { return }
         precondition(referenceCount > 0, "a body was released more often than it was retained")

@@ -69,6 +69,7 @@ extension Delivery {
         }
     }
 
+    /// Queues the refund of a start's draw, if the start has one and no push was attempted.
     private mutating func refundUnsentStart(_ record: RecordIndex) {
         if records[record].refundUnsentDraw() { queueStoreCall(.refundStart, record) }
     }
@@ -92,6 +93,7 @@ extension Delivery {
         settle(record)
     }
 
+    /// Queues an outgoing record, whose acknowledgement the record then awaits. Not for deferrals (`queueDeferral`).
     mutating func queueOutgoingRecord(_ kind: OutgoingRecord.Kind, _ record: RecordIndex) {
         records[record].ending.expectAcknowledgement()
         outgoingRecords.append(OutgoingRecord(kind: kind, record: record))

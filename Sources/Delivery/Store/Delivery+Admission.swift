@@ -5,6 +5,8 @@ import Numbers
 extension Delivery {
     private static var unexpectedReplyReason: StaticString { "unexpected reply of the admit script" }
 
+    /// Handles the reply about a start's push-to-start token: asks for the admission, waits for the budget, or holds
+    /// the start.
     mutating func handleStartTokenReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .takingStartToken)
         switch reply.verdict {
@@ -31,7 +33,7 @@ extension Delivery {
 
     /// Whether an older start, which waits in the lane or is expected from the deferred topic, will open the activity
     /// for this command. The lane may have read that start while Redis decided.
-    private func awaitsStart(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
+    private func mustAwaitOlderStart(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         guard !records[record].lifetime.isEnd else { return false }
         if isStartExpected(before: record, of: activity, now: now) { return true }
         let list = activities.address(of: activity).pointee.waitingList
@@ -43,6 +45,7 @@ extension Delivery {
         return false
     }
 
+    /// Puts a start back into the waiting list until its device's budget may allow it.
     private mutating func waitForStartBudget(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -58,6 +61,7 @@ extension Delivery {
         endTurn(of: activity, now: now)
     }
 
+    /// Does what Redis decided about the current command: for example, sends it, holds it, or gives it an outcome.
     mutating func handleAdmissionReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .admitting)
         // After a response to an earlier push, the time of the earlier admission stays: a result must not show an
@@ -76,8 +80,8 @@ extension Delivery {
             putBackCurrentCommand(of: activity, now: now)
             endTurn(of: activity, now: now)
         case .noToken where records[record].lifetime.isEnd:
-            // The end of a lifetime is not held: the token of a later life would release it, and it would end that
-            // life.
+            // The end of a lifetime is not held. Otherwise the token of a later life would release the end, which would
+            // then end that life.
             finishAndEndTurn(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
         case .noToken where isCurrentCommandReplaced(of: activity),
             .alertAwaitsCarrier where isCurrentCommandReplaced(of: activity):
@@ -101,7 +105,7 @@ extension Delivery {
             membershipChanges.setNextStep(.admit, of: ChangingMember(record, records[record], .activity))
         case .held: finishAndEndTurn(record, .held, settlement: nil, now: now)
         case .unchanged: finishAndEndTurn(record, .unchanged, settlement: nil, now: now)
-        case .ended where awaitsStart(record, of: activity, now: now):
+        case .ended where mustAwaitOlderStart(record, of: activity, now: now):
             putBackCurrentCommand(of: activity, now: now)
             endTurn(of: activity, now: now)
         case .ended: finishAndEndTurn(record, .ended, settlement: nil, now: now)
@@ -112,9 +116,9 @@ extension Delivery {
             records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
             finishAndEndTurn(record, .duplicate, settlement: nil, now: now)
         case .superseded:
-            // A start whose push was attempted had been admitted before. It is superseded now because its activity has
-            // ended, or because an attempt began the activity, which has registered a token. Settle the start, so that
-            // its other records are finished as `duplicate`.
+            // A start whose push was attempted was admitted before. It is superseded now for one of two reasons: its
+            // activity has ended; or an attempt began the activity, and the activity has registered a token. Settle the
+            // start, so that its other records are finished as `duplicate`.
             let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
             finishAndEndTurn(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
@@ -127,6 +131,8 @@ extension Delivery {
         }
     }
 
+    /// Queues an admitted push for a stream. If the push's pool has no free credit, the command waits instead, and is
+    /// admitted again.
     private mutating func makeReadyToSend(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -181,6 +187,8 @@ extension Delivery {
         queueStoreCall(.hold, record)
     }
 
+    /// Handles the reply to a hold: finishes the command, usually as `held`. If a token has registered meanwhile, asks
+    /// Redis for the token and the admission again.
     mutating func handleHoldReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .requestingHold)
         switch reply.verdict {

@@ -67,7 +67,7 @@ extension Delivery {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]
             records.enter(.received, record)
-            let isReread = slot.mayHaveReleasedBefore(command)
+            let isReread = slot.mayHaveReleasedBeforeLoss(command)
             records[record].isReread = isReread
             // The policy was configured when the command was first read. If it is not configured any more, the app's
             // default policy applies.
@@ -102,8 +102,8 @@ extension Delivery {
             enqueue(record, now: now)
             endBatch(now: now)
         } catch {
-            // The held command is not valid, so it is lost. Another program wrote it, or a newer release. The
-            // registration itself is valid.
+            // The held command is not valid, so it is lost. Another program wrote it, or a newer release of Causeway.
+            // The registration itself is valid.
             heldCommandFault = error
             settleWithoutResult(record)
         }
@@ -165,10 +165,10 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Whether this registration is reread, and probably released the held command before the loss already: then the
-    /// command has an outcome. A command that is newer than the registration was first held after the loss, and waits
-    /// for the lost token. An older command may have been held after the loss too, if it was late (K11).
-    fileprivate func mayHaveReleasedBefore(_ command: Command) -> Bool {
+    /// Whether this registration is reread, and has probably released the held command before the loss. (The command
+    /// then has an outcome.) A command that is newer than the registration was first held after the loss, and waits for
+    /// the lost token. An older command may have been held after the loss too, if it was late (K11).
+    fileprivate func mayHaveReleasedBeforeLoss(_ command: Command) -> Bool {
         let registeredAtWallMilliseconds = max(token.registeredAtWallMilliseconds, times.recordTimestampMilliseconds)
         return isReread && command.version.timestamp * 1_000 <= registeredAtWallMilliseconds
     }

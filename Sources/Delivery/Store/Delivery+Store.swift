@@ -4,7 +4,7 @@ import LiveActivity
 /// temporary reason joins the end again, at once or after a pause, so a later call may overtake it. There are two
 /// exceptions:
 /// - A refund that failed is not repeated, because Redis may have carried it out (R15).
-/// - A command that asks for a token or an admission may return its credit and wait instead (`mayWaitForRedisServer`).
+/// - A command that asks for a token or an admission may return its credit and wait instead (`mayWaitWithoutCredit`).
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
@@ -26,22 +26,22 @@ extension Delivery {
     /// Moves the next call to the end of the queue, because its Redis server is unavailable and other servers may work.
     ///
     /// A command that asks for a token or an admission usually returns its credit and waits instead
-    /// (`mayWaitForRedisServer`). Otherwise the commands of the unavailable server would soon have all credits of their
+    /// (`mayWaitWithoutCredit`). Otherwise the commands of the unavailable server would soon have all credits of their
     /// pool.
     public mutating func postponeNextStoreCall(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
-        if mayWaitForRedisServer(ticket) {
+        if mayWaitWithoutCredit(ticket) {
             putBackForRedisServerPause(ticket, now: now)
         } else {
             storeQueue.append(ticket)
         }
     }
 
-    /// Makes the command of a call give up its credit and wait, if other commands wait for a credit: the Redis servers
-    /// of these may work. Called when a Redis server has refused the call for a temporary reason.
+    /// Makes the command of a call give up its credit and wait, if other commands wait for a credit: their Redis
+    /// servers may work. Called when a Redis server has refused the call for a temporary reason.
     /// - Returns: false if the command keeps its credit. The caller must then make the call again.
-    private mutating func giveUpCreditIfAwaited(_ ticket: StoreTicket, now: Moment) -> Bool {
-        guard mayWaitForRedisServer(ticket) else { return false }
+    private mutating func giveUpCreditIfOthersWait(_ ticket: StoreTicket, now: Moment) -> Bool {
+        guard mayWaitWithoutCredit(ticket) else { return false }
         let slot = activities.address(of: records[ticket.record].activity)
         let poolKey = PoolKey(appIndex: slot.pointee.appIndex, kind: slot.pointee.poolKindOfCredit)
         guard pools.activitiesAwaitingCreditCount(of: poolKey) > 0 else { return false }
@@ -49,6 +49,7 @@ extension Delivery {
         return true
     }
 
+    /// Gives up a call: its command returns the credit, and asks Redis again after `redisServerPauseMilliseconds`.
     private mutating func putBackForRedisServerPause(_ ticket: StoreTicket, now: Moment) {
         let activity = records[ticket.record].activity
         recordsAwaitingStoreCount -= 1
@@ -61,7 +62,7 @@ extension Delivery {
     /// Whether the command of a call can return its credit and wait. False for the admission of a start: an earlier
     /// call may have admitted it for this lane's claim. If the start then waited and its partition were revoked, this
     /// lane would drop it unsent, and the next owner would report it as `unknown`.
-    private func mayWaitForRedisServer(_ ticket: StoreTicket) -> Bool {
+    private func mayWaitWithoutCredit(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
         case .takeStartToken: true
         case .admit: !records[ticket.record].isStart
@@ -93,9 +94,9 @@ extension Delivery {
         case .retriableAtOnce: repeatCall(ticket)
         case .serverRefusesMostCalls:
             storeQueue.pause(now: now)
-            if !giveUpCreditIfAwaited(ticket, now: now) { repeatCall(ticket) }
+            if !giveUpCreditIfOthersWait(ticket, now: now) { repeatCall(ticket) }
         case .retriableAfterPause:
-            if !endCallIfRefund(ticket), !giveUpCreditIfAwaited(ticket, now: now) {
+            if !endCallIfRefund(ticket), !giveUpCreditIfOthersWait(ticket, now: now) {
                 storeQueue.setAside(ticket, now: now)
             }
         case .refused:
@@ -126,6 +127,7 @@ extension Delivery {
         return ticket
     }
 
+    /// Queues a failed call again. A refund is not repeated.
     private mutating func repeatCall(_ ticket: StoreTicket) {
         if !endCallIfRefund(ticket) { storeQueue.append(ticket) }
     }
@@ -201,9 +203,9 @@ extension Delivery {
     /// With the calls for all apps at once, the tombstones of a lane with many apps would need millions of places in
     /// the queue, and admissions would wait behind all these calls. (R4)
     ///
-    /// So a later record may reach Redis before the calls for the last apps, as it may if a call is repeated. For tokens
-    /// this makes no difference, because Redis compares the times of the tombstone and of the registration. In the
-    /// timetable the last report counts.
+    /// So a later record may reach Redis before the tombstone's calls for the last apps. (A repeated call may also come
+    /// late.) For tokens this makes no difference, because Redis compares the times of the tombstone and of the
+    /// registration. In the timetable the last report counts.
     mutating func continueUnregistrationIfAcknowledged(_ tombstone: RecordIndex) {
         guard records[tombstone].ending.isAcknowledged else { return }
         let nextAppIndex = records[tombstone].appIndex + 1
@@ -212,6 +214,7 @@ extension Delivery {
         queueUnregistration(tombstone)
     }
 
+    /// Queues a call about a record. The record then awaits the reply as an acknowledgement.
     mutating func queueStoreCall(_ purpose: StoreTicket.Purpose, _ record: RecordIndex, appIndex: UInt16? = nil) {
         records[record].ending.expectAcknowledgement()
         if purpose.isAwaited { recordsAwaitingStoreCount += 1 }

@@ -30,6 +30,7 @@ extension Delivery {
         )
     }
 
+    /// Returns the activity or device that a call is about.
     @inline(__always)
     private func subject(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Subject {
         let app = bundleIdentifiers[ticket.appIndex]
@@ -53,6 +54,7 @@ extension Delivery {
         }
     }
 
+    /// Returns what a call asks Redis to do.
     @inline(__always)
     private mutating func makeOperation(
         of ticket: StoreTicket,
@@ -121,6 +123,7 @@ extension Delivery {
         }
     }
 
+    /// Returns the request to admit an update or end.
     @inline(__always)
     private func makeAdmission(
         of slot: UnsafePointer<RecordSlot>,

@@ -57,11 +57,13 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
 
     package mutating func append(_ ticket: Ticket) { tickets.append(ticket) }
 
+    /// Removes and returns the first call, and ends the pause of all calls.
     package mutating func popFirst() -> Ticket? {
         pausedUntilMilliseconds = .min
         return tickets.popFirst()
     }
 
+    /// Pauses all calls, because Redis has refused one for a temporary reason.
     package mutating func pause(now: Moment) {
         pausedUntilMilliseconds = now.monotonicMilliseconds + Self.refusalPauseMilliseconds
     }

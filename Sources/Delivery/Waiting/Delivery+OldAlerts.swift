@@ -11,6 +11,8 @@ import LiveActivity
 /// A rider is not checked earlier, because a rider with an old alert needs a result of its own. In a backlog most
 /// carriers are replaced before their turn, and their riders are then only counted.
 extension Delivery {
+    /// Removes the alert that a record would be sent with, if it is too old. If it is the rider's alert, the rider is
+    /// finished.
     mutating func removeAlertIfOld(of record: RecordIndex, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
             isAlertTooOld(alert, on: record, now: now)
@@ -39,6 +41,7 @@ extension Delivery {
 }
 
 extension RecordSlot {
+    /// Notes that an alert was removed because of its age. The result says so.
     mutating func setAlertExpired() {
         alert.isExpired = true
         setReason("alertExpired")

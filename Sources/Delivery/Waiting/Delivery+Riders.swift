@@ -165,17 +165,17 @@ extension Delivery {
             }
             countReplacedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
-            // The older state gets a result of its own, because a count in the current command could be lost. If the
-            // current command's partition is revoked, the next owner may already have committed the command's offset.
-            // Nobody would report the count if this worker then crashed.
+            // The older state gets a result of its own. If the current command counted it, the count could be lost: the
+            // current command's partition may be revoked, and the next owner may already have committed the command's
+            // offset. If this worker then crashed, nobody would report the count.
             finish(head, .superseded)
         }
     }
 
     /// Lets the current command carry the alert of the older command that Redis holds, and notes in `heldStatus` what
     /// became of that alert. The alert does not move if the current command has one, or if the held alert is too old or
-    /// does not fit. It also does not move to a reread command, which rings no alert (R25): before the loss, the command
-    /// carried or superseded it. Redis keeps the held command until the current one is settled.
+    /// does not fit. It also does not move to a reread command, which rings no alert (R25): that command carried or
+    /// superseded the alert before the loss. Redis keeps the held command until the current one is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
@@ -195,7 +195,8 @@ extension Delivery {
             slot.pointee.priority = max(slot.pointee.priority, Self.priority(of: command, hasAlert: true))
             countCarriedAlert()
         } catch {
-            // The held command is not valid, so its alert is lost. Another program wrote it, or a newer release.
+            // The held command is not valid, so its alert is lost. Another program wrote it, or a newer release of
+            // Causeway.
             heldCommandFault = error
         }
     }

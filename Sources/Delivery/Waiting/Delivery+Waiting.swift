@@ -40,6 +40,7 @@ extension Delivery {
         wake(activity, now: now)
     }
 
+    /// Finds or adds the activity of a command whose slot is filled.
     mutating func findOrAddActivity(of record: RecordIndex) -> ActivityIndex {
         let slot = records.address(of: record)
         return activities.findOrAdd(slot.pointee.appIndex, slot.pointee.bytes(slot.pointee.texts.subject))
@@ -107,7 +108,7 @@ extension Delivery {
         records[duplicate].ending.followUps.remove(.settleHeldStart)
     }
 
-    /// Merges a command that is older than the last waiting one. Let `next` be the waiting command before which
+    /// Merges a command that is older than the last waiting one. Here `next` is the waiting command before which
     /// `record` belongs (`firstWaitingCommand`). Returns whether the slot of `record` is still in use.
     ///
     /// - An update is replaced by `next`.
@@ -127,8 +128,8 @@ extension Delivery {
             mergeSameVersion(record, with: next, of: activity)
             return .inUse
         }
-        // Not `isReplaced`, which lets no start replace an update. But if the lane reads an update after a newer start,
-        // and the start still waits, the start replaces the update.
+        // Do not use `isReplaced` here, because by its rules no start replaces an update. If this record is an update,
+        // and a newer start waits, the start replaces it.
         let isReplacedByNext =
             switch records[record].event {
             case .update: true
@@ -216,6 +217,7 @@ extension Delivery {
         }
     }
 
+    /// Returns the waiting command before `next`, or the last one if `next` is nil; nil if there is none.
     private func lastWaitingCommand(before next: RecordIndex?, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         if let next { return list.predecessor(of: next, in: records) }
@@ -262,6 +264,7 @@ extension Delivery {
         return nil
     }
 
+    /// Whether a waiting command replaces the activity's current command.
     func isCurrentCommandReplaced(of activity: ActivityIndex) -> Bool { commandReplacingCurrent(of: activity) != nil }
 
     /// Wakes an activity that got one more command. If the activity may begin a command now, the command begins at the

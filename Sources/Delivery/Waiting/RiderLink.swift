@@ -102,6 +102,7 @@ struct CommandAwaitingCarrier: BitwiseCopyable {
     /// Whether a command waits, and has waited until `untilMilliseconds`.
     func isWaitOver(now: Moment) -> Bool { !isNone && untilMilliseconds <= now.monotonicMilliseconds }
 
+    /// Ends the wait and returns the command. The caller must give the command another stage at once.
     mutating func removeRecord() -> RecordIndex {
         precondition(!isNone)
         defer { record = .null }

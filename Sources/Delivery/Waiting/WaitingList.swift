@@ -16,7 +16,7 @@ struct WaitingList: BitwiseCopyable {
     var tail: RecordIndex? { isEmpty ? nil : tailOrNull }
 
     // `append`, `prepend`, `insert` and `replaceLast` change the stage of the added record to `waiting`. A removed
-    // record keeps this stage. So its remover must give it another stage at once, or put it back into the list.
+    // record keeps this stage: the caller must give it another stage at once, or put it back into the list.
 
     mutating func append(_ record: RecordIndex, in records: inout Records) {
         records.enter(.waiting, record)
@@ -68,6 +68,7 @@ struct WaitingList: BitwiseCopyable {
         return next == .null ? nil : next
     }
 
+    /// Removes the last record, and adds another one at the end.
     mutating func replaceLast(by record: RecordIndex, in records: inout Records) {
         if headOrNull == tailOrNull { self = WaitingList() } else { remove(tailOrNull, in: &records) }
         append(record, in: &records)

@@ -44,13 +44,13 @@ package struct HTTPClient: Sendable {
         head += fields
         if !body.isEmpty || method != "GET" { head += "Content-Length: \(body.count)\r\n" }
         head += "Connection: close\r\n\r\n"
-        let call: HTTPClientCall
+        let request: HTTPClientRequest
         do throws(SystemError) {
-            call = try HTTPClientCall(self, method: method, head: Array(head.utf8), body: body)
+            request = try HTTPClientRequest(self, method: method, head: Array(head.utf8), body: body)
         } catch {
             throw HTTPClientError(cause: .connectFailed, description: error.description)
         }
-        return try call.run()
+        return try request.run()
     }
 }
 

@@ -37,7 +37,7 @@ struct HTTPBodyReader {
     private var phase: Phase
     private let bytesMax: Int
     /// The bytes of the current line of the chunked coding that have arrived so far.
-    private var line: [UInt8] = []
+    private var currentLine: [UInt8] = []
 
     /// - Throws: `bodyTooLarge` if the announced length is above `bytesMax`.
     init(_ framing: Framing, bytesMax: Int) throws(HTTPFault) {
@@ -74,7 +74,7 @@ struct HTTPBodyReader {
             case .chunkSize, .chunkEnd, .trailer:
                 guard try takeLine(&rest) else { break }
                 try parseLine()
-                line = []
+                currentLine = []
             case .complete: break
             }
         }
@@ -96,36 +96,37 @@ struct HTTPBodyReader {
         return part.count
     }
 
-    /// Moves received bytes to `line`, up to a line end. Removes the line end from `line`.
+    /// Moves received bytes to `currentLine`, up to a line end, and then removes the line end from `currentLine`.
     ///
     /// - Returns: whether the line is complete.
     private mutating func takeLine(_ rest: inout Slice<UnsafeRawBufferPointer>) throws(HTTPFault) -> Bool {
         let end = rest.firstIndex(of: 0x0A)
         let part = rest[..<(end.map { $0 + 1 } ?? rest.endIndex)]
-        guard line.count + part.count <= Self.lineBytesMax else { throw .malformed }
-        line.append(contentsOf: UnsafeRawBufferPointer(rebasing: part))
+        guard currentLine.count + part.count <= Self.lineBytesMax else { throw .malformed }
+        currentLine.append(contentsOf: UnsafeRawBufferPointer(rebasing: part))
         rest = rest.dropFirst(part.count)
         guard end != nil else { return false }
-        guard line.suffix(2).elementsEqual([0x0D, 0x0A]) else { throw .malformed }
-        line.removeLast(2)
+        guard currentLine.suffix(2).elementsEqual([0x0D, 0x0A]) else { throw .malformed }
+        currentLine.removeLast(2)
         return true
     }
 
+    /// Uses a complete line of the chunked coding, and begins the next phase.
     private mutating func parseLine() throws(HTTPFault) {
         switch phase {
         case .chunkSize:
             // RFC 9112 allows chunk extensions after a semicolon. The reader ignores them.
-            let digits = line.prefix { $0 != UInt8(ascii: ";") }
+            let digits = currentLine.prefix { $0 != UInt8(ascii: ";") }
             let size = String(decoding: digits, as: UTF8.self)[...].trimmed
             guard !size.isEmpty, size.utf8.allSatisfy({ Hexadecimal.digitValue($0) != nil }) else { throw .malformed }
             guard let count = Int(size, radix: 16), count <= bytesMax - body.count else { throw .bodyTooLarge }
             phase = count == 0 ? .trailer(lineCount: 0) : .chunk(remainingBytes: count)
         case .chunkEnd:
-            guard line.isEmpty else { throw .malformed }
+            guard currentLine.isEmpty else { throw .malformed }
             phase = .chunkSize
         case .trailer(let lineCount):
             guard lineCount < Self.trailerLinesMax else { throw .malformed }
-            phase = line.isEmpty ? .complete : .trailer(lineCount: lineCount + 1)
+            phase = currentLine.isEmpty ? .complete : .trailer(lineCount: lineCount + 1)
         case .contentLength, .untilConnectionEnds, .chunk, .complete: break
         }
     }

@@ -34,7 +34,7 @@ package struct HTTPFields: Sendable, Equatable {
     /// - Parameters:
     ///   - name: in lower case.
     ///   - word: in lower case.
-    func has(_ word: String, inList name: String) -> Bool {
+    func hasWord(_ word: String, inListOf name: String) -> Bool {
         values(of: name)
             .contains { value in
                 value.lowercased().split(separator: ",").contains { $0.trimmed == word }
@@ -67,7 +67,7 @@ package struct HTTPFields: Sendable, Equatable {
         guard let text = lengths.first else { return nil }
         guard lengths.allSatisfy({ $0 == text }), !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) })
         else { throw .malformed }
-        // A number that does not fit into `Int` is larger than every limit. So is `Int.max`, which replaces it here.
+        // If the number does not fit into `Int`, return `Int.max`: both are above every limit.
         return .contentLength(Int(text) ?? .max)
     }
 }
@@ -81,7 +81,7 @@ enum HTTPFault: Error, Equatable {
     case bodyTooLarge
     case unknownVersion
 
-    /// The status of the response to a message that the server refuses for this reason.
+    /// The HTTP status with which a server refuses a request that has this fault.
     var refusalStatus: Int {
         switch self {
         case .malformed: 400

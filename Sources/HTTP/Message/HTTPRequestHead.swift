@@ -7,15 +7,15 @@ package struct HTTPRequestHead: Sendable, Equatable {
     package var path: String
     package var query: HTTPQuery
     package var fields: HTTPFields
-    /// True for HTTP/1.1, false for HTTP/1.0. Only an HTTP/1.1 client gets chunked responses, and more than one
-    /// response on a connection.
+    /// True for HTTP/1.1, false for HTTP/1.0. A client of HTTP/1.0 gets no chunked response, and its connection closes
+    /// after the first response.
     var isHTTP11: Bool
     /// How the body ends; nil if the fields announce no body.
     var bodyFraming: HTTPBodyReader.Framing?
 
-    var keepsAlive: Bool { isHTTP11 && !fields.has("close", inList: "connection") }
+    var keepsAlive: Bool { isHTTP11 && !fields.hasWord("close", inListOf: "connection") }
     /// Whether the client waits for `100 Continue` before it sends its body.
-    var awaitsContinue: Bool { isHTTP11 && fields.has("100-continue", inList: "expect") }
+    var awaitsContinue: Bool { isHTTP11 && fields.hasWord("100-continue", inListOf: "expect") }
 
     /// Reads one head from the beginning of the received bytes.
     ///

@@ -49,6 +49,7 @@ package struct HTTPResponse: Sendable, Equatable {
         case untilConnectionEnds
     }
 
+    /// Returns the bytes that come before the body: the status line, the header fields and an empty line.
     func makeHead(_ framing: Framing, keepsAlive: Bool) -> [UInt8] {
         var head = "HTTP/1.1 \(status) \(Self.reasonPhrase(of: status))\r\nContent-Type: \(contentType)\r\n"
         switch framing {

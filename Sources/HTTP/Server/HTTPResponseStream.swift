@@ -24,10 +24,10 @@ package final class HTTPResponseStream: Sendable {
         var isOutputAnnounced = false
         var onEnd: (@Sendable () -> Void)?
 
-        /// Notes that the server's thread must be told about new output.
+        /// Call this after bytes were appended, or after the stream was finished.
         ///
-        /// - Returns: whether the caller must post the message `streamHasOutput`. False if such a message already waits
-        ///   in the inbox, or if the stream has ended.
+        /// - Returns: whether the caller must now post the message `streamHasOutput`. False if such a message already
+        ///   waits in the inbox, or if the stream has ended.
         mutating func announceOutput() -> Bool {
             guard !isOutputAnnounced, !hasEnded else { return false }
             isOutputAnnounced = true
@@ -81,8 +81,8 @@ package final class HTTPResponseStream: Sendable {
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
 
-    /// Sets an action that the server's thread calls once, when the stream ends. If the stream has already ended,
-    /// `onEnd` calls the action itself.
+    /// Sets an action that the server's thread runs once, when the stream ends. If the stream has already ended, this
+    /// call runs the action at once, on the caller's thread.
     package func onEnd(_ action: @escaping @Sendable () -> Void) {
         let hasEnded = state.withLock { state in
             if !state.hasEnded { state.onEnd = action }
@@ -102,7 +102,7 @@ package final class HTTPResponseStream: Sendable {
         }
     }
 
-    /// Ends the stream, discards its waiting bytes and calls the action of `onEnd`. A second call does nothing.
+    /// Ends the stream, discards its waiting bytes and runs the action of `onEnd`. A second call does nothing.
     func end() {
         let (isFirst, action) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
             guard !state.hasEnded else { return (false, nil) }

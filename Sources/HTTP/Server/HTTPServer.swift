@@ -90,6 +90,7 @@ package final class HTTPServer: Sendable {
 
     package var usage: HTTPServerUsage { inbox.usage }
 
+    /// Runs the server on its own thread until `requestStop`.
     private func serve(_ loop: EventLoop, _ makeHandler: (EventLoop) -> any HTTPRequestHandler) {
         do throws(SystemError) {
             let server = try HTTPServerLoop(loop: loop, socket: socket, handler: makeHandler(loop), inbox: inbox)
@@ -112,6 +113,7 @@ package final class HTTPServer: Sendable {
         for continuation in continuations { continuation.resume(returning: .success(port)) }
     }
 
+    /// Notes that the server has ended, and resumes all tasks that wait in `awaitPort()` or `run`.
     private func enterEnded(_ error: HTTPServerError?) {
         let (callersAwaitingPort, callersAwaitingEnd) = state.withLock { state in
             state.phase = .ended(error)

@@ -36,7 +36,7 @@ final class HTTPServerConnection: StreamHandler {
     /// The request that is being read, or that waits for its response.
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
-    /// The bytes of `bodyReader.body` that the connection has already added to the inbox's `bodyBytes`.
+    /// How many bytes of `bodyReader.body` the connection has already added to the inbox's `bodyBytes`.
     private var countedBodyBytes = 0
     /// What is left to send of the response's body. Nil if no response with a length is being sent.
     private var unsentBody: HTTPBodyWriter?
@@ -107,6 +107,8 @@ final class HTTPServerConnection: StreamHandler {
 
     // MARK: - Reading requests
 
+    /// Passes each complete request in `unreadInput` to the handler, until a request waits for the rest of its body or
+    /// for its response.
     private func readRequests() {
         var requestCount = 0
         while phase == .readingHead {
@@ -156,6 +158,7 @@ final class HTTPServerConnection: StreamHandler {
         passToHandler(request, body: body)
     }
 
+    /// Gives a complete request to the handler, and sends the response if the handler returns one at once.
     private func passToHandler(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.reserveExchange() else { return refuse(503) }
         // When the exchange is released, the exchange subtracts the body's bytes from the inbox's `bodyBytes`. So the
@@ -189,6 +192,7 @@ final class HTTPServerConnection: StreamHandler {
         send(response, keepsAlive: request.keepsAlive && !server.isStopping)
     }
 
+    /// Responds with this error status, and closes the connection afterwards.
     private func refuse(_ status: Int) {
         discardBody()
         unreadInput = []
@@ -203,6 +207,8 @@ final class HTTPServerConnection: StreamHandler {
         sendOutput()
     }
 
+    /// Writes as much of the response's body as the stream has room for. After the last byte, the connection waits for
+    /// the next request, or closes.
     private func sendOutput() {
         setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds)
         let pendingBytes = stream.pendingOutputBytes
@@ -260,8 +266,8 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
     ///
-    /// First sets a later deadline in two cases: the client has acknowledged bytes of its response since the last call,
-    /// or no byte of its `HTTPResponseStream` waits.
+    /// Before that, sets a later deadline if the client is not slow: it has acknowledged bytes of its response since
+    /// the last call, or its `HTTPResponseStream` has nothing to send.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let acknowledgedBytes = writtenBytes - stream.unacknowledgedOutputBytes
@@ -271,7 +277,8 @@ final class HTTPServerConnection: StreamHandler {
             let isStreamEmpty = phase == .streaming && pendingBytes == 0
             if isClientReading || isStreamEmpty { setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds) }
         case .readingHead:
-            // The end of the last response may still wait in the stream's buffer. A close would discard it.
+            // The client still reads the last response, whose end is in the stream's buffer. So do not close yet: a
+            // close would discard this end.
             if isClientReading, unreadInput.isEmpty, pendingBytes > 0 {
                 setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds)
             }

@@ -4,8 +4,8 @@ import Synchronization
 /// The messages that any thread sends to the server's thread, and the server's usage, which any thread may
 /// read.
 ///
-/// The queue of messages is bounded: exchanges and streams have limits, and each of them has at most two
-/// messages in the queue.
+/// The queue of messages is bounded: the numbers of exchanges and streams have limits, and each exchange or stream has
+/// at most two messages in the queue.
 final class HTTPServerInbox: Sendable {
     enum Message {
         case response(HTTPResponse, connectionNumber: UInt64)
@@ -40,8 +40,10 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
-    /// Gives a message to the server's thread. If the server has ended, discards the message. If the discarded message
-    /// would begin a stream, ends the stream: the server may end between `reserveStream` and this call.
+    /// Gives a message to the server's thread. If the server has ended, discards the message.
+    ///
+    /// The server may end between `reserveStream` and the call with the message `streamBegan`. The stream could then
+    /// never begin, so this call ends the stream.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }

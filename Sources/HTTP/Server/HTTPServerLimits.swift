@@ -2,7 +2,7 @@
 /// that accepts bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
     /// The maximum number of connections. At this limit, the server closes the old connection that is nearest to its
-    /// deadline, and accepts the new one. So many idle clients cannot keep out a health probe.
+    /// deadline, and accepts the new one. A health probe is therefore accepted even if many idle clients are connected.
     ///
     /// An old connection stays open if its request waits for the handler, or if its `HTTPResponseStream` is open. If
     /// all old connections stay open, the server closes the new one.

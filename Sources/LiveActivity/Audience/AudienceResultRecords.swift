@@ -214,9 +214,9 @@ public struct AudienceCommandReference {
 }
 
 extension MemberOutcomeCounts {
-    /// The outcome of a command with these counts: the first of `superseded`, `expired` and `started` that any member
-    /// has, or else `delivered`. For example, the outcome is `expired` if one member has `expired` and all others have
-    /// `started`.
+    /// The outcome of a command whose members have these counts. One member with `superseded` makes the outcome
+    /// `superseded`. Without such a member, one with `expired` makes it `expired`, then one with `started` makes it
+    /// `started`. Otherwise the outcome is `delivered`.
     public var outcome: FanoutOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }

@@ -2,8 +2,8 @@
 /// audience, or as a broadcast to one channel. The channel belongs to the audience, or the command itself names the
 /// channel.
 public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
-    /// The range whose members get the command. A broadcast uses only `rangeCount`: its range is always the audience's
-    /// first range.
+    /// The range whose members get the command. For a broadcast, this is always the audience's first range, of which
+    /// only `rangeCount` is used.
     public var range: SegmentRange
     /// The channel to broadcast to; nil if the members of the range get the command.
     public var channel: AudienceChannel?

@@ -15,15 +15,15 @@ import Numbers
 /// | … | the token, two digits in a byte; empty for a member that leaves |
 public enum MemberEntryFormat {
     /// The length of the part before the id.
-    public static let fixedBytes = 13
+    public static let fixedPartBytes = 13
     static let positionByteOffset = 2
     static let flagsByteOffset = 6
     static let changedAtMillisecondsByteOffset = 7
     /// The length of the shortest entry: of a member that leaves, with an id of one byte.
-    public static let bytesMin = fixedBytes + 2
+    public static let bytesMin = fixedPartBytes + 2
     static let tokenBytesMax = Limits.tokenDigitsMax / 2
     /// The length of the longest entry.
-    public static let bytesMax = fixedBytes + 1 + Limits.identifierBytesMax + tokenBytesMax
+    public static let bytesMax = fixedPartBytes + 1 + Limits.identifierBytesMax + tokenBytesMax
     /// The latest time that fits into an entry. Later times are clamped to this time.
     public static let millisecondsMax: Int64 = (1 << 48) - 1
 
@@ -74,8 +74,8 @@ public enum MemberEntryFormat {
         }
         if entry.environment == .sandbox { flags |= Flag.sandboxBit }
         if entry.kind == .activity, entry.allowsFrequentUpdates { flags |= Flag.frequentUpdatesBit }
-        var count = fixedBytes
-        if let letterCase = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
+        var count = fixedPartBytes
+        if let letterCase = PackedUUID.pack(entry.identifier, to: base + fixedPartBytes) {
             flags |= letterCase.rawValue << Flag.identifierPackingShift
             count += PackedUUID.byteCount
         } else {

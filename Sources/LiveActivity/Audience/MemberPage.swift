@@ -26,8 +26,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: counted
-        /// from the arrival of its last entry, at least as long as the hash of a device.
+        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: after the
+        /// page's last entry has arrived, for at least the time for which Redis keeps the hash of a device.
         public static let holdsDevicesBit: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has shortened or split it.
         public static let fullBit: UInt8 = 2
@@ -219,10 +219,10 @@ public struct PageMember {
         else { return nil }
         self.entry = entry
         if packing == .unpacked {
-            identifierOffset = MemberEntryFormat.fixedBytes + 1
-            tokenOffset = identifierOffset + Int(entry[MemberEntryFormat.fixedBytes]) + 1
+            identifierOffset = MemberEntryFormat.fixedPartBytes + 1
+            tokenOffset = identifierOffset + Int(entry[MemberEntryFormat.fixedPartBytes]) + 1
         } else {
-            identifierOffset = MemberEntryFormat.fixedBytes
+            identifierOffset = MemberEntryFormat.fixedPartBytes
             tokenOffset = identifierOffset + PackedUUID.byteCount
         }
         let tokenBytes = entry.count - tokenOffset

@@ -1,7 +1,7 @@
 /// Which of a channel's broadcasts APNs stores for offline phones: Apple's `message-storage-policy`, which is fixed
 /// when the channel is created.
 public enum ChannelStoragePolicy: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-    /// Apple's "No Message Stored". Apple allows more broadcasts on such a channel, and their expiration must be 0.
+    /// Apple's "No Message Stored". Apple allows more broadcasts on such a channel, each with the expiration 0.
     case none = 0
     /// Apple's "Most Recent Message", stored for at most 8 hours.
     case newest = 1

@@ -61,6 +61,7 @@ private struct ShapesParser {
 
     init(text: JSONText) { self.text = text }
 
+    /// Reads the shapes of `app`, and skips the objects of all other apps.
     mutating func readApps(keeping app: String) throws(ShapesFault) {
         var otherApps: [String] = []
         var position = text.skipWhitespace(0)
@@ -123,7 +124,7 @@ private struct ShapesParser {
         let name = try readString(try valueStart("name"), keyPath: "\(keyPath).name")
         guard !name.isEmpty else { throw ShapesFault(keyPath: "\(keyPath).name", reason: "must not be empty") }
         let (offset, count) = appendText(name)
-        var type = ContractType(nameOffset: offset, nameByteCount: count)
+        var type = AttributesTypeShapes(nameOffset: offset, nameByteCount: count)
         type.attributesNodeIndex = try addRoot(try valueStart("attributes"), keyPath: "\(keyPath).attributes")
         type.contentStateNodeIndex = try addRoot(try valueStart("contentState"), keyPath: "\(keyPath).contentState")
         contract.types.append(type)
@@ -137,6 +138,7 @@ private struct ShapesParser {
 
     // MARK: - Reading shapes
 
+    /// Appends empty nodes, which the caller fills. Returns the index of the first one.
     private mutating func addNodes(_ count: Int, keyPath: String) throws(ShapesFault) -> Int {
         guard contract.nodes.count + count <= Limits.shapeNodesPerAppMax else {
             throw ShapesFault(keyPath: keyPath, reason: "more than \(Limits.shapeNodesPerAppMax) fields in all")
@@ -146,6 +148,7 @@ private struct ShapesParser {
         return first
     }
 
+    /// Reads a whole shape, such as a type's content state. Returns the index of its root node.
     private mutating func addRoot(_ position: Int, keyPath: String) throws(ShapesFault) -> UInt32 {
         let nodeIndex = try addNodes(1, keyPath: keyPath)
         if text.peek(position) == UInt8(ascii: "\""), try readString(position, keyPath: keyPath) == "any" {
@@ -158,6 +161,7 @@ private struct ShapesParser {
         return UInt32(nodeIndex)
     }
 
+    /// Reads an object of fields into the node, and adds a child node for each field.
     private mutating func readObject(
         _ nodeIndex: Int,
         _ position: Int,
@@ -229,22 +233,23 @@ private struct ShapesParser {
                 throw ShapesFault(keyPath: keyPath, reason: requirement)
             }
             try readObject(nodeIndex, valuePosition, keyPath: keyPath, depth: depth + 1)
-        case "enum": try setCases(nodeIndex, valuePosition, keyPath: keyPath)
+        case "enum": try setRawValues(nodeIndex, valuePosition, keyPath: keyPath)
         default: throw ShapesFault(keyPath: keyPath, reason: requirement)
         }
     }
 
-    private mutating func setCases(_ nodeIndex: Int, _ position: Int, keyPath: String) throws(ShapesFault) {
+    /// Reads the raw values of an enum, an array at `position`, into the node.
+    private mutating func setRawValues(_ nodeIndex: Int, _ position: Int, keyPath: String) throws(ShapesFault) {
         let elements = try elementPositions(of: position, keyPath: keyPath)
-        guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodesPerAppMax else {
+        guard let first = elements.first, contract.rawValues.count + elements.count <= Limits.shapeNodesPerAppMax else {
             throw ShapesFault(keyPath: keyPath, reason: "an enum has 1 to \(Limits.shapeNodesPerAppMax) raw values")
         }
         let isText = text.peek(first) == UInt8(ascii: "\"")
         contract.nodes[nodeIndex].kind = isText ? .stringEnum : .numberEnum
-        contract.nodes[nodeIndex].firstChild = UInt32(contract.cases.count)
+        contract.nodes[nodeIndex].firstChild = UInt32(contract.rawValues.count)
         contract.nodes[nodeIndex].childCount = UInt32(elements.count)
         for element in elements {
-            var rawValue = EnumCase()
+            var rawValue = EnumRawValue()
             if isText {
                 (rawValue.offset, rawValue.count) = appendText(try readString(element, keyPath: keyPath))
             } else {
@@ -254,7 +259,7 @@ private struct ShapesParser {
                 }
                 rawValue.number = number
             }
-            contract.cases.append(rawValue)
+            contract.rawValues.append(rawValue)
         }
     }
 
@@ -281,6 +286,7 @@ private struct ShapesParser {
         return String(decoding: Array(UnescapedBytes(text.bytes(string.range))), as: UTF8.self)
     }
 
+    /// Returns the keys of the object at `start`, each with the position of its value. Throws if a key occurs twice.
     private func readMembers(of start: Int, keyPath: String) throws(ShapesFault) -> [Member] {
         guard text.peek(start) == UInt8(ascii: "{") else {
             throw ShapesFault(keyPath: keyPath, reason: "must be an object")

@@ -10,8 +10,8 @@
 /// needs no reference counting (``UnmanagedContract``).
 public struct Contract: Equatable, Sendable {
     var nodes: [ShapeNode] = []
-    var cases: [EnumCase] = []
-    var types: [ContractType] = []
+    var rawValues: [EnumRawValue] = []
+    var types: [AttributesTypeShapes] = []
     /// The names of types and fields, and the raw values of enums, in UTF-8.
     var textStorage: [UInt8] = []
 
@@ -86,7 +86,7 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     var kind = ShapeKind.any
     /// Whether null is allowed. If the node is a field, the field may also be missing.
     var isOptional = false
-    /// The index of the first child in ``Contract/nodes``, or of an enum's first raw value in ``Contract/cases``.
+    /// The index of the first child in ``Contract/nodes``, or of an enum's first raw value in ``Contract/rawValues``.
     var firstChild: UInt32 = 0
     var childCount: UInt32 = 0
     /// A field's name in ``Contract/textStorage``.
@@ -104,14 +104,14 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
 }
 
 /// A raw value of an enum: a text at `offset` in ``Contract/textStorage``, or a number.
-struct EnumCase: BitwiseCopyable, Equatable, Sendable {
+struct EnumRawValue: BitwiseCopyable, Equatable, Sendable {
     var offset: UInt32 = 0
     var count: UInt32 = 0
     var number: Int64 = 0
 }
 
-/// A type of `ActivityAttributes`.
-struct ContractType: BitwiseCopyable, Equatable, Sendable {
+/// The shapes of one `ActivityAttributes` type: of its attributes, and of its content state.
+struct AttributesTypeShapes: BitwiseCopyable, Equatable, Sendable {
     var nameOffset: UInt32
     var nameByteCount: UInt32
     /// The index in ``Contract/nodes`` of the root node of the attributes' shape.

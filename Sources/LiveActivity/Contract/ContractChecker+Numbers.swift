@@ -192,7 +192,7 @@ extension ContractChecker {
     func checkNumberEnum(_ shape: ShapeNode, _ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int {
         let (value, next) = try readInteger(.int64, position, nodeIndex)
         for caseIndex in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount)
-        where contract.cases[caseIndex].number == value { return next }
+        where contract.rawValues[caseIndex].number == value { return next }
         throw mismatch(.notOneOfTheCases, nodeIndex, position)
     }
 }

@@ -109,6 +109,7 @@ struct ContractChecker {
         return (key, valuePosition)
     }
 
+    /// Checks an object's known fields, and that no required field is missing.
     private func checkObject(
         _ shape: UnsafePointer<ShapeNode>,
         _ start: Int,
@@ -156,13 +157,13 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Checks a field's value, and returns the position after the value. Adds the value's place to ``template``. For an
-    /// object, the places of its fields' values are added instead. For `null` in place of an object, the place of
-    /// `null` is added.
+    /// Checks a field's value, and returns the position after the value. Adds the value's place to ``template``. An
+    /// object has no place itself, because the values of its fields have places. But `null` instead of an object has a
+    /// place.
     @inline(__always)
     func checkFieldValue(ofNode nodeIndex: Int, at position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + nodeIndex
-        let precedingCount = template?.pointee.valueCount ?? 0
+        let precedingCount = template?.pointee.valuePlaceCount ?? 0
         let end: Int
         if let shortValueEnd = endOfShortValue(shape, position) {
             end = shortValueEnd
@@ -207,9 +208,9 @@ struct ContractChecker {
         return end
     }
 
-    /// Tests quickly whether the key at `position` is this field's name. If the result is true, this is certain. If the
-    /// result is false, the key may still be this name, but have an escape or be near the end of the record. The caller
-    /// then searches with ``fieldIndex(_:_:_:_:)``.
+    /// Tests quickly whether the key at `position` is this field's name. True is certain. False is not certain: the key
+    /// may be this name with an escape, or be near the end of the record. So after false, the caller searches with
+    /// ``fieldIndex(_:_:_:_:)``.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,
@@ -327,7 +328,7 @@ struct ContractChecker {
         let string = try readString(position, nodeIndex)
         let bytes = text.bytes(string.range)
         for caseIndex in Int(shape.firstChild)..<Int(shape.firstChild) &+ Int(shape.childCount) {
-            let rawValue = contract.text(contract.cases[caseIndex].offset, contract.cases[caseIndex].count)
+            let rawValue = contract.text(contract.rawValues[caseIndex].offset, contract.rawValues[caseIndex].count)
             if string.isEscaped ? haveEqualBytes(rawValue, unescaping: bytes) : haveEqualBytes(rawValue, bytes) {
                 return string.nextPosition
             }
@@ -335,6 +336,7 @@ struct ContractChecker {
         throw mismatch(.notOneOfTheCases, nodeIndex, position)
     }
 
+    /// Checks a string from which Foundation makes a `URL`, a `UUID` or `Data`.
     private func checkFormattedText(_ kind: ShapeKind, _ position: Int, _ nodeIndex: Int) throws(ContractMismatch)
         -> Int
     {

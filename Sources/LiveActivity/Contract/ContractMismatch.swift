@@ -76,13 +76,14 @@ extension UnmanagedContract {
         words.prefix(Self.listLengthMax).joined(separator: ", ") + (words.count > Self.listLengthMax ? ", …" : "")
     }
 
+    /// Returns what a value must be, in words that follow "must be" in a message.
     private func describeRequirement(_ shape: ShapeNode) -> String {
         let range = Int(shape.firstChild)..<Int(shape.firstChild) + Int(shape.childCount)
         return switch shape.kind {
         case .stringEnum:
             "one of "
-                + joinList(cases[range].map { "\"\(String(decoding: text($0.offset, $0.count), as: UTF8.self))\"" })
-        case .numberEnum: "one of " + joinList(cases[range].map { "\($0.number)" })
+                + joinList(rawValues[range].map { "\"\(String(decoding: text($0.offset, $0.count), as: UTF8.self))\"" })
+        case .numberEnum: "one of " + joinList(rawValues[range].map { "\($0.number)" })
         case .date: "date, a number of seconds since 2001"
         case .dateRange: "dateRange, an array of two numbers of seconds since 2001"
         case .data: "data, a text in base64"
@@ -92,6 +93,7 @@ extension UnmanagedContract {
         }
     }
 
+    /// Returns the value at `position` if a message may show it, otherwise its kind, such as "a string of 60 bytes".
     private func describeValue(_ text: JSONText, _ position: Int, showsValue: Bool) -> String {
         switch text.peek(position) {
         case UInt8(ascii: "{"): return "an object"

@@ -11,31 +11,31 @@ struct ValuePlace: BitwiseCopyable {
 struct StateTemplate: BitwiseCopyable {
     /// The maximum number of places in a template, which has a fixed size. Further values of the state have no place:
     /// they must be equal in every state with this template.
-    static let valuesMax = 128
+    static let valuePlacesMax = 128
 
     var appIndex: UInt16 = 0
-    /// The app's contract, whose nodes (``ShapeNode``) declare the ``values``; nil if the template has no state.
+    /// The app's contract, whose nodes (``ShapeNode``) declare the ``valuePlaces``; nil if the template has no state.
     var contract: UnmanagedContract?
     var stateByteCount = 0
     /// Where the state begins in the command's record that is being checked. The check gives places in the record, and
     /// this offset turns them into places in the state. Used only while the template is made.
     var stateOffsetInRecord = 0
-    /// The number of ``values``. They are in the order of their places and do not overlap.
-    var valueCount = 0
+    /// The number of ``valuePlaces``, which are in ascending order and do not overlap.
+    var valuePlaceCount = 0
     /// The state's bytes. Room for eight bytes more than ``Limits/bodyBytesMax`` is allocated, so that eight bytes can
     /// be read from any position.
     let bytes: UnsafeMutableRawPointer
-    let values: UnsafeMutablePointer<ValuePlace>
+    let valuePlaces: UnsafeMutablePointer<ValuePlace>
 
     init() {
         bytes = .allocate(byteCount: Limits.bodyBytesMax &+ 8, alignment: 16)
         bytes.initializeMemory(as: UInt8.self, repeating: 0, count: Limits.bodyBytesMax &+ 8)
-        values = .allocate(capacity: Self.valuesMax)
+        valuePlaces = .allocate(capacity: Self.valuePlacesMax)
     }
 
     func deallocate() {
         bytes.deallocate()
-        values.deallocate()
+        valuePlaces.deallocate()
     }
 
     /// Adds the place of a value. Discards the places that were added while this value was read, because these places
@@ -43,17 +43,17 @@ struct StateTemplate: BitwiseCopyable {
     /// - Parameter precedingCount: the number of places before this value was read.
     @inline(__always)
     mutating func addValuePlace(_ nodeIndex: Int, _ start: Int, _ end: Int, after precedingCount: Int) {
-        guard precedingCount < Self.valuesMax else { return }
-        values[precedingCount] = ValuePlace(
+        guard precedingCount < Self.valuePlacesMax else { return }
+        valuePlaces[precedingCount] = ValuePlace(
             nodeIndex: UInt32(truncatingIfNeeded: nodeIndex),
             start: UInt32(truncatingIfNeeded: start &- stateOffsetInRecord),
             end: UInt32(truncatingIfNeeded: end &- stateOffsetInRecord)
         )
-        valueCount = precedingCount &+ 1
+        valuePlaceCount = precedingCount &+ 1
     }
 
-    /// Compares a new state with the template's state. The new state has this template if its bytes are the same,
-    /// except that each of ``values`` may be any value that fits its field's declaration (`nodeIndex`).
+    /// Compares a new state with the template's state. The new state has this template if the two differ only at
+    /// ``valuePlaces``, and if each value there fits the declaration of its field (`nodeIndex`).
     ///
     /// Such a state is valid JSON and fits the contract, because both are true for the template's state. All bytes
     /// before the first different value are equal, so this value belongs to the same field in both states, and it is
@@ -67,20 +67,20 @@ struct StateTemplate: BitwiseCopyable {
         // How far the two states have been compared: the offset in the template's state, and the offset in the new
         // state.
         var (oldOffset, newOffset) = (0, 0)
-        var valueIndex = 0
+        var placeIndex = 0
         while true {
             let comparableByteCount = min(stateByteCount &- oldOffset, text.count &- start &- newOffset)
             let equalCount = equalByteCount(oldOffset, text, start &+ newOffset, atMost: comparableByteCount)
             (oldOffset, newOffset) = (oldOffset &+ equalCount, newOffset &+ equalCount)
             if oldOffset == stateByteCount { return start &+ newOffset }
-            while valueIndex < valueCount, values[valueIndex].end < oldOffset { valueIndex &+= 1 }
-            guard valueIndex < valueCount, values[valueIndex].start <= oldOffset else { return nil }
-            let valueStart = start &+ newOffset &- (oldOffset &- Int(values[valueIndex].start))
-            guard let end = checker.endOfUnvalidatedValue(Int(values[valueIndex].nodeIndex), valueStart) else {
+            while placeIndex < valuePlaceCount, valuePlaces[placeIndex].end < oldOffset { placeIndex &+= 1 }
+            guard placeIndex < valuePlaceCount, valuePlaces[placeIndex].start <= oldOffset else { return nil }
+            let valueStart = start &+ newOffset &- (oldOffset &- Int(valuePlaces[placeIndex].start))
+            guard let end = checker.endOfUnvalidatedValue(Int(valuePlaces[placeIndex].nodeIndex), valueStart) else {
                 return nil
             }
-            (oldOffset, newOffset) = (Int(values[valueIndex].end), end &- start)
-            valueIndex &+= 1
+            (oldOffset, newOffset) = (Int(valuePlaces[placeIndex].end), end &- start)
+            placeIndex &+= 1
         }
     }
 
@@ -165,6 +165,7 @@ public struct RecentStateTemplates: ~Copyable {
         templates == nil ? nil : searchTemplates(forStateAt: start, in: text)
     }
 
+    /// Compares a state with each template, beginning with the one that was used last.
     @inline(never)
     private mutating func searchTemplates(forStateAt start: Int, in text: JSONText) -> Int? {
         guard let templates else { return nil }
@@ -186,11 +187,11 @@ public struct RecentStateTemplates: ~Copyable {
             && command.event != .start
     }
 
-    /// Whether the command's state matches any template of this app. Decoding stops at the first template that matches,
-    /// perhaps a template of another app. So a caller asks this if ``hasMatched(_:ofApp:)`` is false.
+    /// Whether the command's state matches any remembered template of this app. Call this if ``hasMatched(_:ofApp:)``
+    /// is false: decoding stops at the first template that matches, perhaps a template of another app.
     ///
     /// False if decoding found no template at all, and for a start, whose attributes must be checked too.
-    public func hasTemplate(
+    public func matchesAnyTemplate(
         _ command: Command,
         ofApp appIndex: UInt16,
         in record: UnsafeRawBufferPointer

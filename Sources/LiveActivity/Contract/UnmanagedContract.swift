@@ -4,15 +4,15 @@ import Glibc
 /// ``deallocate()``.
 public struct UnmanagedContract: BitwiseCopyable {
     let nodes: UnsafePointer<ShapeNode>
-    let cases: UnsafeBufferPointer<EnumCase>
-    let types: UnsafeBufferPointer<ContractType>
+    let rawValues: UnsafeBufferPointer<EnumRawValue>
+    let types: UnsafeBufferPointer<AttributesTypeShapes>
     let textStorage: UnsafeRawBufferPointer
 
     public init(copying contract: Contract) {
         let nodes = UnsafeMutablePointer<ShapeNode>.allocate(capacity: contract.nodes.count)
         nodes.initialize(from: contract.nodes, count: contract.nodes.count)
         self.nodes = UnsafePointer(nodes)
-        cases = Self.copy(contract.cases)
+        rawValues = Self.copy(contract.rawValues)
         types = Self.copy(contract.types)
         let text = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, contract.textStorage.count), alignment: 1)
         text.copyBytes(from: contract.textStorage)
@@ -27,7 +27,7 @@ public struct UnmanagedContract: BitwiseCopyable {
 
     public func deallocate() {
         nodes.deallocate()
-        cases.deallocate()
+        rawValues.deallocate()
         types.deallocate()
         textStorage.deallocate()
     }
@@ -44,8 +44,8 @@ public struct UnmanagedContract: BitwiseCopyable {
         try check(command, in: record, recordingIn: nil)
     }
 
-    /// Checks the command, and replaces the places in `template` by the places of the values of the command's state.
-    /// - Parameter template: nil if the places are not needed.
+    /// Checks the command as ``check(_:in:)`` does, and records where its state has values.
+    /// - Parameter template: gets the values' places instead of its former ones; nil if the places are not needed.
     func check(
         _ command: Command,
         in record: UnsafeRawBufferPointer,
@@ -59,7 +59,7 @@ public struct UnmanagedContract: BitwiseCopyable {
         var bestMismatch: ContractMismatch?
         for type in types {
             if isStart, !isNamed(type, by: command.attributesType, of: record) { continue }
-            template?.pointee.valueCount = 0
+            template?.pointee.valuePlaceCount = 0
             do throws(ContractMismatch) {
                 if isStart, !command.attributes.isAbsent {
                     _ = try checker.checkValue(Int(type.attributesNodeIndex), Int(command.attributes.offset))
@@ -89,7 +89,7 @@ public struct UnmanagedContract: BitwiseCopyable {
         UnsafeRawBufferPointer(rebasing: textStorage[Int(offset)..<Int(offset) &+ Int(count)])
     }
 
-    private func isNamed(_ type: ContractType, by name: TextRange, of record: UnsafeRawBufferPointer) -> Bool {
+    private func isNamed(_ type: AttributesTypeShapes, by name: TextRange, of record: UnsafeRawBufferPointer) -> Bool {
         let declaredName = text(type.nameOffset, type.nameByteCount)
         let givenName = name.range.bytes(in: record)
         return name.isEscaped

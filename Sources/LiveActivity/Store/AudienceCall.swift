@@ -181,7 +181,7 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case delivered
     /// The member did not get this version, because a newer version replaced this version.
     case superseded
-    /// APNs refused this push, or the push or the start cannot be made. Another attempt would not help.
+    /// APNs refused this push, or Causeway cannot make the push or the start. Another attempt would not help.
     case failed
     /// The member has left the audience: its token is dead, or it left while its push waited.
     case unregistered

@@ -2,11 +2,12 @@
 /// the timetable knows the event (R34). Times are UNIX milliseconds.
 @frozen
 public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
-    /// A start began the activity. The new life replaces the life in the timetable. Exception: if a start at the same
-    /// time or later began the life in the timetable, that life stays.
+    /// A start began the activity. The new life replaces the life in the timetable. Exception: the life in the
+    /// timetable stays if its own start has the same time or a later one.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// A record showed that the activity was alive at this time. The life counts from the earliest such time. But the
-    /// life stays as it is if the timetable knows its start, or if the activity waits for a restart.
+    /// A record showed that the activity was alive at this time. The life counts from the earliest such time. But if
+    /// the timetable knows the life's start, or if the activity waits for a restart, this event does not change the
+    /// life.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// An update came after the activity's end. If the timetable still has the activity, the timetable keeps this
     /// update for a restart, but never replaces a newer update. Nothing else changes.

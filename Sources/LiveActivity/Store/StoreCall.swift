@@ -143,8 +143,8 @@ public struct StoreCall<Bytes> {
         /// Removes a held start that is finished. May also retire the push-to-start token to which the start was sent.
         /// Reply: `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
-        /// Refunds the draw of a start that was not sent: the part of the draw that the budget has not refilled since.
-        /// Reply: `settled`. Must not be repeated, because each call refunds again. (R15)
+        /// Refunds the draw of a start that was not sent, less the part that the budget has refilled since. Reply:
+        /// `settled`. Must not be repeated, because each call refunds again. (R15)
         case refundStart(startBudget: Policy.Bucket, drawIdentifier: Int64)
 
         // Operations on an activity or a device.
@@ -359,7 +359,7 @@ public enum DeviceRegistrationStep<Bytes> {
     /// The device's audiences do not change, because the first call has set them.
     case nextHeldStart(after: HeldStart<Bytes>)
 
-    /// The start that the previous reply returned; nil for `first`.
+    /// The start that the previous reply returned; nil for `registerToken`.
     @inlinable
     public var previousStart: HeldStart<Bytes>? {
         if case .nextHeldStart(let start) = self { start } else { nil }

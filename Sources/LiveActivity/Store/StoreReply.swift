@@ -38,7 +38,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// - The call repeats a registration, and Redis has another registration or an unregistration with the same time.
     /// - The token came with a command, and is the last token that Redis retired.
     case stale
-    /// The tokens of the activity or device that were registered at the given time or earlier are removed, if any were.
+    /// The activity or device has no token any more that was registered at the given time or earlier.
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
     case tokenFound
@@ -57,16 +57,16 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case activityOver
     /// The command is too old, and Redis knows no version of its activity.
     case expired
-    /// After a hold of a start: the start is not held, because the maximum number of starts already waits for the
-    /// token.
-    ///
-    /// After a registration, which changed nothing. Either the member has too many departures that are not confirmed yet
-    /// (``StoreReply/departures``): confirm them, and register again. Or the reply has no room for the held command:
-    /// register again later.
+    /// There is no room. The meaning depends on the call:
+    /// - A hold of a start: the start is not held, because the maximum number of starts already waits for the token.
+    /// - A registration whose reply has ``StoreReply/departures``: the member has too many unconfirmed departures, and
+    ///   Redis changed nothing. Confirm the departures, and register again.
+    /// - Any other registration: the reply has no room for the held command, and Redis changed nothing. Register again
+    ///   later.
     case full
-    /// After an admission, which changed nothing: the activity has left audiences (``StoreReply/departures``), and no
-    /// worker has confirmed yet that each of these audiences has an entry about the departure. Write the entries,
-    /// confirm them, and admit the command again.
+    /// The admission changed nothing, because the activity has left audiences (``StoreReply/departures``): no worker
+    /// has confirmed yet that each of these audiences has an entry about the departure. Write the entries, confirm
+    /// them, and admit the command again.
     case departures
     /// Redis has processed the call: a settlement, a retirement, a 429, a refund, a confirmation or an event of a
     /// lifetime. A call that no longer applies had no effect.
@@ -95,13 +95,13 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/send`` for an update or end: the pushes of priority 10 that the budget has after this push,
     /// including the reserve. Otherwise -1.
     public var budgetLeft = -1
-    /// With ``StoreVerdict/registered``, if a command waited for the token, and with ``StoreVerdict/alertHeld``: the
-    /// command record that was held.
+    /// The record of the held command. Set with ``StoreVerdict/alertHeld``, and with ``StoreVerdict/registered`` if a
+    /// command waited for the token.
     public var heldCommand: Bytes?
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
-    /// registration names. These audiences then learn only the member's present token
+    /// registration names. A worker then tells these audiences only the member's present token
     /// (``MembershipChangeKind/updated``). False if the registration names no audience.
     public var wasMemberOfAllAudiences = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. The
@@ -119,7 +119,7 @@ public struct StoreReply<Bytes> {
 extension StoreReply: Equatable where Bytes: Equatable {}
 extension StoreReply: Sendable where Bytes: Sendable {}
 
-/// Why a call has no usable reply. The caller decides by this what to do.
+/// Why a call has no usable reply. The failure tells the caller whether and when to repeat the call.
 public enum StoreFailure: Sendable {
     /// No usable reply came, another server of the cluster has the key, or the server has lost the script. The same
     /// call may succeed at once, on this connection or another.

@@ -109,7 +109,7 @@ struct PlanCommand: ParsableCommand {
     }
 
     private func demand(activityCount: Int64) throws -> CapacityDemand {
-        var demand = CapacityDemand(updatesPerMinute: updatesPerMinute, activityCount: activityCount)
+        var demand = CapacityDemand(pushesPerMinute: updatesPerMinute, activityCount: activityCount)
         guard let commandsPerPushHundredths = Int64(exactly: (commandsPerPush * 100).rounded()) else {
             let range = CapacityDemand.commandsPerPushRange
             throw ValidationError(
@@ -126,7 +126,7 @@ struct PlanCommand: ParsableCommand {
     }
 
     private func demand(ofAudience memberCount: Int64) throws -> AudienceDemand {
-        let defaults = CapacityDemand(updatesPerMinute: 1, activityCount: 1)
+        let defaults = CapacityDemand(pushesPerMinute: 1, activityCount: 1)
         let hasSingleCommandOptions =
             commandsPerPush != 1 || devices != defaults.deviceCount || replication != defaults.replicationFactor
             || retentionHours != defaults.storedPeakHours || restartedActivities != defaults.restartedActivityCount
@@ -138,7 +138,7 @@ struct PlanCommand: ParsableCommand {
                 """
             )
         }
-        var demand = AudienceDemand(memberCount: memberCount, updatesPerMinute: updatesPerMinute)
+        var demand = AudienceDemand(memberCount: memberCount, commandsPerMinute: updatesPerMinute)
         if let activities { demand.activityCount = activities }
         demand.fleet = fleet
         return demand

@@ -77,8 +77,8 @@ struct NewestResultsSearch {
         _ match: (borrowing Message) -> JSONValue?
     ) throws(KafkaError) -> [(timestamp: Int64, record: JSONValue)] {
         let watermarks = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
-        let begin = max(watermarks.low, watermarks.high - Self.searchedRecordsMax, 0)
-        var end = max(begin, watermarks.high)
+        let begin = max(watermarks.logStartOffset, watermarks.logEndOffset - Self.searchedRecordsMax, 0)
+        var end = max(begin, watermarks.logEndOffset)
         var windowOffsetCount = Self.firstWindowOffsetCount
         var foundResults: [(timestamp: Int64, record: JSONValue)] = []
         while end > begin, foundResults.count < resultsMax {
@@ -99,7 +99,7 @@ struct NewestResultsSearch {
             end = windowStart
             windowOffsetCount *= Self.windowGrowthFactor
         }
-        if end > watermarks.low { isComplete = false }
+        if end > watermarks.logStartOffset { isComplete = false }
         return foundResults
     }
 

@@ -106,8 +106,8 @@ struct RecordCheck {
 
     /// Drops the policy's fields from a command that is too large.
     ///
-    /// - Throws: the command's `sizeFault` if its policy is not configured, or drops no field. If the command stays too
-    ///   large without the fields, the fault of the smaller command.
+    /// - Throws: the command's `bodyTooLargeFault` if its policy is not configured, or drops no field. If the command
+    ///   stays too large without the fields, the fault of the smaller command.
     private func dropFields(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault)
         -> SmallerCommand
     {
@@ -115,7 +115,7 @@ struct RecordCheck {
             command.policy.isAbsent
             ? configuredNames?.policyNamesByApp[command.app.text(in: bytes)] : command.policy.text(in: bytes)
         guard let fields = policy.flatMap({ configuredNames?.droppedFieldsByPolicy[$0] }), !fields.isEmpty else {
-            throw command.sizeFault
+            throw command.bodyTooLargeFault
         }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
         defer { buffer.deallocate() }

@@ -91,8 +91,8 @@ struct ReplayReader {
 
     private func fetchLogOffsets(of partition: Int32) throws(KafkaError) -> Range<Int64> {
         let watermarks = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
-        let low = max(0, watermarks.low)
-        return low..<max(low, watermarks.high)
+        let low = max(0, watermarks.logStartOffset)
+        return low..<max(low, watermarks.logEndOffset)
     }
 
     /// Returns the offset at which reading must begin to find all records of this time or later.

@@ -106,7 +106,7 @@ extension ReplayScope {
                 return .invalid(code: "unknownPolicy", appIndex: appIndex)
             }
             guard let fittingRecord = Self.makeFittingRecord(value, of: command, policy: policy) else {
-                return .invalid(code: "\(command.sizeFault.code.name)", appIndex: appIndex)
+                return .invalid(code: "\(command.bodyTooLargeFault.code.name)", appIndex: appIndex)
             }
             let candidate = ReplayCandidate(
                 event: command.event,

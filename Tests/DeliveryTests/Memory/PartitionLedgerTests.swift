@@ -129,7 +129,7 @@ import Testing
         #expect(ledger.committableOffset == 14)
         #expect(
             [14, 15, 16, 15].map { ledger.receive($0) } == [
-                .accepted, .settledByPreviousOwner, .accepted, .alreadySeen,
+                .accepted, .settledByPreviousOwner, .accepted, .alreadyReceived,
             ]
         )
         ledger.settle(14)

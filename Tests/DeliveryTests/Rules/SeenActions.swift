@@ -101,7 +101,7 @@ struct SeenDeadLetter: Equatable {
         key = view.deadLetterKey.map(text)
         value = view.deadLetterValue.map(text)
         error = text(view.reason)
-        detail = text(view.detail)
+        detail = text(view.deadLetterDetail)
         self.source = source
         trace = text(view.trace)
     }

@@ -2,7 +2,7 @@ import Reactor
 
 /// One request of an ``HTTPClient``, from its start to its result. Only the thread that runs its loop may use the
 /// object.
-final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
+final class HTTPClientRequest: StreamHandler, TimerHandler, DescriptorHandler {
     private let loop: EventLoop
     private let client: HTTPClient
     private let method: String
@@ -12,7 +12,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private var stream: Stream?
     /// What is left to send of the request's body. Nil until the connection is open.
     private var unsentBody: HTTPBodyWriter?
-    /// The received bytes that are not parsed yet. Not used once the head of the final response is complete.
+    /// The received bytes that are not parsed yet, until the head of the final response (status 200 or higher) is
+    /// complete. `bodyReader` gets the bytes after this head.
     private var unreadInput: [UInt8] = []
     private var status = 0
     /// Reads the response's body. Nil until the head of the final response is complete. Always nil if the client reads
@@ -30,6 +31,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         requestBody = body
     }
 
+    /// Sends the request, and blocks the thread until the request has its result. Call it once.
     func run() throws(HTTPClientError) -> HTTPClient.Response {
         begin()
         if result == nil { loop.run() }
@@ -49,7 +51,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
                 return fail(.connectFailed, error.description)
             }
         }
-        // The request may end before the look-up's thread responds, so the closure holds this object weakly.
+        // The closure holds this object weakly: the request may end, for example at its deadline, before the thread
+        // that looks up the name responds.
         loop.resolve(host: client.address.server.host, port: client.address.server.port) { [weak self] resolution in
             self?.hostResolved(resolution)
         }
@@ -65,6 +68,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         }
     }
 
+    /// Connects to the next address of the server. If no address is left, ends the request with `failure`: the reason
+    /// why the previous address could not be used.
     private func connectToNextAddress(after failure: (cause: HTTPClientError.Cause, text: String)) {
         guard let (address, timeoutMilliseconds) = addressAttempts?.next(nowMilliseconds: loop.nowMilliseconds) else {
             return fail(failure.cause, failure.text)
@@ -83,6 +88,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         end(.failure(HTTPClientError(cause: cause, description: text)))
     }
 
+    /// Gives the request its result, closes the connection and stops the loop. Only the first call has an effect.
     private func end(_ result: Result<HTTPClient.Response, HTTPClientError>) {
         guard self.result == nil else { return }
         self.result = result

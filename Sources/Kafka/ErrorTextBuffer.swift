@@ -1,7 +1,7 @@
 /// A buffer for error texts that librdkafka writes.
-struct ErrorText: ~Copyable {
+struct ErrorTextBuffer: ~Copyable {
     static let capacity = 512
-    var bytes = [CChar](repeating: 0, count: ErrorText.capacity)
+    var bytes = [CChar](repeating: 0, count: ErrorTextBuffer.capacity)
 
     var string: String {
         bytes.withUnsafeBufferPointer { text in
