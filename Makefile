@@ -16,6 +16,9 @@ BENCH_PACKAGES := libsimdjson-dev valgrind binutils
 # Packages that only the examples for producers need: compilers, a Kafka client, a JSON library.
 EXAMPLE_PACKAGES := python3-venv golang-go golang-github-confluentinc-confluent-kafka-go-dev default-jdk-headless \
     libjackson2-databind-java nodejs
+# The scripts in `.ci` that `lint` runs, each after its self-test.
+LINT_CHECKS := lengths words file-names test-names design-names comment-names metric-uses log-kind-uses key-uses \
+    outcome-places decision-places moments
 FORMATTED := Package.swift Sources Tests Examples $(wildcard Benchmarks/*.swift Benchmarks/*/ Fuzz/*.swift Fuzz/*/)
 
 # Extra arguments of `page-test`: make page-test PAGE='--screenshots .build'.
@@ -118,35 +121,17 @@ fuzz: deps ## Fuzz the code that reads bytes from outside, ten minutes each (FUZ
 lint-deps:
 	@.ci/packages lua5.1 python3
 
-# The Redis scripts contain placeholders for constants, @NAME@. To check the syntax, a 0 replaces each of them.
+# Runs all checks before it fails, and names those that failed at the end. The Redis scripts contain placeholders for
+# constants, @NAME@. To check the syntax, a 0 replaces each of them.
 lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, names, comments, pages, and that nothing is unused or unlisted
-	swift format lint --strict --parallel --recursive $(FORMATTED)
-	@files=$$(find Sources -name '*.lua') && test -n "$$files" && for file in $$files; do \
-	    sed 's/@[A-Z_]*@/0/g' "$$file" | luac5.1 -p - || { echo "$$file is not valid Lua"; exit 1; }; done
-	.ci/lengths --self-test
-	.ci/lengths
-	.ci/words --self-test
-	.ci/words
-	.ci/file-names --self-test
-	.ci/file-names
-	.ci/test-names --self-test
-	.ci/test-names
-	.ci/design-names --self-test
-	.ci/design-names
-	.ci/comment-names --self-test
-	.ci/comment-names
-	.ci/metric-uses --self-test
-	.ci/metric-uses
-	.ci/log-kind-uses --self-test
-	.ci/log-kind-uses
-	.ci/key-uses --self-test
-	.ci/key-uses
-	.ci/outcome-places --self-test
-	.ci/outcome-places
-	.ci/decision-places --self-test
-	.ci/decision-places
-	.ci/moments --self-test
-	.ci/moments
+	@failed=""; \
+	swift format lint --strict --parallel --recursive $(FORMATTED) || failed="$$failed swift-format"; \
+	files=$$(find Sources -name '*.lua') && test -n "$$files" || failed="$$failed no-Lua-files"; \
+	for file in $$files; do \
+	    sed 's/@[A-Z_]*@/0/g' "$$file" | luac5.1 -p - || { echo "$$file is not valid Lua"; failed="$$failed $$file"; }; done; \
+	for check in $(LINT_CHECKS); do \
+	    .ci/$$check --self-test && .ci/$$check || failed="$$failed .ci/$$check"; done; \
+	test -z "$$failed" || { echo "These checks failed:$$failed. See the output of each of them above."; exit 1; }
 
 format: ## Format all sources
 	swift format --in-place --parallel --recursive $(FORMATTED)

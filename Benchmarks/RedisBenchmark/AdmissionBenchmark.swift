@@ -167,7 +167,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
     // MARK: - Replies of Redis
 
     func redisReady() {}
-    func redisLost(_ reason: RedisError) { failure = reason }
+    func redisDisconnected(_ reason: RedisError) { failure = reason }
     func redisWarned(_ warning: RedisWarning) {}
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         replyCount += 1

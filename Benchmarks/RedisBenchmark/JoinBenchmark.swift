@@ -149,7 +149,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     // MARK: - Replies of Redis
 
     func redisReady() {}
-    func redisLost(_ reason: RedisError) { failure = reason }
+    func redisDisconnected(_ reason: RedisError) { failure = reason }
     func redisWarned(_ warning: RedisWarning) {}
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }
 
@@ -168,7 +168,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     }
 
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) { failure = reason }
+    func audienceStoreDisconnected(_ reason: RedisError) { failure = reason }
     func audienceCallFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
 
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {

@@ -159,7 +159,7 @@ final class MemberBenchmark: AudienceStoreHandler {
     // MARK: - Replies of Redis
 
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) { failure = reason }
+    func audienceStoreDisconnected(_ reason: RedisError) { failure = reason }
     func audienceCallFailed(tag: UInt64, error: RedisError) { failure = failure ?? error }
 
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {

@@ -5,7 +5,7 @@ public struct AppPushHeaders: Sendable, Hashable {
     /// The value of `apns-push-type`.
     public let pushType: String
     /// The part of `:path` before the device token.
-    public let pathPrefix: String
+    public let devicePathPrefix: String
     /// The `:path` of broadcasts. It names no channel, because the channel is in a header field of its own.
     public let broadcastPath: String
 
@@ -27,14 +27,14 @@ public struct AppPushHeaders: Sendable, Hashable {
         }
         topic = bundleIdentifier + ".push-type.liveactivity"
         pushType = "liveactivity"
-        pathPrefix = "/3/device/"
+        devicePathPrefix = "/3/device/"
         broadcastPath = "/4/broadcasts/apps/" + bundleIdentifier
     }
 }
 
 /// Why a setting cannot be used.
 public struct InvalidSettingError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The name of the setting. For a key file: the path of the file.
+    /// The name of the setting, or the path of a key file that cannot be used.
     public var setting: String
     /// What is wrong with the setting.
     public var detail: String

@@ -26,9 +26,9 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The breaker opens if more than this percentage of the ended pushes in the failure window are failures. Range 1
     /// to 100.
     public var failurePercentMax = 50
-    /// The length of the suspect window: the breaker counts the suspect responses among this many ended pushes, and
-    /// then begins again with 0. Suspect responses are BadDeviceToken and DeviceTokenNotForTopic: the environment or
-    /// the topic may be wrong for all tokens. Range 1 to 100,000.
+    /// How many ended pushes a suspect window has. In each window, the breaker counts the suspect responses from 0:
+    /// BadDeviceToken and DeviceTokenNotForTopic. Many of them show that the environment or the topic may be wrong for
+    /// all tokens. Range 1 to 100,000.
     public var pushesPerSuspectWindow = 1_000
     /// The breaker checks the share of suspect responses only if the suspect window (`pushesPerSuspectWindow`) has at
     /// least this many of them. Without this minimum, one invalid token at the beginning of a window would open the
@@ -41,8 +41,9 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// TooManyProviderTokenUpdates. The count begins again with 0 when a response shows that APNs accepts the token.
     /// Range 1 to 1,000.
     ///
-    /// A 403 does not count if a new provider token may repair the fault (ExpiredProviderToken, UnrelatedKeyIdInToken),
-    /// or if the connection was trying a new signing key: the old key stays in use.
+    /// These responses with 403 do not count:
+    /// - ExpiredProviderToken and UnrelatedKeyIdInToken, because a new provider token may repair the fault.
+    /// - Responses on a connection that tries a new signing key, because the old key stays in use.
     public var providerTokenRefusalsMax = 5
     /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
     /// Range 1 to 600,000.
@@ -69,8 +70,8 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
 enum CircuitBreakerSample {
     /// APNs works: it accepted the push, refused this push for good, or reported a dead token or a missing channel.
     case available
-    /// APNs responded with 5xx (except 503 Shutdown), or did not respond to a completely sent push in time. A lost
-    /// connection is `inconclusive` instead, because the next connection may work.
+    /// APNs responded with 5xx (except 503 Shutdown), or did not respond to a push in time, even if APNs did not read
+    /// the whole push. A lost connection is `inconclusive` instead, because the next connection may work.
     case unavailable
     /// APNs responded with BadDeviceToken or DeviceTokenNotForTopic to a push to a device. The response also shows that
     /// APNs accepts the provider token, because APNs checks the device token only afterwards.
@@ -82,7 +83,7 @@ enum CircuitBreakerSample {
     /// repair. A 403 on a connection that tries a new signing key is `inconclusive` instead.
     case providerTokenRefused
     /// The push does not show whether APNs works: for example, its connection was lost. The breaker counts the push as
-    /// ended, but neither as a success nor as a failure. A probe with this sample has failed.
+    /// ended, but neither as a success nor as a failure. If the push was a probe, the probe has failed.
     case inconclusive
 
     init(completion: PushResponse.Completion, disposition: ResponseDisposition, reason: Reason, hasTimedOut: Bool) {
@@ -95,6 +96,7 @@ enum CircuitBreakerSample {
         case .retryLater: self = .unavailable
         case .providerRefused: self = .providerTokenRefused
         case .rejected: self = completion == .responded ? .available : .inconclusive
+        case .retrySoon where completion == .notProcessed && hasTimedOut: self = .unavailable
         // Neither `retrySoon` nor `refreshProviderToken` shows a fault of APNs: the push can be sent again on another
         // connection.
         case .retrySoon, .refreshProviderToken: self = .inconclusive
@@ -225,6 +227,7 @@ struct CircuitBreaker {
         }
     }
 
+    /// Why the breaker must open now; nil if no limit of the configuration is reached.
     private var causeToOpen: BreakerCause? {
         if providerTokenRefusalCount >= configuration.providerTokenRefusalsMax { return .providerToken }
         if suspectResponseCount >= configuration.suspectResponsesMin,

@@ -2,6 +2,7 @@ import Reactor
 
 /// Handles received frames: responses, resets, SETTINGS, flow control, PING and GOAWAY.
 extension Connection {
+    /// Reads the frames in received bytes, and applies each frame.
     func receive(_ bytes: UnsafeRawBufferPointer) {
         guard phase != .closed else { return }
         // Keep the pool alive: the code below may call the pool's handler, and the handler may release the pool.
@@ -39,6 +40,7 @@ extension Connection {
         }
     }
 
+    /// Subtracts 1 from `allowedFrameCount`. Throws if the server floods the connection with frames.
     private func consumeFrameAllowance() throws(ConnectionFault) {
         allowedFrameCount -= 1
         guard allowedFrameCount < 0 else { return }

@@ -63,7 +63,7 @@ extension Connection {
             markSent(slot)
         } else {
             slot.pointee.remainingBody = body
-            pushSlots.appendToBodyQueue(slotIndex)
+            pushSlots.appendToWaitingBodies(slotIndex)
             sendBody(slotIndex)
         }
         if !isScheduled(.requestTimeout) { schedule(.requestTimeout, afterMilliseconds: timeoutMilliseconds / 2) }
@@ -109,7 +109,10 @@ extension Connection {
     }
 
     private func markSent(_ slot: UnsafeMutablePointer<PushSlot>) {
+        // A stream that has failed discards what is written to it, so the push stays `queued`.
+        guard let stream = transportStream, stream.isOpen else { return }
         slot.pointee.phase = .sent
+        slot.pointee.outputEndBytes = stream.takenOutputBytes + Int64(stream.pendingOutputBytes)
         slot.pointee.sentAtWallMilliseconds = loop.wallMilliseconds
     }
 
@@ -149,8 +152,8 @@ extension Connection {
             usedSinceSeconds: tokenUsedSinceWallSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // If there was no newer token, `checkAtSeconds` is in the past. The next check is then a second from now: if
-        // the time of the next check were past, every push would ask for a token again.
+        // If there was no newer token, `checkAtSeconds` is in the past. Then check again in a second. Otherwise every
+        // push would ask for a token.
         newerTokenCheckAtWallMilliseconds =
             max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
         return true
@@ -201,7 +204,7 @@ extension Connection {
             slot.pointee.windowDeltaBytes -= Int64(count)
             slot.pointee.remainingBody = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
-        pushSlots.removeFromBodyQueue(slotIndex)
+        pushSlots.removeFromWaitingBodies(slotIndex)
         markSent(slot)
     }
 
@@ -245,7 +248,8 @@ extension Connection {
             )
         }
         let reason = body.reason
-        var completion = pushCompletion(slot, wasStreamRefused: wasStreamRefused)
+        let mayHaveLeft = mayHaveLeft(slot)
+        var completion = pushCompletion(slot, wasStreamRefused: wasStreamRefused, mayHaveLeft: mayHaveLeft)
         let isTrialKeyRefused = trialToken != nil && slot.status == 403
         // APNs refused the new key before it processed the push, so the push can be sent again with the old key.
         if isTrialKeyRefused { completion = .notProcessed }
@@ -257,7 +261,7 @@ extension Connection {
             reason: reason,
             reasonText: body.reasonText,
             tokenInvalidAtMilliseconds: body.timestampMilliseconds,
-            sentAtMilliseconds: slot.sentAtWallMilliseconds,
+            sentAtMilliseconds: mayHaveLeft ? slot.sentAtWallMilliseconds : nil,
             responseAtMilliseconds: loop.wallMilliseconds,
             connectionNumber: number,
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
@@ -270,17 +274,17 @@ extension Connection {
             pool.report(.providerTokenFailed(reason: reason, detail: "APNs refused the new key; the old one is kept"))
             endKeyTrial(.refused(reason))
             retire(.providerToken)
-        } else if response.acceptsProviderToken {
+        } else if response.showsAcceptedProviderToken {
             endKeyTrial(.accepted)
             markAuthenticated()
         } else if phase == .unauthenticated {
-            isTokenTestInconclusive = true
+            hasTokenTestFailed = true
         }
         let submittedAtMilliseconds = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
         if hasTimedOut {
             retireIfUnresponsive(submittedAtMilliseconds: submittedAtMilliseconds)
         } else if completion == .responded, slot.status < 500 {
-            (lastServedAtMilliseconds, unservedPushCount) = (loop.nowMilliseconds, 0)
+            (lastServedAtMilliseconds, timedOutPushCount) = (loop.nowMilliseconds, 0)
         }
         pool.pushCompleted(
             response,
@@ -291,38 +295,69 @@ extension Connection {
         )
     }
 
-    /// Retires the connection if it serves no requests any longer: several pushes in a row have timed out, or the
-    /// breaker's probe. A load balancer without a server behind it may still acknowledge PINGs.
+    /// Notes that a push has timed out. Retires the connection if several pushes in a row have timed out, or if this
+    /// push was the breaker's probe. PINGs do not show this fault: a load balancer without a server behind it may still
+    /// acknowledge them.
     ///
     /// - Parameter submittedAtMilliseconds: when the push that has timed out was submitted.
     private func retireIfUnresponsive(submittedAtMilliseconds: Int64) {
-        // A push that was submitted earlier does not count: since then, the server has served another request.
+        // Do not count a push from before `lastServedAtMilliseconds`: the server has served another request since.
         guard submittedAtMilliseconds >= lastServedAtMilliseconds else { return }
-        unservedPushCount += 1
-        guard unservedPushCount >= ConnectionLimits.unservedPushesMax || pool.breaker.isProbing else { return }
+        timedOutPushCount += 1
+        guard timedOutPushCount >= ConnectionLimits.timedOutPushesMax || pool.breaker.isProbing else { return }
         retire(.unresponsive)
     }
 
-    private func pushCompletion(_ slot: PushSlot, wasStreamRefused: Bool) -> PushResponse.Completion {
+    /// Whether APNs responded to a push that has ended; if not, whether APNs may have processed the push.
+    private func pushCompletion(
+        _ slot: PushSlot,
+        wasStreamRefused: Bool,
+        mayHaveLeft: Bool
+    ) -> PushResponse.Completion {
         if slot.status >= 200 { return .responded }
         // APNs does not process a refused stream (RFC 9113, section 8.7), nor a request whose last byte was not sent.
-        return wasStreamRefused || slot.phase == .queued ? .notProcessed : .ambiguous
+        return wasStreamRefused || !mayHaveLeft ? .notProcessed : .ambiguous
+    }
+
+    /// Whether the last byte of the push has left the process, or still may: an open stream sends its waiting output,
+    /// but a stream that has ended has discarded it.
+    private func mayHaveLeft(_ slot: PushSlot) -> Bool {
+        guard slot.phase == .sent, let stream = transportStream else { return false }
+        return stream.isOpen || slot.outputEndBytes <= stream.takenOutputBytes
+    }
+
+    /// Whether the last byte of the push waits in the open stream's output.
+    private func isOutputWaiting(_ slotIndex: Int32) -> Bool {
+        guard let stream = transportStream, stream.isOpen else { return false }
+        let slot = pushSlots.pointer(slotIndex)
+        return slot.pointee.phase == .sent && slot.pointee.outputEndBytes > stream.takenOutputBytes
     }
 
     // MARK: - Deadlines of pushes
 
+    /// Ends the pushes that have timed out. Schedules the timer again for the oldest push that is left
+    /// (``Timer/requestTimeout``).
     func requestTimerFired() {
         let nowMilliseconds = loop.nowMilliseconds
         var hasTimedOutPush = false
+        var isOutputStalled = false
+        // After this, output waits only if the peer reads too slowly.
+        transportStream?.flush()
         while pushSlots.oldestIndex >= 0,
             pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds <= nowMilliseconds
         {
             let slotIndex = pushSlots.oldestIndex
+            if isOutputWaiting(slotIndex) {
+                // End the stream, which discards the output. APNs could otherwise get this push after it has ended.
+                isOutputStalled = true
+                transportStream?.close()
+            }
             writeReset(pushSlots.pointer(slotIndex).pointee.streamIdentifier, .cancel)
             completePush(slotIndex, wasStreamRefused: false, hasTimedOut: true)
             guard phase != .closed else { return }
             hasTimedOutPush = true
         }
+        if isOutputStalled { return close(.outputStalled, detail: "") }
         // If pushes time out while much output waits, the peer has stopped reading. Much output without a timeout only
         // means that the connection is busy.
         if hasTimedOutPush, let stream = transportStream, stream.pendingOutputBytes > Stream.highWaterBytes {
@@ -337,13 +372,20 @@ extension Connection {
                 afterMilliseconds: deadlineMilliseconds - halfTimeoutMilliseconds - nowMilliseconds
             )
         }
-        // A PING to a silent peer shows whether the peer is dead, before the oldest push reaches its deadline.
-        if nowMilliseconds - lastReceivedAtMilliseconds >= halfTimeoutMilliseconds {
-            sendPing(
-                timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadlineMilliseconds - nowMilliseconds)
-            )
+        let remainingMilliseconds = deadlineMilliseconds - nowMilliseconds
+        let silentAtMilliseconds = lastReceivedAtMilliseconds + halfTimeoutMilliseconds
+        guard nowMilliseconds >= silentAtMilliseconds else {
+            let untilSilentMilliseconds = silentAtMilliseconds - nowMilliseconds
+            return schedule(.requestTimeout, afterMilliseconds: min(remainingMilliseconds, untilSilentMilliseconds))
         }
-        guard phase != .closed else { return }
-        schedule(.requestTimeout, afterMilliseconds: deadlineMilliseconds - nowMilliseconds)
+        // A PING to a silent peer shows whether the peer is dead, usually before the oldest push reaches its deadline.
+        // But if this deadline is near, a living peer still gets enough time for its acknowledgement.
+        sendPing(
+            timeoutMilliseconds: min(
+                configuration.pingTimeoutMilliseconds,
+                max(remainingMilliseconds, halfTimeoutMilliseconds / 2)
+            )
+        )
+        schedule(.requestTimeout, afterMilliseconds: remainingMilliseconds)
     }
 }

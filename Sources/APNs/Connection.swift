@@ -29,8 +29,8 @@ final class Connection {
     enum Timer: UInt64 {
         /// Fires if the server's SETTINGS frame has not arrived in time.
         case settingsTimeout
-        /// Fires twice for the oldest request in flight. At half of its timeout, the connection sends a PING if the
-        /// peer is silent. At the end of its timeout, the request ends.
+        /// Fires for the oldest request in flight. In the second half of its timeout, the connection sends a PING once
+        /// the peer has been silent for half of the timeout. At the end of its timeout, the request ends.
         case requestTimeout
         /// Checks whether anything has arrived in `pingAfterIdleMilliseconds`. If not, the connection sends a PING,
         /// because the peer may be dead.
@@ -49,20 +49,20 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether the last push on this `unauthenticated` connection did not show whether APNs accepts the provider token:
-    /// for example, the push timed out.
+    /// Whether the last push on this `unauthenticated` connection did not show that APNs accepts the provider token:
+    /// for example, the push timed out or got a 403.
     ///
     /// If true, the pool prefers `open` connections: otherwise a pool with few pushes would send all of them to a
     /// server that may be overloaded. After a second at most, the pool sets the property to false, and the next push
     /// tests the token again.
-    var isTokenTestInconclusive = false
+    var hasTokenTestFailed = false
 
-    /// Whether the server's first SETTINGS frame has arrived: the server's address works.
+    /// Whether the server's first SETTINGS frame has arrived. It shows that the server's address works.
     private(set) var hasReceivedSettings = false
     /// When the last response with a status below 500 came. Such a response shows that the server serves requests.
     var lastServedAtMilliseconds: Int64 = 0
-    /// How many pushes have timed out that were submitted after `lastServedAtMilliseconds`.
-    var unservedPushCount = 0
+    /// How many of the pushes that were submitted after `lastServedAtMilliseconds` have timed out.
+    var timedOutPushCount = 0
 
     // The state of the HTTP/2 protocol on this connection.
     var frameReader = FrameReader()
@@ -137,7 +137,7 @@ final class Connection {
     /// How many pushes the connection has room for now.
     var freeStreamCount: Int {
         let unusedStreamCount = streamsMax - pushSlots.count
-        guard unusedStreamCount > 0, let stream = transportStream else { return 0 }
+        guard unusedStreamCount > 0, let stream = transportStream, stream.isOpen else { return 0 }
         // Take no push that would only wait for the send window. The push waits better in the caller's queue, where a
         // newer state can replace it.
         let hasSendWindow = sendWindowBytes >= ConnectionLimits.sendWindowBytesMin || pushSlots.count == 0
@@ -299,9 +299,9 @@ enum ConnectionLimits {
     /// the stream. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
     /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
-    /// The connection retires when this many pushes in a row were not served. One push without a response may be the
+    /// The connection retires when this many pushes in a row have timed out. One push without a response may be the
     /// fault of its stream only.
-    static let unservedPushesMax = 5
+    static let timedOutPushesMax = 5
     /// How many frames the server may send in a second if we send no push. More frames are a flood, and end the
     /// connection (RFC 9113, section 10.5).
     ///

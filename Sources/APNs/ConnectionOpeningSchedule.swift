@@ -20,7 +20,7 @@ struct ConnectionOpeningSchedule {
     private(set) var awaitsConnectionBudget = false
 
     /// The longest random delay before the pool's first connection. The delay spreads the openings of all lanes.
-    private static let firstJitterMillisecondsMax: Int64 = 250
+    private static let firstOpeningJitterMillisecondsMax: Int64 = 250
     /// The delay between two attempts while the budget permits no connection. The delay is random, so that the pools of
     /// a process do not all ask at once. It is at least a second, because each attempt may ask DNS for the addresses.
     static let connectionBudgetWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
@@ -28,6 +28,8 @@ struct ConnectionOpeningSchedule {
     private let openingIntervalMilliseconds: Int64
     private var backoff: Backoff
     private var lastOpenedAtMilliseconds: Int64?
+    /// When the last attempt began whose connection did not become usable; nil after ``noteSuccess()``.
+    private(set) var failedAttemptAtMilliseconds: Int64?
     private var lastConnectionNumber: UInt32 = 0
 
     init(_ configuration: PoolConfiguration) {
@@ -48,7 +50,7 @@ struct ConnectionOpeningSchedule {
             // would open their first connections at once.
             return backoffMilliseconds
                 + Int64.random(
-                    in: 0...min(openingIntervalMilliseconds / 8, Self.firstJitterMillisecondsMax),
+                    in: 0...min(openingIntervalMilliseconds / 8, Self.firstOpeningJitterMillisecondsMax),
                     using: &generator
                 )
         }
@@ -65,6 +67,7 @@ struct ConnectionOpeningSchedule {
         )
     }
 
+    /// Notes that the pool begins to open a connection. The opening interval counts from this moment.
     mutating func beginAttempt(nowMilliseconds: Int64) {
         isAttemptUnderWay = true
         lastOpenedAtMilliseconds = nowMilliseconds
@@ -90,13 +93,29 @@ struct ConnectionOpeningSchedule {
     /// token.
     mutating func noteSuccess() {
         backoff.noteSuccess()
+        failedAttemptAtMilliseconds = nil
+    }
+
+    /// Notes that the connection of the attempt under way did not become usable.
+    mutating func noteFailedAttempt() {
+        failedAttemptAtMilliseconds = lastOpenedAtMilliseconds
     }
 
     /// Lengthens the back-off. Call this method in two cases:
     /// - No address of the host was found.
     /// - A connection ends or is retired before APNs has accepted its provider token, except if the connection is
-    ///   retired as surplus.
+    ///   retired as surplus or as unresponsive.
     mutating func noteFailure() {
+        backoff.noteFailure()
+    }
+
+    /// Sets the back-off to its value after one failure. Call this method when a connection is retired as unresponsive.
+    /// The pools of a process often notice at the same moment that APNs does not respond, so the next connection needs
+    /// a random delay (R21). This delay does not grow, for two reasons. An unresponsive connection lasts at least as
+    /// long as the timeout of a push, so connections open slowly anyway. And a pool without a connection cannot notice
+    /// that APNs responds again.
+    mutating func noteUnresponsiveConnection() {
+        backoff.noteSuccess()
         backoff.noteFailure()
     }
 

@@ -64,6 +64,7 @@ extension Pool {
         }
     }
 
+    /// Begins to open the scheduled connection, if the pool still wants one and the ``ConnectionBudget`` has room.
     func openConnection() {
         // Check again whether to open a connection: while the timer ran, the pool may have got fewer pushes, or APNs
         // may have accepted or refused a new key.
@@ -109,6 +110,8 @@ extension Pool {
                 preferred: unusedAddresses,
                 all: addresses,
                 isEssential: isNextConnectionEssential,
+                failedAttemptAtMilliseconds: connections.contains(where: \.isLive)
+                    ? nil : openingSchedule.failedAttemptAtMilliseconds,
                 nowMilliseconds: loop.nowMilliseconds
             )
         else {
@@ -140,7 +143,9 @@ extension Pool {
     /// Allows the pool to open its next connection, because the last one is set up: the server's SETTINGS have arrived.
     func connectionBecameReady(_ connection: Connection) {
         openingSchedule.isAttemptUnderWay = false
-        if let address = connection.peer { configuration.connectionBudget.noteUsable(address) }
+        if let address = connection.peer {
+            configuration.connectionBudget.noteUsable(address, nowMilliseconds: loop.nowMilliseconds)
+        }
         // Let the new connection get the next push, which tests its provider token. Otherwise the preferred connection
         // would first get up to 32 pushes. In a pool with one push a second, the new connection would wait for half a
         // minute.
@@ -154,12 +159,14 @@ extension Pool {
         report(.authenticated(connection: connection.number, streamsMax: connection.streamsMax))
     }
 
+    /// Notes that a connection takes no more pushes, and schedules its replacement if the pool needs one.
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
         if cause == .unresponsive {
-            openingSchedule.noteFailure()
+            openingSchedule.noteUnresponsiveConnection()
             noteFailure(ofAddressOf: connection)
         } else if !connection.wasAuthenticated, cause != .surplus {
-            // A connection that the pool no longer needs has not failed.
+            // APNs has not accepted the connection's token. A surplus connection is no failure: the pool no longer
+            // needs it.
             openingSchedule.noteFailure()
         }
         report(.retiring(connection: connection.number, cause: cause))
@@ -171,8 +178,12 @@ extension Pool {
     /// - Parameter phase: the connection's last phase before `closed`.
     func connectionClosed(_ connection: Connection, in phase: Connection.Phase, cause: CloseCause, detail: String) {
         connections.removeAll { $0 === connection }
-        if let address = connection.peer { configuration.connectionBudget.release(address) }
+        if let address = connection.peer {
+            let wasUsable = phase.rawValue >= Connection.Phase.unauthenticated.rawValue
+            configuration.connectionBudget.release(address, wasUsable: wasUsable)
+        }
         if !connection.hasReceivedSettings, cause != .retired, cause != .poolClosed {
+            openingSchedule.noteFailedAttempt()
             noteFailure(ofAddressOf: connection)
         }
         if preferredConnection === connection { preferredConnection = nil }
@@ -188,6 +199,7 @@ extension Pool {
         configuration.connectionBudget.noteFailure(of: address, nowMilliseconds: loop.nowMilliseconds)
     }
 
+    /// Ends a draining pool that has no connection and no malformed push left.
     func closeIfDrained() {
         guard phase == .draining, connections.isEmpty, malformedPushTags.isEmpty else { return }
         phase = .closed

@@ -24,7 +24,7 @@ extension Pool {
     /// Whether a connection still takes pushes with a token of a key that has been replaced.
     var hasConnectionWithOldKey: Bool {
         let generation = tokenSource.keyGeneration
-        return connections.contains { $0.acceptsPushes && $0.isSignedByKey(otherThan: generation) }
+        return connections.contains { $0.acceptsPushes && $0.usesKey(otherThan: generation) }
     }
 
     /// Continues the replacement of a signing key:
@@ -44,12 +44,12 @@ extension Pool {
         // Retire `unauthenticated` connections with the old key. Otherwise the next pushes would test the old key's
         // tokens, which the pool no longer needs.
         for connection in connections
-        where connection.phase == .unauthenticated && connection.isSignedByKey(otherThan: generation) {
+        where connection.phase == .unauthenticated && connection.usesKey(otherThan: generation) {
             connection.retire(.providerToken)
         }
         let openConnections = connections.filter { $0.phase == .open }
-        guard let oldConnection = openConnections.first(where: { $0.isSignedByKey(otherThan: generation) }),
-            openConnections.contains(where: { !$0.isSignedByKey(otherThan: generation) })
+        guard let oldConnection = openConnections.first(where: { $0.usesKey(otherThan: generation) }),
+            openConnections.contains(where: { !$0.usesKey(otherThan: generation) })
         else { return }
         oldConnection.retire(.providerToken)
     }
@@ -61,19 +61,20 @@ extension Pool {
     /// - The breaker is open because APNs refuses the key in use. The pool retires the connections with this key:
     ///   otherwise they would get the breaker's probes, and no push would try the candidate.
     private func beginKeyTrialIfPossible() {
-        let isUsedKeyRefused = breaker.cause == .providerToken
-        let isUsedKeyAccepted = breaker.isClosed && connections.contains { $0.phase == .open }
-        guard sizingInterval.endedPushCount > 0, trialToken == nil, isUsedKeyAccepted || isUsedKeyRefused else {
+        let isKeyInUseRefused = breaker.cause == .providerToken
+        let isKeyInUseAccepted = breaker.isClosed && connections.contains { $0.phase == .open }
+        guard sizingInterval.endedPushCount > 0, trialToken == nil, isKeyInUseAccepted || isKeyInUseRefused else {
             return
         }
         trialToken = tokenSource.beginKeyTrial(unixSeconds: loop.wallMilliseconds / 1_000)
-        guard isUsedKeyRefused, trialToken != nil else { return }
+        guard isKeyInUseRefused, trialToken != nil else { return }
         for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
     }
 
+    /// Begins the next interval of ``PoolSizing``, and schedules its end.
     func beginSizingInterval() {
         sizingInterval = PoolSizing.Interval()
-        repeatInconclusiveTokenTests()
+        repeatFailedTokenTests()
         sizingIntervalBeganAtMilliseconds = loop.nowMilliseconds
         sizingTimer = loop.schedule(
             afterMilliseconds: PoolSizing.intervalMilliseconds,
@@ -82,14 +83,14 @@ extension Pool {
         )
     }
 
-    /// Lets the next pushes test the provider tokens again on all `unauthenticated` connections that had an
-    /// inconclusive test (``Connection/isTokenTestInconclusive``).
+    /// Lets the next pushes test the provider tokens again on all `unauthenticated` connections whose last test failed
+    /// (``Connection/hasTokenTestFailed``).
     ///
     /// A push goes to the preferred connection first, and only then to a connection with an untested token. So this
     /// method also clears the preferred connection.
-    private func repeatInconclusiveTokenTests() {
-        for connection in connections where connection.isTokenTestInconclusive {
-            connection.isTokenTestInconclusive = false
+    private func repeatFailedTokenTests() {
+        for connection in connections where connection.hasTokenTestFailed {
+            connection.hasTokenTestFailed = false
             preferredConnection = nil
         }
     }
@@ -103,6 +104,8 @@ extension Pool {
         starvedSinceMilliseconds = nil
     }
 
+    /// Ends an interval: updates the number of wanted connections, opens or retires connections, and begins the next
+    /// interval.
     func endSizingInterval() {
         guard phase == .running else { return }
         let isStarved = starvedSinceMilliseconds != nil
@@ -127,7 +130,7 @@ extension Pool {
 extension Connection {
     /// Whether the connection's token was signed by another key than the key in use. False while the connection tries a
     /// candidate key (``ProviderTokenSource``), although the candidate is not in use yet.
-    fileprivate func isSignedByKey(otherThan generation: Int) -> Bool {
+    fileprivate func usesKey(otherThan generation: Int) -> Bool {
         guard let providerToken, trialToken == nil else { return false }
         return providerToken.keyGeneration != generation
     }

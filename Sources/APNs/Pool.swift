@@ -49,9 +49,8 @@ public final class Pool {
     /// Whether `submit` has refused a push, and the pool has not called ``PushHandler/poolHasRoom(_:)`` since. The
     /// handler waits for this call.
     private var isHandlerWaitingForRoom = false
-    /// Since when the pool starves in the current sizing interval (``PoolSizing``); nil if the pool does not starve. At
-    /// the end of an interval, this is set to the present time, because each interval counts only its own part of the
-    /// time.
+    /// Since when the pool starves, but at the earliest since the current sizing interval began (``PoolSizing``); nil
+    /// if the pool does not starve. Each interval counts only its own part of the time.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes, which the pool does not send. The pool never calls the handler from inside
@@ -106,12 +105,12 @@ public final class Pool {
     /// Why the breaker is open; nil if the breaker is closed. While the breaker is open, the pool takes only probes.
     public var breakerCause: BreakerCause? { breaker.cause }
 
-    /// Whether a response BadDeviceToken or DeviceTokenNotForTopic means that only this push's token is wrong (R17). If
+    /// Whether a response BadDeviceToken or DeviceTokenNotForTopic means that only its push's token is wrong (R17). If
     /// false, the environment or the topic may be wrong for all tokens.
     ///
-    /// True if the breaker is closed, and APNs has accepted a push to a device since the last such response. Read the
-    /// property inside ``PushHandler/pushResponseReceived(_:)`` when this call brings such a response. The new response
-    /// is noted as the last one only after this call, but it may already have opened the breaker.
+    /// True if the breaker is closed, and APNs has accepted a push to a device since the previous such response. Read
+    /// the property when ``PushHandler/pushResponseReceived(_:)`` gets such a response. During this call, the response
+    /// may already have opened the breaker, but the pool does not yet count it as the previous response.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedPushSinceTokenRefusal }
     private var hasAcceptedPushSinceTokenRefusal = false
 
@@ -139,8 +138,8 @@ public final class Pool {
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
-        // Count every push, also one that another connection sends to test its provider token. The preferred connection
-        // then gets fewer than 32 pushes in a row, which does no harm.
+        // Every push counts, even one that another connection than the preferred one has sent. The preferred connection
+        // may then get fewer than 32 pushes in a row, which does no harm.
         preferredConnectionRemainingPushCount -= 1
         statistics.submittedPushCount += 1
         sizingInterval.peakInFlightPushCount = max(
@@ -213,8 +212,7 @@ public final class Pool {
         for connection in connections where connection.number != avoidedNumber {
             // Let the next push test this connection's provider token. Until a response shows that APNs accepts the
             // token, the connection may have only one push in flight.
-            if connection.phase == .unauthenticated, !connection.isTokenTestInconclusive, connection.freeStreamCount > 0
-            {
+            if connection.phase == .unauthenticated, !connection.hasTokenTestFailed, connection.freeStreamCount > 0 {
                 return connection
             }
             if connection.freeStreamCount > bestFreeStreamCount {
@@ -282,7 +280,7 @@ public final class Pool {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
             if let token = connection.providerToken {
-                tokenSource.forgetRefused(token, unixSeconds: loop.wallMilliseconds / 1_000)
+                tokenSource.forgetRefusedToken(token, unixSeconds: loop.wallMilliseconds / 1_000)
             }
             retireForProviderToken(connection, reason)
         case .tooManyProviderTokenUpdates:

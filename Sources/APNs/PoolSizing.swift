@@ -47,8 +47,8 @@ struct PoolSizing {
     /// The pool wants no further connection if the interval's mean round trip was slow: more than this many times as
     /// long as the shortest round trip that the pool remembers, and longer than ``fastRoundTripMillisecondsMax``.
     static let fastRoundTripFactorMax: Int64 = 4
-    /// A mean round trip of at most this time never counts as slow, because the loop itself may cause a large part of
-    /// so short a time.
+    /// A mean round trip of at most this time never counts as slow, because a large part of so short a time may be the
+    /// work of the event loop, not of APNs.
     static let fastRoundTripMillisecondsMax: Int64 = 250
     /// How long the pool remembers the shortest round trip. After this time, the next interval with responses sets a
     /// new shortest round trip, which may be longer.
@@ -60,10 +60,9 @@ struct PoolSizing {
     private(set) var wantedConnectionCount: Int
     private var shortestRoundTripMilliseconds = Int64.max
     private var shortestRoundTripAtMilliseconds: Int64 = 0
-    /// Since when one connection fewer would have been enough. Nil if in the last interval the pool needed all its
-    /// connections, or wanted only ``PoolConfiguration/connectionsMin``. When the pool gives up a connection, this is
-    /// set to the present time: the next one is given up ``PoolConfiguration/shrinkAfterMilliseconds`` later at the
-    /// earliest.
+    /// Since when one connection fewer would have been enough. Nil if the pool needed all its connections in the last
+    /// interval, or wanted only ``PoolConfiguration/connectionsMin``. When the pool gives up a connection, the time is
+    /// counted from this moment: the pool keeps the others for ``PoolConfiguration/shrinkAfterMilliseconds`` at least.
     private var surplusSinceMilliseconds: Int64?
 
     init(_ configuration: PoolConfiguration) {
@@ -113,6 +112,7 @@ struct PoolSizing {
         return .shrink
     }
 
+    /// Remembers the interval's shortest round trip, unless a shorter one is remembered and not too old.
     private mutating func updateShortestRoundTrip(_ interval: Interval, nowMilliseconds: Int64) {
         guard interval.responseCount > 0 else { return }
         let isOld = nowMilliseconds - shortestRoundTripAtMilliseconds >= Self.shortestRoundTripAgeMillisecondsMax
@@ -122,8 +122,8 @@ struct PoolSizing {
     }
 
     /// Whether more than ``failurePercentMax`` per cent of the interval's pushes failed, or their mean round trip was
-    /// slow (``fastRoundTripFactorMax``). APNs or this host may then be overloaded, and more connections would make
-    /// both slower.
+    /// slow (``fastRoundTripFactorMax``). APNs or this host may then be overloaded, and one more connection would add
+    /// load.
     private func isFailingOrSlow(_ interval: Interval) -> Bool {
         if interval.failedPushCount * 100 > interval.endedPushCount * Self.failurePercentMax { return true }
         guard interval.responseCount > 0 else { return false }

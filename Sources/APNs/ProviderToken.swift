@@ -6,8 +6,8 @@ public final class ProviderToken: @unchecked Sendable {
     public let issuedAtSeconds: Int64
     /// `bearer <token>`. The bytes are valid as long as the object lives.
     let headerValue: UnsafeRawBufferPointer
-    /// The number of the key that signed the token: 0 for the source's first key, and one more for each key
-    /// that was offered later.
+    /// The number of the key that signed the token. The first key of the ``ProviderTokenSource`` has number 0, and each
+    /// key that is offered later has the next number.
     let keyGeneration: Int
 
     /// The text before the token in the `authorization` header.

@@ -42,18 +42,18 @@ public enum ProviderTokenRenewal {
     ///
     /// - Parameters:
     ///   - storedToken: the entry in Redis; nil if there is none.
-    ///   - inUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
-    ///   - refusedIssuedAtSeconds: the issue time of the last token that this process forgot because APNs refused it;
-    ///     nil if it forgot none.
+    ///   - tokenInUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
+    ///   - refusedTokenIssuedAtSeconds: when the last token that this process forgot was issued; nil if it forgot none.
+    ///     A process forgets a token that APNs refused.
     public static func nextAction(
         _ storedToken: StoredToken?,
-        inUseIssuedAtSeconds: Int64?,
-        refusedIssuedAtSeconds: Int64?,
+        tokenInUseIssuedAtSeconds: Int64?,
+        refusedTokenIssuedAtSeconds: Int64?,
         unixSeconds: Int64
     ) -> Action {
         guard let storedToken, storedToken.remainingMilliseconds > remainingMillisecondsAtRenewal else { return .renew }
-        guard let token = storedToken.token, token.issuedAtSeconds != inUseIssuedAtSeconds,
-            isUsable(token, refusedIssuedAtSeconds: refusedIssuedAtSeconds, unixSeconds: unixSeconds)
+        guard let token = storedToken.token, token.issuedAtSeconds != tokenInUseIssuedAtSeconds,
+            isUsable(token, refusedTokenIssuedAtSeconds: refusedTokenIssuedAtSeconds, unixSeconds: unixSeconds)
         else { return .keep }
         return .adopt(token)
     }
@@ -62,20 +62,26 @@ public enum ProviderTokenRenewal {
     /// renew the token. A worker without a token adopts the old shared token, if that token may still be used.
     public static func nextActionWithoutLease(
         _ storedToken: StoredToken?,
-        inUseIssuedAtSeconds: Int64?,
-        refusedIssuedAtSeconds: Int64?,
+        tokenInUseIssuedAtSeconds: Int64?,
+        refusedTokenIssuedAtSeconds: Int64?,
         unixSeconds: Int64
     ) -> Action {
-        guard inUseIssuedAtSeconds == nil, let token = storedToken?.token,
-            isUsable(token, refusedIssuedAtSeconds: refusedIssuedAtSeconds, unixSeconds: unixSeconds)
+        guard tokenInUseIssuedAtSeconds == nil, let token = storedToken?.token,
+            isUsable(token, refusedTokenIssuedAtSeconds: refusedTokenIssuedAtSeconds, unixSeconds: unixSeconds)
         else { return .keep }
         return .adopt(token)
     }
 
-    private static func isUsable(_ token: SharedToken, refusedIssuedAtSeconds: Int64?, unixSeconds: Int64) -> Bool {
+    /// Whether this process may use a shared token: APNs accepts its age, and this process did not forget it or a newer
+    /// one.
+    private static func isUsable(
+        _ token: SharedToken,
+        refusedTokenIssuedAtSeconds: Int64?,
+        unixSeconds: Int64
+    ) -> Bool {
         let (age, overflow) = unixSeconds.subtractingReportingOverflow(token.issuedAtSeconds)
         return !overflow && age >= -clockSkewSecondsMax && age < ProviderTokenTimes.ageSecondsMax
-            && token.issuedAtSeconds > refusedIssuedAtSeconds ?? .min
+            && token.issuedAtSeconds > refusedTokenIssuedAtSeconds ?? .min
     }
 }
 

@@ -17,7 +17,7 @@ public final class ProviderTokenSource: Sendable {
         public var candidateKeyIdentifier: String?
         /// Why the last candidate key failed: APNs' reason; `absent` if APNs gave no reason, or if the key could not
         /// sign a token. Nil if no candidate has failed yet. Nil again after APNs has accepted a candidate.
-        public var refusalReason: Reason?
+        public var candidateRefusalReason: Reason?
     }
 
     /// How a pool's trial of the candidate key ended.
@@ -35,20 +35,20 @@ public final class ProviderTokenSource: Sendable {
     }
 
     private struct State {
-        var signer: Signer
-        var newestToken: ProviderToken?
+        var signerInUse: Signer
+        var tokenInUse: ProviderToken?
         /// The signer of the candidate key; nil if there is none.
         var candidateSigner: Signer?
         /// The candidate key's token while a pool tries the key; otherwise nil.
         var trialToken: ProviderToken?
         var keyTrialBeganAtSeconds: Int64 = 0
-        var refusalReason: Reason?
+        var candidateRefusalReason: Reason?
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var sharesTokens = false
-        /// The issue time of the last token that the source forgot because APNs refused the token (`forgetRefused`);
-        /// nil if there was none. Redis may still have this token, and the process must not adopt the token again.
-        var refusedIssuedAtSeconds: Int64?
+        /// When the last token that `forgetRefusedToken` forgot was issued; nil if there was none. Redis may still have
+        /// this token, and the process must not adopt the token again.
+        var refusedTokenIssuedAtSeconds: Int64?
     }
 
     public let teamIdentifier: String
@@ -62,7 +62,7 @@ public final class ProviderTokenSource: Sendable {
         try ProviderTokenSource.validate("keyIdentifier", keyIdentifier)
         try ProviderTokenSource.validate("teamIdentifier", teamIdentifier)
         self.teamIdentifier = teamIdentifier
-        state = Mutex(State(signer: Signer(key: key, keyIdentifier: keyIdentifier, generation: 0)))
+        state = Mutex(State(signerInUse: Signer(key: key, keyIdentifier: keyIdentifier, generation: 0)))
     }
 
     private static func validate(_ setting: String, _ identifier: String) throws(InvalidSettingError) {
@@ -82,7 +82,7 @@ public final class ProviderTokenSource: Sendable {
     /// future.
     public func currentToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
-            if let token = state.newestToken {
+            if let token = state.tokenInUse {
                 let ageSeconds = token.ageSeconds(at: unixSeconds)
                 // The age is negative if this clock was set back after the signing, or if the clock of the process that
                 // signed a shared token is ahead. Only shared tokens may have a small negative age.
@@ -91,11 +91,11 @@ public final class ProviderTokenSource: Sendable {
                     state.sharesTokens ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
                 if ageSeconds >= ageSecondsMin && ageSeconds < ageSecondsMax { return token }
             }
-            if let token = makeToken(signedBy: state.signer, unixSeconds: unixSeconds) {
-                state.newestToken = token
+            if let token = makeToken(signedBy: state.signerInUse, unixSeconds: unixSeconds) {
+                state.tokenInUse = token
                 return token
             }
-            guard let token = state.newestToken, token.ageSeconds(at: unixSeconds) < ProviderTokenTimes.ageSecondsMax
+            guard let token = state.tokenInUse, token.ageSeconds(at: unixSeconds) < ProviderTokenTimes.ageSecondsMax
             else {
                 return nil
             }
@@ -106,13 +106,13 @@ public final class ProviderTokenSource: Sendable {
     /// Forgets a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken`
     /// signs a new one. But keeps a token that is 0 to 20 minutes old: APNs calls so new a token expired only because
     /// the clocks differ, and another new token could lead to TooManyProviderTokenUpdates.
-    func forgetRefused(_ token: ProviderToken, unixSeconds: Int64) {
+    func forgetRefusedToken(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
-            guard state.newestToken === token else { return }
+            guard state.tokenInUse === token else { return }
             let ageSeconds = token.ageSeconds(at: unixSeconds)
             if ageSeconds < 0 || ageSeconds >= ProviderTokenTimes.tokenChangeIntervalSecondsMin {
-                state.newestToken = nil
-                state.refusedIssuedAtSeconds = token.issuedAtSeconds
+                state.tokenInUse = nil
+                state.refusedTokenIssuedAtSeconds = token.issuedAtSeconds
             }
         }
     }
@@ -129,18 +129,22 @@ public final class ProviderTokenSource: Sendable {
     /// The id of the key in use, and two issue times: of the token in use, and of the last token that the source forgot
     /// because APNs refused the token. A time is nil if there is no such token. ``ProviderTokenRenewal`` uses these
     /// values.
-    public var keyAndIssueTimes: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
-        state.withLock { ($0.signer.keyIdentifier, $0.newestToken?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
+    public var keyAndIssueTimes:
+        (keyIdentifier: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?)
+    {
+        state.withLock {
+            ($0.signerInUse.keyIdentifier, $0.tokenInUse?.issuedAtSeconds, $0.refusedTokenIssuedAtSeconds)
+        }
     }
 
     /// Uses a token of another process from now on. Does nothing if the key with this id is no longer in use.
     public func adopt(_ token: SharedToken, keyIdentifier: String) {
         state.withLock { state in
-            guard state.signer.keyIdentifier == keyIdentifier else { return }
-            state.newestToken = ProviderToken(
+            guard state.signerInUse.keyIdentifier == keyIdentifier else { return }
+            state.tokenInUse = ProviderToken(
                 token: Array(token.text.utf8),
                 issuedAtSeconds: token.issuedAtSeconds,
-                keyGeneration: state.signer.generation
+                keyGeneration: state.signerInUse.generation
             )
         }
     }
@@ -149,10 +153,10 @@ public final class ProviderTokenSource: Sendable {
     /// with this id is no longer in use.
     public func signSharedToken(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
         state.withLock { state in
-            guard state.signer.keyIdentifier == keyIdentifier,
-                let token = makeToken(signedBy: state.signer, unixSeconds: unixSeconds)
+            guard state.signerInUse.keyIdentifier == keyIdentifier,
+                let token = makeToken(signedBy: state.signerInUse, unixSeconds: unixSeconds)
             else { return nil }
-            state.newestToken = token
+            state.tokenInUse = token
             return SharedToken(text: token.text, issuedAtSeconds: unixSeconds)
         }
     }
@@ -174,9 +178,9 @@ public final class ProviderTokenSource: Sendable {
     public var keyStatus: KeyStatus {
         state.withLock { state in
             KeyStatus(
-                keyIdentifier: state.signer.keyIdentifier,
+                keyIdentifier: state.signerInUse.keyIdentifier,
                 candidateKeyIdentifier: state.candidateSigner?.keyIdentifier,
-                refusalReason: state.refusalReason
+                candidateRefusalReason: state.candidateRefusalReason
             )
         }
     }
@@ -185,16 +189,16 @@ public final class ProviderTokenSource: Sendable {
     /// Keys are the same if they were read from the same file, unchanged.
     public func holdsOnly(_ key: SigningKey, keyIdentifier: String) -> Bool {
         state.withLock { state in
-            state.candidateSigner == nil && state.signer.keyIdentifier == keyIdentifier
-                && state.signer.key.fileIdentity == key.fileIdentity
+            state.candidateSigner == nil && state.signerInUse.keyIdentifier == keyIdentifier
+                && state.signerInUse.key.fileIdentity == key.fileIdentity
         }
     }
 
     /// The key that signs tokens now. A new key becomes this key only after APNs has accepted it.
-    public var signingKey: SigningKey { state.withLock { $0.signer.key } }
+    public var signingKey: SigningKey { state.withLock { $0.signerInUse.key } }
 
     /// The number of the key in use; see ``ProviderToken/keyGeneration``.
-    var keyGeneration: Int { state.withLock { $0.signer.generation } }
+    var keyGeneration: Int { state.withLock { $0.signerInUse.generation } }
 
     /// How long one pool may try the candidate key. After this time another pool may try the key, because a pool
     /// without pushes gets no result.
@@ -212,7 +216,7 @@ public final class ProviderTokenSource: Sendable {
             else { return nil }
             guard let token = makeToken(signedBy: candidateSigner, unixSeconds: unixSeconds) else {
                 state.candidateSigner = nil
-                state.refusalReason = .absent
+                state.candidateRefusalReason = .absent
                 return nil
             }
             state.trialToken = token
@@ -225,7 +229,8 @@ public final class ProviderTokenSource: Sendable {
     /// candidate any longer: the key failed in another pool, or a newer candidate replaced it.
     func isKeyTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
-            token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidateSigner?.generation
+            token.keyGeneration != state.signerInUse.generation
+                && token.keyGeneration != state.candidateSigner?.generation
         }
     }
 
@@ -240,16 +245,17 @@ public final class ProviderTokenSource: Sendable {
                 break
             case .refused(let reason):
                 state.candidateSigner = nil
-                state.refusalReason = reason
+                state.candidateRefusalReason = reason
             case .accepted:
-                state.signer = candidateSigner
-                state.newestToken = token
+                state.signerInUse = candidateSigner
+                state.tokenInUse = token
                 state.candidateSigner = nil
-                state.refusalReason = nil
+                state.candidateRefusalReason = nil
             }
         }
     }
 
+    /// Signs a provider token, a JWT with the ids of the key and the team. Returns nil if OpenSSL fails.
     private func makeToken(signedBy signer: Signer, unixSeconds: Int64) -> ProviderToken? {
         let header = "{\"alg\":\"ES256\",\"kid\":\"\(signer.keyIdentifier)\"}"
         let claims = "{\"iss\":\"\(teamIdentifier)\",\"iat\":\(unixSeconds)}"

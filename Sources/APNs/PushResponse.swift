@@ -6,7 +6,8 @@ public struct PushResponse: ~Copyable {
         case responded
         /// APNs did not process the push, so sending it again cannot deliver it twice. The reason is one of these:
         /// - APNs refused the push's stream, or the stream is above the last one that a GOAWAY names.
-        /// - The body was not sent completely.
+        /// - The push was not sent completely: its body waited for flow control, or the connection ended before the
+        ///   socket had taken the push's last byte.
         /// - APNs refused the new key that the connection tried.
         case notProcessed
         /// The push was sent completely, but no valid final status came before the deadline, a reset, or the end of the
@@ -40,7 +41,7 @@ public struct PushResponse: ~Copyable {
 
     /// Whether the response shows that APNs has checked the provider token and accepted it. An overloaded
     /// server may respond with 429 or 5xx before it checks the token.
-    public var acceptsProviderToken: Bool {
+    public var showsAcceptedProviderToken: Bool {
         switch disposition {
         case .accepted, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone: true
         case .rejected: status / 100 == 4 && status != 403 && status != 429

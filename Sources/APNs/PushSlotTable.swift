@@ -6,7 +6,7 @@ struct PushSlot {
         /// The header is written to the connection, but the body's last byte is not. APNs cannot have processed the
         /// push.
         case queued
-        /// All bytes have been written to the connection.
+        /// All bytes have been written to the connection; ``outputEndBytes`` says where they end.
         case sent
     }
 
@@ -17,8 +17,13 @@ struct PushSlot {
     var identifier: (UInt64, UInt64) = (0, 0)
     /// When the push times out, on the loop's monotonic clock.
     var deadlineMilliseconds: Int64 = 0
+    /// Where the push ends in the output of the connection's `Stream`: APNs can have the whole push only if the socket
+    /// has taken this many bytes (`Stream.takenOutputBytes`). Valid only in the phase `sent`.
+    var outputEndBytes: Int64 = 0
     /// The wall clock when the push entered the phase `sent`, UNIX milliseconds; nil before.
     var sentAtWallMilliseconds: Int64?
+    /// Whether the slot is in the list of deadlines. The field is here, where alignment leaves room for it.
+    var hasDeadline = false
     var streamIdentifier: Int32 = 0
     /// The neighbours in the list of deadlines; -1 for none. In a free slot, `newerIndex` is the next free slot.
     var olderIndex: Int32 = -1
@@ -40,8 +45,6 @@ struct PushSlot {
     /// The final `:status`; 0 before it arrives, and after a malformed response.
     var status: UInt16 = 0
     var phase = Phase.free
-    /// Whether the slot is in the list of deadlines.
-    var hasDeadline = false
     var isBodyWaiting = false
     var isBroadcast = false
     /// Whether the response's `content-length` announces the length of its body. False for a 204 or 304 response, which
@@ -69,20 +72,20 @@ struct PushSlotTable: ~Copyable {
     let capacity: Int
     private let slots: UnsafeMutablePointer<PushSlot>
     private let responseBodies: UnsafeMutablePointer<UInt8>
-    private let lists: UnsafeMutablePointer<ListHeads>
+    private let listHeads: UnsafeMutablePointer<ListHeads>
 
     /// The number of pushes in flight.
-    var count: Int { lists.pointee.count }
+    var count: Int { listHeads.pointee.count }
     /// The slot of the push that has waited longest, first in the list of deadlines; -1 if the list is empty.
-    var oldestIndex: Int32 { lists.pointee.oldestIndex }
+    var oldestIndex: Int32 { listHeads.pointee.oldestIndex }
     /// The slot of the push body that has waited longest to be sent; -1 if no body waits.
-    var firstWaitingIndex: Int32 { lists.pointee.firstWaitingIndex }
+    var firstWaitingIndex: Int32 { listHeads.pointee.firstWaitingIndex }
 
     init(capacity: Int) {
         precondition(capacity > 0)
         self.capacity = capacity
-        lists = .allocate(capacity: 1)
-        lists.initialize(to: ListHeads())
+        listHeads = .allocate(capacity: 1)
+        listHeads.initialize(to: ListHeads())
         slots = .allocate(capacity: capacity)
         responseBodies = .allocate(capacity: capacity * Self.keptResponseBytesMax)
         responseBodies.initialize(repeating: 0, count: capacity * Self.keptResponseBytesMax)
@@ -94,7 +97,7 @@ struct PushSlotTable: ~Copyable {
     }
 
     deinit {
-        lists.deallocate()
+        listHeads.deallocate()
         slots.deallocate()
         responseBodies.deallocate()
     }
@@ -105,6 +108,7 @@ struct PushSlotTable: ~Copyable {
         return slots + Int(index)
     }
 
+    /// The memory for the first bytes of a response's body, `keptResponseBytesMax` in all.
     func responseBodyMemory(_ index: Int32) -> UnsafeMutablePointer<UInt8> {
         responseBodies + Int(index) * Self.keptResponseBytesMax
     }
@@ -123,24 +127,28 @@ struct PushSlotTable: ~Copyable {
     /// Takes a free slot and appends it to the list of deadlines. All pushes of a connection have the same
     /// timeout, so the list is in the order of the deadlines.
     func allocate(deadlineMilliseconds: Int64) -> Int32 {
-        let index = lists.pointee.firstFreeIndex
+        let index = listHeads.pointee.firstFreeIndex
         let slot = pointer(index)
         precondition(slot.pointee.phase == .free)
-        lists.pointee.firstFreeIndex = slot.pointee.newerIndex
+        listHeads.pointee.firstFreeIndex = slot.pointee.newerIndex
         slot.pointee = PushSlot()
         slot.pointee.phase = .queued
         slot.pointee.deadlineMilliseconds = deadlineMilliseconds
         slot.pointee.hasDeadline = true
-        let newestIndex = lists.pointee.newestIndex
+        let newestIndex = listHeads.pointee.newestIndex
         slot.pointee.olderIndex = newestIndex
-        if newestIndex >= 0 { slots[Int(newestIndex)].newerIndex = index } else { lists.pointee.oldestIndex = index }
-        lists.pointee.newestIndex = index
-        lists.pointee.count += 1
+        if newestIndex >= 0 {
+            slots[Int(newestIndex)].newerIndex = index
+        } else {
+            listHeads.pointee.oldestIndex = index
+        }
+        listHeads.pointee.newestIndex = index
+        listHeads.pointee.count += 1
         return index
     }
 
     /// Removes a slot from the list of deadlines.
-    func cancelDeadline(_ index: Int32) {
+    func removeFromDeadlines(_ index: Int32) {
         let slot = pointer(index)
         guard slot.pointee.hasDeadline else { return }
         slot.pointee.hasDeadline = false
@@ -148,30 +156,30 @@ struct PushSlotTable: ~Copyable {
         if olderIndex >= 0 {
             slots[Int(olderIndex)].newerIndex = newerIndex
         } else {
-            lists.pointee.oldestIndex = newerIndex
+            listHeads.pointee.oldestIndex = newerIndex
         }
         if newerIndex >= 0 {
             slots[Int(newerIndex)].olderIndex = olderIndex
         } else {
-            lists.pointee.newestIndex = olderIndex
+            listHeads.pointee.newestIndex = olderIndex
         }
     }
 
-    func appendToBodyQueue(_ index: Int32) {
+    func appendToWaitingBodies(_ index: Int32) {
         let slot = pointer(index)
         precondition(!slot.pointee.isBodyWaiting && slot.pointee.phase == .queued)
         slot.pointee.isBodyWaiting = true
-        let lastIndex = lists.pointee.lastWaitingIndex
+        let lastIndex = listHeads.pointee.lastWaitingIndex
         slot.pointee.previousWaitingIndex = lastIndex
         if lastIndex >= 0 {
             slots[Int(lastIndex)].nextWaitingIndex = index
         } else {
-            lists.pointee.firstWaitingIndex = index
+            listHeads.pointee.firstWaitingIndex = index
         }
-        lists.pointee.lastWaitingIndex = index
+        listHeads.pointee.lastWaitingIndex = index
     }
 
-    func removeFromBodyQueue(_ index: Int32) {
+    func removeFromWaitingBodies(_ index: Int32) {
         let slot = pointer(index)
         guard slot.pointee.isBodyWaiting else { return }
         slot.pointee.isBodyWaiting = false
@@ -179,12 +187,12 @@ struct PushSlotTable: ~Copyable {
         if previousIndex >= 0 {
             slots[Int(previousIndex)].nextWaitingIndex = nextIndex
         } else {
-            lists.pointee.firstWaitingIndex = nextIndex
+            listHeads.pointee.firstWaitingIndex = nextIndex
         }
         if nextIndex >= 0 {
             slots[Int(nextIndex)].previousWaitingIndex = previousIndex
         } else {
-            lists.pointee.lastWaitingIndex = previousIndex
+            listHeads.pointee.lastWaitingIndex = previousIndex
         }
         slot.pointee.previousWaitingIndex = -1
         slot.pointee.nextWaitingIndex = -1
@@ -192,13 +200,13 @@ struct PushSlotTable: ~Copyable {
 
     /// Frees a slot. The bytes of its response stay valid until the slot gets another response.
     func free(_ index: Int32) {
-        cancelDeadline(index)
-        removeFromBodyQueue(index)
+        removeFromDeadlines(index)
+        removeFromWaitingBodies(index)
         let slot = pointer(index)
         precondition(slot.pointee.phase != .free)
         slot.pointee.phase = .free
-        slot.pointee.newerIndex = lists.pointee.firstFreeIndex
-        lists.pointee.firstFreeIndex = index
-        lists.pointee.count -= 1
+        slot.pointee.newerIndex = listHeads.pointee.firstFreeIndex
+        listHeads.pointee.firstFreeIndex = index
+        listHeads.pointee.count -= 1
     }
 }

@@ -2,7 +2,7 @@ import Glibc
 
 /// A key file that may be replaced while it is in use: it may be overwritten, another file may be renamed to it, or a
 /// symbolic link in its path may change, as with Kubernetes. Only ``poll()`` checks the file. The check of an unchanged
-/// file costs one `stat`. A file that held no usable key at the last check is also read again.
+/// file costs one `stat`. A file that held no usable key at the last check is read again even if it has not changed.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
@@ -10,7 +10,7 @@ public struct SigningKeyFile {
         case replaced(SigningKey)
         /// The file has changed and holds no usable key, or cannot be read. ``poll()`` returns this once for
         /// each change.
-        case broken(SigningKeyError)
+        case unusable(SigningKeyError)
     }
 
     public let path: String
@@ -20,7 +20,7 @@ public struct SigningKeyFile {
     private var isMissing = false
     /// Whether the last attempt to read a key from the file failed. Each poll then reads the file again: a new mode may
     /// make the file readable, but does not change ``FileIdentity``.
-    private var isBroken = false
+    private var wasUnusable = false
 
     /// Watches the file of a key that the caller has already read. The first `poll` reports a change since then.
     public init(path: String, loadedKey: SigningKey) {
@@ -32,19 +32,19 @@ public struct SigningKeyFile {
     public mutating func poll() -> Change {
         guard let identity = SigningKeyFile.readIdentity(path) else {
             defer { isMissing = true }
-            return isMissing ? .unchanged : .broken(SigningKeyError(path, .unreadable(errno)))
+            return isMissing ? .unchanged : .unusable(SigningKeyError(path, .unreadable(errno)))
         }
         let isChanged = isMissing || identity != lastIdentity
-        guard isChanged || isBroken else { return .unchanged }
+        guard isChanged || wasUnusable else { return .unchanged }
         isMissing = false
         lastIdentity = identity
         do {
             let key = try SigningKey(path: path)
-            isBroken = false
+            wasUnusable = false
             return .replaced(key)
         } catch {
-            isBroken = true
-            return isChanged ? .broken(error) : .unchanged
+            wasUnusable = true
+            return isChanged ? .unusable(error) : .unchanged
         }
     }
 
@@ -55,7 +55,8 @@ public struct SigningKeyFile {
     }
 }
 
-/// Values of a file that differ after the file was replaced, or changed in place.
+/// Identifies one version of a file. At least one of these values differs after the file was replaced or was changed in
+/// place.
 struct FileIdentity: Equatable, Sendable {
     private let fileSystemNumber: UInt
     private let inode: UInt

@@ -71,6 +71,8 @@ extension Simulator {
         return (server, ports)
     }
 
+    /// Starts a service thread. `make` runs on this thread, and makes its server. Returns the thread, and the ports on
+    /// which the server listens.
     private func startThread(
         _ index: Int,
         _ make: @escaping @Sendable (EventLoop) throws(SimulatorError) -> (ServerLoop, [UInt16])

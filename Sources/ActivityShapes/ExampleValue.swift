@@ -1,5 +1,5 @@
-/// A JSON value that a type decodes while its shape is recorded: an example, a part of an example, or a raw value that
-/// tests whether an enum can decode it.
+/// A JSON value from which the library decodes a type, to record the type's shape. The value is an example, a part of
+/// an example, or a raw value with which the library tests what an enum accepts.
 enum ExampleValue: Codable, Sendable {
     case null
     case bool(Bool)

@@ -76,6 +76,8 @@ public final class ActivityStore {
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
     }
 
+    /// Issues a call about a lifetime on the connection for the activity's timetable. In a cluster, this may be another
+    /// connection than the one for the activity's key.
     private func issueLifetimeCall(
         _ call: StoreCall<UnsafeRawBufferPointer>,
         activityKey: UnsafeRawBufferPointer
@@ -96,16 +98,23 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the core. `retriableAtOnce` means that the same call can succeed at once, also after the
-    /// errors `MOVED`, `ASK` and `NOSCRIPT`.
+    /// What the error means to the core. For example, after `MOVED`, `ASK` or `NOSCRIPT`, the same call can succeed at
+    /// once (`retriableAtOnce`).
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // `retriableAfterPause` means that other calls may succeed. For example, if too few replicas acknowledge a
-        // write, only the calls that wait for replicas fail.
+        // With `retriableAfterPause`, only this call pauses, and other calls continue. For example, if too few replicas
+        // acknowledge a write, only the calls that wait for replicas fail.
         if mayBeCausedByCall || code == .replicasMissing { return .retriableAfterPause }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .retriableAtOnce
         default: return .serverRefusesMostCalls
         }
+    }
+
+    /// What the error means to a core whose keys several servers may share. If they do, an error of one server says
+    /// nothing about the other servers, so the calls to these must not pause.
+    public func storeFailure(hasSeveralServers: Bool) -> StoreFailure {
+        let failure = storeFailure
+        return hasSeveralServers && failure == .serverRefusesMostCalls ? .retriableAfterPause : failure
     }
 }

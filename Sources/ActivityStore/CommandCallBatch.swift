@@ -8,7 +8,7 @@ import Redis
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the pace's argument, and ``CallPaceBits`` | for a 429 the same number, otherwise 0 |
+/// | 14 | the number of the pace's argument, and ``PaceByteFlags`` | for a 429 the same number, otherwise 0 |
 /// | 15 | ``CallRequestBits`` | the ``SettlementCode`` and ``CallRequestBits`` |
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
@@ -25,7 +25,7 @@ import Redis
 struct CommandCallBatch: ~Copyable {
     static let callsMax = RedisConnection.callsPerCommandMax
     /// The maximum number of different paces in one script call. A call with a further pace begins the next script
-    /// call. The number of a pace's argument must be below 32, because it has five bits of byte 14.
+    /// call. The number of a pace's argument must be below 16, because it has four bits of byte 14.
     static let pacesMax = 8
     /// The number of the first argument that has a pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
@@ -77,11 +77,12 @@ struct CommandCallBatch: ~Copyable {
         let mayRepeatKey = keys.append(key)
         let requestBits = CallRequestBits.bits(of: admission) | (mayRepeatKey ? CallRequestBits.mayRepeatKeyBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        let ageBit = admission.isTooOld ? CallPaceBits.isTooOldBit : 0
-        let rereadBit = admission.isReread && admission.registration != nil ? CallPaceBits.isTokenRereadBit : 0
-        let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallPaceBits.endsNewerLifeBit : 0
+        let ageBit = admission.isTooOld ? PaceByteFlags.isTooOldBit : 0
+        let rereadBit = admission.isReread && admission.registration != nil ? PaceByteFlags.isTokenRereadBit : 0
+        let newerLifeBit = admission.isEnd && admission.endsNewerLife ? PaceByteFlags.endsNewerLifeBit : 0
+        let lifetimeEndBit = admission.isEnd && admission.isLifetimeEnd ? PaceByteFlags.isLifetimeEndBit : 0
         writer.writeCallHead(
-            paceBits: paceNumber | ageBit | rereadBit | newerLifeBit,
+            paceBits: paceNumber | ageBit | rereadBit | newerLifeBit | lifetimeEndBit,
             requestBits: requestBits,
             admission.version,
             admission.digest
@@ -135,7 +136,7 @@ struct CommandCallBatch: ~Copyable {
 
     /// Writes the Redis command for all collected calls, and returns its length in bytes.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
-        let argumentCount = ScriptCallPrefixes.argumentCount + 2 + count + paceCount
+        let argumentCount = ScriptCallPrefixes.argumentsPerPrefix + 2 + count + paceCount
         var writer = RedisCommandWriter(room, argumentCount: argumentCount)
         writer.writeVerbatim(prefix)
         writer.writeArgument(number: count)
@@ -177,9 +178,11 @@ struct CommandCallBatch: ~Copyable {
     }
 }
 
-/// Flags of an update or an end in a ``CommandCallBatch``: the highest three bits of byte 14. The lower five bits are
-/// the number of the argument that has the pace.
-enum CallPaceBits {
+/// Flags of an update or an end in a ``CommandCallBatch``: the highest four bits of byte 14. The lower four bits of
+/// this byte are the number of the argument that has the pace.
+enum PaceByteFlags {
+    /// The end is that of a lifetime (``StateAdmission/isLifetimeEnd``).
+    static let isLifetimeEndBit: UInt8 = 16
     /// The end also ends a life that a newer start began (R13, ``StateAdmission/endsNewerLife``).
     static let endsNewerLifeBit: UInt8 = 32
     /// The command brings a token, and is read again because Redis lost data.
@@ -189,7 +192,7 @@ enum CallPaceBits {
     static let isTooOldBit: UInt8 = 128
 }
 
-/// What a call in a ``CommandCallBatch`` requests, and which parts follow: the bits of byte 15.
+/// What a call in a ``CommandCallBatch`` requests, and which parts it has after its fixed part: the bits of byte 15.
 enum CallRequestBits {
     static let requestsHighPriorityBit: UInt8 = 1
     static let mayUseReserveBit: UInt8 = 2
@@ -219,11 +222,11 @@ enum SettlementCode: UInt8 {
     case accepted = 0
     case notShown = 1
     case unknown = 2
-    /// APNs responded with 429. Of all settlements, only this one needs the clock. The script recognizes it by the two
-    /// lowest bits, so no other code may have both of them set.
+    /// APNs responded with 429. Of all settlements, only this one needs the clock. The script recognizes this code by
+    /// its two lowest bits, so no other code may have both of them set.
     case throttled = 3
-    /// Redis must retire the token (R17), but settle no version. Either a command's push found the token dead, and the
-    /// command now waits for the next token. Or a push of an audience found the token dead.
+    /// Redis must retire the token (R17), but settle no version. There are two cases: the push of a command found the
+    /// token dead, and the command now waits for the next token; or a push to an audience found the token dead.
     case tokenRetired = 4
 
     init(_ settlement: Settlement) {

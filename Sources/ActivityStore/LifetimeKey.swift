@@ -16,8 +16,9 @@ public enum LifetimeKey {
 
     /// Returns the key of the Redis hash with the lives of a timetable's activities. A field's name is the activity's
     /// key, its value a ``TimetableEntry/storedText``.
-    public static func livesKey(_ number: Int) -> [UInt8] { timetableKey(number) + [UInt8(ascii: "+")] }
+    public static func livesKey(_ number: Int) -> [UInt8] { timetableKey(number) + [livesSuffix] }
 
+    static let livesSuffix = UInt8(ascii: "+")
     static let startsForRestartSuffix = UInt8(ascii: "*")
     static let updatesForRestartSuffix = UInt8(ascii: "=")
 
@@ -57,11 +58,11 @@ public enum LifetimeKey {
 
     /// Returns the app and the activity that an activity's key names; nil if the bytes are no such key.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
-        let signs = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDSign, ActivityKey.uppercaseUUIDSign]
-        // The app ends before the first of these signs, because a bundle id contains none of them. Later signs belong
+        let markers = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDMarker, ActivityKey.uppercaseUUIDMarker]
+        // The app ends before the first of these markers, because a bundle id contains none of them. Later ones belong
         // to the activity's id.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
-            let end = key.firstIndex(where: signs.contains), end > 1, end < key.count - 2
+            let end = key.firstIndex(where: markers.contains), end > 1, end < key.count - 2
         else { return nil }
         let app = Array(key[1..<end])
         return (app, ActivityKey.activity(ofKey: key, app: app))

@@ -2,15 +2,15 @@
 /// So a division by the factor gives the left number, and the remainder is the right one. For example, 3 × 256 + 17 =
 /// 785, and 785 ÷ 256 is 3, with the remainder 17. The right number may itself consist of two numbers.
 enum PackedNumber {
-    /// Packs a timestamp (left) with another number. In a call, this is the request (``requestFactor``), for example
-    /// 1,790,000,000 × 65,536 + 770. In a reply, it is the number of the priority and the pushes left
-    /// (``priorityFactor``).
+    /// Packs a timestamp (left) with another number (right). In a call, the right number is the request
+    /// (``requestFactor``), for example 1,790,000,000 × 65,536 + 770. In a reply, the right number is the priority and
+    /// the pushes left (``priorityFactor``).
     static let timestampFactor: Int64 = 1 << 16
-    /// Packs the request of a call: byte 15 (``CallRequestBits``) × this factor + byte 14 (``CallPaceBits`` and the
+    /// Packs the request of a call: byte 15 (``CallRequestBits``) × this factor + byte 14 (``PaceByteFlags`` and the
     /// number of the pace's argument). For example, 3 × 256 + 2 = 770.
     static let requestFactor: Int64 = 1 << 8
-    /// Packs a part of a reply: ``SentPriority`` × this factor + the number of pushes left in the budget. For example,
-    /// 2 × 16,384 + 7: high priority, and 7 pushes are left.
+    /// Packs a part of a reply: ``GrantedPriority`` × this factor + the number of pushes left in the budget. For
+    /// example, 2 × 16,384 + 7: high priority, and 7 pushes are left.
     static let priorityFactor: Int64 = 1 << 14
     /// Packs bytes 14–20 of an activity's value: the time at which Redis last allowed a push × this factor + the byte
     /// of the phase. For example, 1,790,000,000,123 × 256 + 97, the letter `a`.
@@ -24,8 +24,8 @@ enum PackedNumber {
     static let flagsFactor: Int64 = 1 << 48
 }
 
-/// The priority of a push that Redis allows, as the digit that the script writes into its reply.
-enum SentPriority: UInt8 {
+/// The priority that Redis grants a push, as the digit that the script writes into its reply.
+enum GrantedPriority: UInt8 {
     /// The command gets priority 5, as it asked.
     case low = 1
     case high

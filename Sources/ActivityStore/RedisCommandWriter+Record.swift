@@ -65,9 +65,9 @@ extension RedisCommandWriter {
         )
     }
 
-    /// Writes a retirement as three arguments. The first two are the token, split as in a device's fields `t` and `u`
-    /// but without a registration time. The third is a time: the token is retired only if it was registered earlier. If
-    /// the third argument is empty, the registration time does not matter.
+    /// Writes a retirement as three arguments. The first two are the token, in the form of the fields `t` and `u` of a
+    /// device's hash, but without the registration time in `t`. The third is a time: the token is retired only if it
+    /// was registered earlier. If the third argument is empty, the registration time does not matter.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAtMilliseconds: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
@@ -87,7 +87,7 @@ extension RedisCommandWriter {
 
     static let refundArgumentBytes = 1 + StoredBucket.byteCount + StoredTime.digitCount
 
-    /// Writes a refund: the letter `g`, the numbers of the bucket, and the identifier of the draw to refund.
+    /// Writes a refund: the letter `g`, the bucket (``StoredBucket``), and the identifier of the draw to refund.
     mutating func writeRefundArgument(_ bucket: Policy.Bucket, drawIdentifier: Int64) {
         writeArgument(byteCount: Self.refundArgumentBytes) {
             $0.writeByte(UInt8(ascii: "g"))
@@ -101,7 +101,7 @@ extension RedisCommandWriter {
     /// Writes bytes 1 to 26 of a call of a ``CommandCallBatch``.
     ///
     /// - Parameters:
-    ///   - paceBits: byte 14, the number of the pace's argument and ``CallPaceBits``.
+    ///   - paceBits: byte 14, the number of the pace's argument and ``PaceByteFlags``.
     ///   - requestBits: byte 15, ``CallRequestBits``; in a settlement also the ``SettlementCode``.
     mutating func writeCallHead(paceBits: UInt8, requestBits: UInt8, _ version: Version, _ digest: UInt64) {
         writeStoredVersion(version)
@@ -154,7 +154,8 @@ extension RedisCommandWriter {
     }
 
     /// Writes a confirmation of an activity's departures as a call of a ``RegistrationBatch``.
-    /// - Parameter leftAtMilliseconds: the time that precedes the departures in Redis' reply.
+    /// - Parameter leftAtMilliseconds: the time that an earlier reply gave with the departures. If Redis has another
+    ///   time now, the confirmation has no effect.
     mutating func writeDepartureConfirmation(_ bits: UInt8, leftAtMilliseconds: Int64) {
         writeByte(bits)
         writeNumber(0, byteCount: 4)

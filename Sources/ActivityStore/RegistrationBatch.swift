@@ -11,13 +11,12 @@ import Redis
 /// | 2 | the ``TokenForm`` | 0 |
 /// | 3–4 | the number of the token's bytes | 0 |
 /// | 5 | the number of audiences that the registration names | 0 |
-/// | 6–11 | when the token was registered, milliseconds | the time that precedes the departures in Redis' reply |
+/// | 6–11 | when the token was registered, milliseconds | the time that an earlier reply gave with the departures |
 /// | 12– | the token | |
 /// | | if the registration names audiences: their number (1), a 0, and their digests | |
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 ///
-/// The value of a new activity ends with the same bytes as the call has from byte 6 to the digests, so the script
-/// copies them.
+/// For a new activity, the script copies the bytes from byte 6 to the digests: the end of a value has the same form.
 ///
 /// The reply to a script call has limited room for held commands. A registration whose held command does not fit
 /// changes nothing and gets the verdict `full`. The core repeats this registration after a pause of at most a second.
@@ -81,7 +80,8 @@ struct RegistrationBatch: ~Copyable {
 
     /// Adds a confirmation: each audience that the activity left has an entry about this in its pages.
     ///
-    /// - Parameter leftAtMilliseconds: the time that precedes the departures in Redis' reply.
+    /// - Parameter leftAtMilliseconds: the time that an earlier reply gave with the departures. If Redis has another
+    ///   time now, the confirmation has no effect.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt leftAtMilliseconds: Int64) {
         let mayRepeatKey = keys.append(key)
         let bits = RegistrationBits.isDepartureConfirmationBit | (mayRepeatKey ? RegistrationBits.mayRepeatKeyBit : 0)
@@ -98,7 +98,7 @@ struct RegistrationBatch: ~Copyable {
 
     /// Writes the Redis command for all collected calls, and returns its length in bytes.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
-        var writer = RedisCommandWriter(room, argumentCount: ScriptCallPrefixes.argumentCount + 3 + count)
+        var writer = RedisCommandWriter(room, argumentCount: ScriptCallPrefixes.argumentsPerPrefix + 3 + count)
         writer.writeVerbatim(prefix)
         writer.writeArgument(number: count)
         writer.writeVerbatim(keys.bytes)
@@ -113,7 +113,7 @@ struct RegistrationBatch: ~Copyable {
     }
 }
 
-/// What a call in a ``RegistrationBatch`` says, and which parts follow: the bits of byte 1 of the call.
+/// What a call in a ``RegistrationBatch`` says, and which parts it has after its fixed part: the bits of byte 1.
 enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
     static let mentionsFrequentUpdatesBit: UInt8 = 1

@@ -12,8 +12,9 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     /// Whether Redis' reply waits until replicas have the write (``RedisConfiguration/requiredReplicaCount``). After
     /// this reply, the core may settle the record. Kafka then never brings the token or the held command again.
     ///
-    /// Admissions do not wait, because waiting would delay every command. A token that came with a command may be lost,
-    /// but the next command brings the token again.
+    /// Admissions, requests for a start's token and calls about lifetimes do not wait, because waiting would delay
+    /// every command. Known issue (K12): a failover may lose a token that came with a deferred command, or the limit of
+    /// an activity's lifetime. The next command brings the token again, and limits the lifetime again.
     var needsReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true

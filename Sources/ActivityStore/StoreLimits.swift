@@ -28,9 +28,9 @@ public enum StoreLimits {
     /// each claim: 1, 2, 4, 8. After a claim, the worker writes a command to Kafka that ends or restarts the activity.
     /// When a worker reads this command, the delay begins, so that no worker writes a further command during the delay.
     public static let claimDelayFactorMax: Int64 = 8
-    /// How often a life that is due may be claimed while another end of its activity, such as a producer's, is admitted
-    /// but not settled. Normally the settlement of that end removes the life from the timetable. After this many
-    /// claims, the end seems to be lost, and the script `lifetime` removes the life.
+    /// How often workers may claim a life while Redis has admitted another end of its activity, such as a producer's,
+    /// but not settled that end. Normally the settlement of that end removes the life from the timetable. After this
+    /// many claims, the end seems to be lost, and the script `lifetime` removes the life.
     public static let claimsDuringAnotherEndMax: Int64 = 4
     /// How long Redis stores a device after its hash was last changed by a registration, an unregistration, a hold or a
     /// ``StoreCall/Operation/takeStartToken(attributesType:startBudget:registration:)``: 90 days. The time is long,

@@ -92,8 +92,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
         // Byte 7 is the token's form plus flags. The form is this byte modulo the lowest flag.
-        ("FORM_MODULUS", Int64(StoredActivity.Flag.frequentUpdatesBit)),
-        ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.retiredTokenBit)),
+        ("FORM_MODULUS", Int64(StoredActivity.Flag.allowsFrequentUpdatesBit)),
+        ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.hasRetiredTokenBit)),
         ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenDigestBytes)),
         // Phases of the newest version. The scripts compare phases by the order of their letters. `admit.lua` lists the
         // rules for this order.
@@ -110,9 +110,9 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_AT_FACTOR", PackedNumber.sentAtFactor),
         ("LENGTH_FACTOR", PackedNumber.tokenByteCountFactor), ("FLAGS_FACTOR", PackedNumber.flagsFactor),
         ("FORM_AND_LENGTH_FACTOR", formAndLengthFactor),
-        ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.throttleBit) * formAndLengthFactor),
-        ("PRIORITY_LOW", Int64(SentPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(SentPriority.high.rawValue)),
-        ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
+        ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.hasThrottleBit) * formAndLengthFactor),
+        ("PRIORITY_LOW", Int64(GrantedPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(GrantedPriority.high.rawValue)),
+        ("PRIORITY_DEMOTED", Int64(GrantedPriority.demoted.rawValue)),
         // Where the parts of a pace begin (`StoredPace`), counted from 1. Part 1: spacing and budget. Part 2: the same
         // for activities with frequent updates. Part 3: the longest spacing.
         ("AT_BUDGET_PART", 1),
@@ -121,14 +121,15 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // A call in a batch: its least length, and the highest bit of its byte 14. The other bits are in
         // `bitsWithModulus`.
         ("CALL_BYTES", Int64(CommandCallBatch.callBytesMin)),
-        ("IS_TOO_OLD", Int64(CallPaceBits.isTooOldBit)),
-        // Byte 14 is the number of the pace's argument plus three flags. The number is this byte modulo the lowest
+        ("IS_TOO_OLD", Int64(PaceByteFlags.isTooOldBit)),
+        // Byte 14 is the number of the pace's argument plus four flags. The number is this byte modulo the lowest
         // flag.
-        ("PACE_NUMBER_MODULUS", Int64(CallPaceBits.endsNewerLifeBit)),
+        ("PACE_NUMBER_MODULUS", Int64(PaceByteFlags.isLifetimeEndBit)),
         // Byte 15 of a settlement is its code plus flags. The code is this byte modulo the lowest flag.
         ("SETTLEMENT_CODE_MODULUS", Int64(CallRequestBits.tokenFollowsBit)),
-        // Bits of byte 15 at their place in the packed number `requestAndPace` (admit-batches.lua). ACCEPTANCE_REQUEST
-        // is the whole number in a settlement that has the code ACCEPTED, but neither a token nor an alert.
+        // Bits of byte 15, moved to their place in the packed number `requestAndPace` (admit-batches.lua).
+        // ACCEPTANCE_REQUEST is the whole number in a settlement that has the code ACCEPTED, but neither a token nor an
+        // alert.
         ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallRequestBits.mayReplaceHeldAlertBit)),
         ("IS_END_IN_REQUEST", bitInRequest(CallRequestBits.isEndBit)),
         ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallRequestBits.isSettlementBit)),
@@ -155,14 +156,15 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     private static let bitsWithModulus: [(name: String, value: Int64)] = [
         // An activity's value (`StoredActivity`).
         ("HAS_AUDIENCES", Int64(StoredActivity.audiencesFollowBit)),
-        ("ALLOWS_FREQUENT", Int64(StoredActivity.Flag.frequentUpdatesBit)),
-        ("HAS_THROTTLE", Int64(StoredActivity.Flag.throttleBit)),
-        ("HAS_CLAIM", Int64(StoredActivity.Flag.claimBit)),
-        ("HAS_START", Int64(StoredActivity.Flag.startBit)),
+        ("ALLOWS_FREQUENT", Int64(StoredActivity.Flag.allowsFrequentUpdatesBit)),
+        ("HAS_THROTTLE", Int64(StoredActivity.Flag.hasThrottleBit)),
+        ("HAS_CLAIM", Int64(StoredActivity.Flag.hasClaimBit)),
+        ("HAS_START", Int64(StoredActivity.Flag.hasStartBit)),
         ("OWN_TIMESTAMP", Int64(StoredActivity.PhaseBit.ownTimestampBit)),
         // Byte 14 of a call in a batch.
-        ("ENDS_NEWER_LIFE", Int64(CallPaceBits.endsNewerLifeBit)),
-        ("IS_REREAD", Int64(CallPaceBits.isTokenRereadBit)),
+        ("IS_LIFETIME_END", Int64(PaceByteFlags.isLifetimeEndBit)),
+        ("ENDS_NEWER_LIFE", Int64(PaceByteFlags.endsNewerLifeBit)),
+        ("IS_REREAD", Int64(PaceByteFlags.isTokenRereadBit)),
         // Byte 15 of a call in a batch.
         ("REQUESTS_HIGH_PRIORITY", Int64(CallRequestBits.requestsHighPriorityBit)),
         ("MAY_USE_RESERVE", Int64(CallRequestBits.mayUseReserveBit)),

@@ -8,8 +8,8 @@ extension StoreSession {
 
     /// Writes a call, or collects it for a script call that ``flush(on:)`` writes.
     /// - Parameters:
-    ///   - call: a call within its bounds; see `isWithinBounds(of:)`.
-    ///   - key: the subject's key.
+    ///   - call: a call that `isWithinBounds(of:)` accepts.
+    ///   - key: the key of the call's activity or device.
     func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let tag = call.tag
@@ -61,6 +61,8 @@ extension StoreSession {
         return .issued
     }
 
+    /// Collects an update or an end. First writes the registrations that were collected, so that Redis gets the calls
+    /// in their order, and all other collected calls if they leave no room.
     private func collectAdmission(
         _ admission: StateAdmission<Bytes>,
         key: Bytes,
@@ -81,12 +83,16 @@ extension StoreSession {
         enqueue(call, on: connection)
     }
 
+    /// Adds a call that is in one of the batches to the calls without a reply. Writes the batches if one of them is
+    /// full.
     private func enqueue(_ call: StoreSessionCall, on connection: RedisConnection) {
         outstandingCalls.append(call)
         connection.appendCall(isWritten: false, needsReplicas: call.kind.needsReplicas)
         if commandCallBatch.isFull || registrationBatch.isFull { flush(on: connection) }
     }
 
+    /// Writes a call as a Redis command of its own: an operation that is not collected, and that only activities have,
+    /// or activities and devices.
     private func writeActivityOrDeviceCall(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
         case .admitStart(let version, let claim, let previousClaim):
@@ -129,6 +135,7 @@ extension StoreSession {
         }
     }
 
+    /// Writes a call as a Redis command of its own: an operation that only devices have.
     private func writeDeviceCall(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
         case .takeStartToken(let type, let startBudget, let registration):
@@ -193,13 +200,15 @@ extension StoreSession {
     /// Writes a call as a Redis command of its own.
     ///
     /// - Parameters:
-    ///   - argumentCount: the number of arguments after the key.
+    ///   - keyCount: the number of keys. `arguments` writes all keys except `key`, before everything else.
+    ///   - argumentCount: the number of arguments after `key`.
     ///   - argumentBytes: the maximum length of these arguments together, without the operation's name and RESP's
     ///     additions.
     func write(
         _ kind: StoreCallKind,
         _ tag: UInt64,
         _ key: Bytes,
+        keyCount: UInt8 = 1,
         argumentCount: Int,
         argumentBytes: Int,
         script: StoreScript = .admit,
@@ -212,9 +221,12 @@ extension StoreSession {
         let prefix = connection.scriptCallPrefixes[script.rawValue]
         let bytesMax = ScriptCallPrefixes.bytesPerPrefix + key.count + argumentBytes + overhead
         connection.write(callCount: 0, bytesMax: bytesMax) { room in
-            var writer = RedisCommandWriter(room, argumentCount: ScriptCallPrefixes.argumentCount + 2 + argumentCount)
+            var writer = RedisCommandWriter(
+                room,
+                argumentCount: ScriptCallPrefixes.argumentsPerPrefix + 2 + argumentCount
+            )
             writer.writeVerbatim(prefix)
-            writer.writeArgument(letter: UInt8(ascii: "1"))
+            writer.writeArgument(letter: UInt8(ascii: "0") + keyCount)
             writer.writeArgument(key)
             arguments(&writer)
             return writer.count

@@ -165,11 +165,26 @@ extension StoreSession {
             .lifetime,
             tag,
             timetableKey,
-            argumentCount: argumentCount,
-            argumentBytes: argumentBytes,
+            keyCount: 4,
+            argumentCount: 3 + argumentCount,
+            argumentBytes: 3 * (timetableKey.count + 1) + argumentBytes,
             script: .lifetime,
-            on: connection,
-            arguments
-        )
+            on: connection
+        ) {
+            $0.writeHashKey(timetableKey, LifetimeKey.livesSuffix)
+            $0.writeHashKey(timetableKey, LifetimeKey.startsForRestartSuffix)
+            $0.writeHashKey(timetableKey, LifetimeKey.updatesForRestartSuffix)
+            arguments(&$0)
+        }
+    }
+}
+
+extension RedisCommandWriter {
+    /// Writes the key of a hash that belongs to a timetable.
+    fileprivate mutating func writeHashKey(_ timetableKey: UnsafeRawBufferPointer, _ suffix: UInt8) {
+        writeArgument(byteCount: timetableKey.count + 1) {
+            $0.writeVerbatim(timetableKey)
+            $0.writeByte(suffix)
+        }
     }
 }

@@ -19,8 +19,9 @@ extension StoreSession {
 
     /// Handles the reply to a batch: an array with these elements:
     /// - one for each call, for example a verdict, a number or the activity's stored value;
-    /// - one more for each update or end that got a number, in the order of the calls: the activity's stored value;
-    /// - the server's clock. It may be missing if no call's own element is a stored value.
+    /// - if the element of an update or end is a number, one more for this call: the activity's stored value, from
+    ///   which the token is read. These elements come in the order of the calls;
+    /// - the server's clock. It is missing only if no call's own element is a stored value.
     private func handleBatchReply(
         _ reply: Reply,
         callCount: Int,
@@ -98,6 +99,7 @@ extension StoreSession {
         }
     }
 
+    /// What a reply means for its call.
     private enum ParsedReply {
         case reply(StoreReply<Bytes>)
         case failure(RedisError)
@@ -116,13 +118,13 @@ extension StoreSession {
             connection.resetReconnectPause()
             handler?.storeReplied(tag: call.tag, reply)
         case .failure(let error):
-            handleFailure(error)
+            handleFailureOfOldestCall(error)
             if error.endsConnection { connection.disconnect(error) }
         case .malformedContent:
-            handleFailure(RedisError(.foreignValue))
+            handleFailureOfOldestCall(RedisError(.foreignValue))
         case .protocolViolation:
             let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
-            handleFailure(error)
+            handleFailureOfOldestCall(error)
             connection.disconnect(error)
         }
     }
@@ -146,6 +148,8 @@ extension StoreSession {
         return AudienceDepartures(departures) == nil ? nil : departures
     }
 
+    /// Reads the reply to a call that is not a settlement: the word of a verdict, and the data that belong to this
+    /// verdict.
     private func parseReply(_ reply: Reply, of kind: StoreCallKind) -> ParsedReply {
         guard reply.kind == .string, let verdict = StoreVerdict(beginning: reply.bytes, among: kind.verdicts) else {
             return .protocolViolation
@@ -188,8 +192,14 @@ extension StoreSession {
             if storeReply.registration == nil { return .malformedContent }
         case .alertHeld,
             .registered where rest.count > 0:
+            if verdict == .alertHeld {
+                guard rest.count > StoredActivity.millisecondsBytes else { return .malformedContent }
+                let registeredAt = UnsafeRawBufferPointer(rebasing: rest[..<StoredActivity.millisecondsBytes])
+                storeReply.registeredAtMilliseconds = Int64(LittleEndian.read(registeredAt))
+                rest = UnsafeRawBufferPointer(rebasing: rest[StoredActivity.millisecondsBytes...])
+            }
             guard rest.count > StoredVersion.textByteCount,
-                StoredVersion.isText(UnsafeRawBufferPointer(rebasing: rest[..<StoredVersion.textByteCount]))
+                StoredVersion.isVersionText(UnsafeRawBufferPointer(rebasing: rest[..<StoredVersion.textByteCount]))
             else { return .malformedContent }
             storeReply.heldCommand = UnsafeRawBufferPointer(rebasing: rest[StoredVersion.textByteCount...])
         default:
@@ -204,7 +214,7 @@ extension StoreSession {
     ///   bytes. If the command brought a new token, the bytes already have the new token.
     private func parseSendVerdict(number: Int64, value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredActivity.tokenByteOffset, number > 0,
-            let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
+            let priority = GrantedPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
         else { return .protocolViolation }
         var storeReply = StoreReply<Bytes>(.send)
         storeReply.timestamp = number / PackedNumber.timestampFactor
@@ -233,7 +243,7 @@ extension StoreSession {
             value[StoredActivity.budgetFullAtByteOffset..<StoredActivity.assignedTimestampByteOffset]
         )
         let allowsFrequentUpdates =
-            value[StoredActivity.flagsByteOffset] & StoredActivity.Flag.frequentUpdatesBit != 0
+            value[StoredActivity.flagsByteOffset] & StoredActivity.Flag.allowsFrequentUpdatesBit != 0
         let bucket = allowsFrequentUpdates ? call.frequentBudget : call.budget
         let pushesLeftCount = StoredBucket.pushesLeft(
             bucket,
@@ -295,7 +305,8 @@ extension Reply {
     /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference:
     /// - In a verdict, this byte is a printable character, at least 32.
     /// - In a value, this byte is below 16. A value is the whole reply to a call only if it is plain
-    ///   (admit-batches.lua), and the highest flag of a plain value is ``StoredActivity/Flag/frequentUpdatesBit`` (8).
+    ///   (admit-batches.lua). The highest flag of a plain value is ``StoredActivity/Flag/allowsFrequentUpdatesBit``
+    ///   (8).
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredActivity.tokenByteOffset && bytes[StoredActivity.flagsByteOffset] < 0x10
     }
@@ -346,7 +357,7 @@ extension StoreVerdict {
 }
 
 /// A set of verdicts, as one bit for each raw value, so that reading a reply allocates nothing. A loop over the set
-/// begins with the lowest raw value, because the most common verdict has this value.
+/// begins with the lowest raw value. The most common verdict has this value, so a search usually ends at once.
 struct VerdictSet: Sequence, IteratorProtocol {
     private var bits: UInt32
 

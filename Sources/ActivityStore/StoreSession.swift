@@ -52,6 +52,7 @@ final class StoreSession: RedisSession {
         flushRegistrations(on: connection)
     }
 
+    /// Writes all updates, ends and settlements that were collected, as one Redis command.
     func flushCommandCalls(on connection: RedisConnection) {
         guard commandCallBatch.count > 0 else { return }
         let prefix = connection.scriptCallPrefixes[StoreScript.admit.rawValue]
@@ -64,6 +65,7 @@ final class StoreSession: RedisSession {
         commandCallBatch.removeAll()
     }
 
+    /// Writes all registrations and confirmations that were collected, as one Redis command.
     func flushRegistrations(on connection: RedisConnection) {
         guard registrationBatch.count > 0 else { return }
         let prefix = connection.scriptCallPrefixes[StoreScript.admit.rawValue]
@@ -79,7 +81,7 @@ final class StoreSession: RedisSession {
         registrationBatch.removeAll()
     }
 
-    func handleFailure(_ error: RedisError) {
+    func handleFailureOfOldestCall(_ error: RedisError) {
         guard let call = outstandingCalls.removeOldest() else {
             preconditionFailure("a call failed that was not issued")
         }

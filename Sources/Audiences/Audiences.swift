@@ -87,7 +87,7 @@ public struct Audiences: ~Copyable {
 
     var storeQueue: StoreQueue<AudienceTicket>
     var activityStoreQueue: StoreQueue<RefusedMemberIndex>
-    var outgoingRecords: OutgoingRecordQueue<OutgoingAudienceRecord>
+    var outgoingRecords: OutgoingAudienceRecordQueues
     var timers: TimerQueue
     /// The timers that ``advance(now:)`` has removed from the queue, and whose work it does now. Allocated once (R3).
     private var dueTimers: [TimerQueue.Timer] = []
@@ -103,9 +103,9 @@ public struct Audiences: ~Copyable {
     var offeredPush = OfferedPush()
     /// When the shell last called ``advance(now:)`` (monotonic milliseconds).
     private var advancedAtMilliseconds: Int64 = 0
-    /// When the shell called ``advance(now:)`` in the iteration before (monotonic milliseconds). By now it has asked
-    /// each pool for pushes in that iteration. Whether a pool is unavailable is decided for this time, not for now, so
-    /// that no pool seems unavailable after the lane has not run for a while.
+    /// When the shell called ``advance(now:)`` in the previous iteration (monotonic milliseconds). Since then, the
+    /// shell has asked each pool for pushes. Whether a pool is unavailable is decided for this time, not for the
+    /// present one. Otherwise every pool would seem unavailable after the lane has not run for a while.
     private(set) var previouslyAdvancedAtMilliseconds: Int64 = 0
     /// How many start commands to single devices (`Audiences+Starts`) wait to be produced, or wait for Kafka's
     /// acknowledgement.
@@ -138,8 +138,8 @@ public struct Audiences: ~Copyable {
         // So there can be more channels than fan-out records.
         channels = Slab(limit: configuration.fanoutRecordsMax * 2)
         membershipChanges = Slab(limit: configuration.membershipChangesMax)
-        // Room for all members of ended changes that the shell has not taken yet, and for the members of all changes that
-        // are under way.
+        // Room for all members of ended changes that the shell has not taken yet, and for the members of all changes
+        // that are under way.
         membersWithEndedChange = IndexQueue(limit: configuration.membershipChangesMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipChangesMax)
         newestStates = Slab(limit: configuration.membershipChangesMax + 1)
@@ -151,10 +151,7 @@ public struct Audiences: ~Copyable {
             + configuration.refusedMembersMax + configuration.membershipChangesMax * 2
         storeQueue = StoreQueue(limit: callsMax)
         activityStoreQueue = StoreQueue(limit: configuration.refusedMembersMax)
-        outgoingRecords = OutgoingRecordQueue(
-            limit: configuration.commandsMax * (MemberLocation.segmentCount + 2) + configuration.fanoutRecordsMax * 4
-                + configuration.refusedMembersMax * 2 + configuration.unacknowledgedStartsMax
-        )
+        outgoingRecords = OutgoingAudienceRecordQueues(configuration)
     }
 
     deinit {
@@ -176,18 +173,18 @@ public struct Audiences: ~Copyable {
     /// - `.max`, the initial value: no round waits.
     /// - `.min`: every round that has lost its members or its claim waits.
     /// - Another value: when the shell last found that rounds need not wait (monotonic milliseconds). The store then
-    ///   had all members, or had lacked some for ``waitForMembersMillisecondsMax``. If the value is 5,000, a round
-    ///   whose members were lost at 4,000 continues. If they were lost at 6,000, it waits for a value above 6,000.
+    ///   had all members, or had lacked some for ``waitForMembersMillisecondsMax``. With 5,000, a round whose members
+    ///   were lost at 4,000 continues. A round whose members were lost at 6,000 waits for a value above 6,000.
     public var membersLastCompleteAtMilliseconds = Int64.max
     /// Whether rounds must wait: the store lacks members, or the shell does not know yet whether members are missing.
     var mustRoundsWait: Bool { membersLastCompleteAtMilliseconds == .min }
     /// When the store may last have lost data (monotonic milliseconds); `.min`: never. The shell sets this time when it
-    /// cannot connect to the store, or loses a connection. The core sets it when it finds that the store has lost a
-    /// round.
+    /// cannot connect to the store, or loses a connection; in a cluster, also when it connects. The core sets it when
+    /// it finds that the store has lost a round.
     public var storeMayHaveLostDataAtMilliseconds = Int64.min
     /// Whether the store may lack members: ``membersLastCompleteAtMilliseconds`` is not later than the store's last
     /// possible loss of data (``storeMayHaveLostDataAtMilliseconds``).
-    public var mayLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeMayHaveLostDataAtMilliseconds }
+    public var mayStoreLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeMayHaveLostDataAtMilliseconds }
 
     /// The number of commands to audiences that the core has not returned to `Delivery` yet.
     public var commandCount: Int { commands.count }
@@ -206,7 +203,7 @@ public struct Audiences: ~Copyable {
         sendPageReadsIfDue(now: now)
         storeQueue.endPausesIfDue(now: now)
         activityStoreQueue.endPausesIfDue(now: now)
-        outgoingRecords.endPauseIfDue(now: now)
+        outgoingRecords.endPausesIfDue(now: now)
         // Remove all due timers first. A timer that is set meanwhile fires in the next call, even if its time is not in
         // the future. So the loop always ends. (R4)
         while let timer = timers.popDue(now: now.monotonicMilliseconds) { dueTimers.append(timer) }

@@ -19,7 +19,7 @@ package final class BrokerMonitor: ClientEventHandler, @unchecked Sendable {
 
     /// - Parameters:
     ///   - command: the first words of the message that ``printIfUnreached(_:)`` prints, such as `causeway send`. The
-    ///     text that ``failureReason(_:)`` returns does not contain them.
+    ///     text that ``failureReason(_:)`` returns begins without these words.
     ///   - properties: the client's properties, which contain the brokers' addresses.
     package init(of command: String, properties: [KafkaProperties.Property]) {
         self.command = command

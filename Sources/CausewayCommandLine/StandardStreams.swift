@@ -1,8 +1,19 @@
 import Glibc
+import Synchronization
 
 /// Writes lines to standard output and standard error. Each line is written completely and at once, because
 /// other programs wait for it.
 package enum StandardStreams {
+    /// The error (`errno`) with which a write to standard output failed first; 0: none.
+    private static let outputErrorNumber = Atomic<Int32>(0)
+
+    /// Why a line is missing in standard output, for example because the disk is full; nil: none is missing. A reader
+    /// that no longer reads is no failure.
+    package static var outputFailure: String? {
+        let number = outputErrorNumber.load(ordering: .relaxed)
+        return number == 0 ? nil : String(cString: strerror(number))
+    }
+
     package static func printOutput(_ line: String) {
         write(line, to: STDOUT_FILENO)
     }
@@ -25,7 +36,12 @@ package enum StandardStreams {
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return }
+            guard count > 0 else {
+                if count < 0, errno != EPIPE, descriptor == STDOUT_FILENO {
+                    _ = outputErrorNumber.compareExchange(expected: 0, desired: errno, ordering: .relaxed)
+                }
+                return
+            }
             bytes = bytes.dropFirst(count)
         }
     }

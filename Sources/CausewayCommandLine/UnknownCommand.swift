@@ -1,8 +1,8 @@
 import ArgumentParser
 import CausewayConfiguration
 
-/// Recognizes a command that does not exist. ArgumentParser itself suggests no other command, ignores an
-/// unknown command after `help`, and reports the options of an unknown command instead of the command.
+/// Recognizes a command that does not exist. ArgumentParser itself suggests no other command, and ignores an unknown
+/// command after `help`. If an unknown command has options, ArgumentParser reports only the options.
 package enum UnknownCommand {
     /// Returns the error, the usage and a hint to the help, if the command or the help topic does not exist; else nil.
     ///

@@ -51,6 +51,7 @@ package struct ConfigurationChange {
         }
     }
 
+    /// Applies the changed keys of apps that both configurations have. New and removed apps need a restart.
     private mutating func applyApps(of newConfiguration: WorkerConfiguration) {
         for index in configuration.apps.indices {
             let name = configuration.apps[index].name

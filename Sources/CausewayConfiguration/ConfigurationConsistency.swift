@@ -3,6 +3,7 @@ import Redis
 
 /// Finds values that are valid alone, but contradict each other.
 enum ConfigurationConsistency {
+    /// Returns all faults of this kind. `place` returns the place of a key; nil if the key is not set.
     static func findFaults(
         of configuration: WorkerConfiguration,
         place: (String) -> ConfigurationPlace?
@@ -103,7 +104,7 @@ enum ConfigurationConsistency {
     /// Checks that the URLs of Redis and of the Sentinels, and the Sentinels' password file, fit `redis.mode`.
     private static func findRedisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
         guard let url = try? RedisURL(redis.url) else { return nil }
-        let isUnixSocket = if case .unix = url.location { true } else { false }
+        let isUnixSocket = if case .unix = url.firstLocation { true } else { false }
         switch redis.mode {
         case .single where url.locations.count > 1:
             return ("redis.url", "has several hosts, which need redis.mode: cluster")

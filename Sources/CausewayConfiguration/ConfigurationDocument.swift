@@ -8,7 +8,7 @@ import Yams
 /// also parses the text with Yams.
 struct ConfigurationDocument {
     static let bytesMax = 1 << 20
-    /// The maximum number of values. Without it, YAML aliases could make a small file use much memory.
+    /// The maximum number of values. Without this limit, YAML aliases could make a small file use much memory.
     static let nodesMax = 10_000
 
     /// The place in the file of each key that has a value of the right kind: `worker.lanes`, `apps.match.keyId`,
@@ -57,8 +57,9 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Returns how many of `nodesMax` values are left after the values in `node`. Returns nil if `node` has too many
-    /// values, is nested too deeply, or has a form that the snapshot cannot represent.
+    /// Counts the values in `node`, and returns how many further values the document may have: `nodesMax` less this
+    /// number. Returns nil if there are too many values, if `node` is nested too deeply, or if the snapshot cannot
+    /// represent its form.
     private static func remainingNodeCount(_ node: Node, nodesMax: Int, depth: Int) -> Int? {
         var remainingCount = nodesMax - 1
         guard remainingCount >= 0, depth < 16 else { return nil }
@@ -132,11 +133,12 @@ extension ConfigurationDocument {
         }
     }
 
+    /// Checks the names in `apps` or `policies`, and the keys below each name.
     private mutating func checkNamedSection(_ mapping: Node.Mapping, of namedSection: NamedSection) {
         for (nameNode, value) in mapping {
             let name = nameNode.scalar?.string ?? ""
             let section = "\(namedSection.rawValue).\(name)"
-            if let fault = namedSection.nameRule.fault(name) {
+            if let fault = namedSection.nameRule.findFault(name) {
                 addFault(place(of: nameNode), section, fault)
                 continue
             }

@@ -135,6 +135,8 @@ private struct ConfigurationReader {
         faults.append(PlacedFault(place: place, key: key, message: message))
     }
 
+    /// Sets the property of a key in `root`. Adds a fault instead if the value is not valid, or if a required key is
+    /// missing. Without a value, the property keeps its default.
     private mutating func read<Root>(_ key: SchemaKey<Root>, below section: String, into root: inout Root) {
         let name = section + key.name
         if key.valueKind == .properties {
@@ -170,7 +172,8 @@ private struct ConfigurationReader {
             case .texts:
                 let values = try reader.requiredStringArray(forKey: path).filter { !$0.isEmpty }
                 guard Set(values).count == values.count else { return addFault(place, name, "has a value twice") }
-                if let fault = values.lazy.compactMap({ text in key.rule.fault(text).map { "\(text) \($0)" } }).first {
+                let valueFaults = values.lazy.compactMap { text in key.rule.findFault(text).map { "\(text) \($0)" } }
+                if let fault = valueFaults.first {
                     return addFault(place, name, fault)
                 }
                 key.assign(&root, .texts(values))
@@ -182,7 +185,7 @@ private struct ConfigurationReader {
                 key.assign(&root, .text(value))
             case .text, .properties:
                 let value = try reader.requiredString(forKey: path, isSecret: key.isSecret)
-                if let fault = key.rule.fault(value) {
+                if let fault = key.rule.findFault(value) {
                     return addFault(place, name, fault)
                 }
                 if key.isFilePath, requiresFiles, !value.isEmpty,
@@ -205,6 +208,8 @@ private struct ConfigurationReader {
         }
     }
 
+    /// Returns the librdkafka properties of a section. Adds a fault for each property that must not be set, or whose
+    /// file cannot be read.
     private mutating func readProperties<Root>(of section: String, key schemaKey: SchemaKey<Root>) -> [KafkaProperty] {
         let variables = environment.keys.compactMap { ConfigurationNames.property(inVariable: $0, section: section) }
         let names = Set(document.propertyNames[section, default: []] + variables).sorted()
@@ -212,7 +217,7 @@ private struct ConfigurationReader {
         for name in names {
             let key = "\(section).\(name)"
             guard let place = place(of: key) else { continue }
-            if let fault = ConfigurationRule.propertyName.fault(name) {
+            if let fault = ConfigurationRule.propertyName.findFault(name) {
                 addFault(place, key, fault)
             } else if let value = try? reader.requiredString(forKey: ConfigKey(key), isSecret: true) {
                 if schemaKey.isFilePath, let fault = findFault(inPropertyFile: value, rule: schemaKey.rule) {
@@ -226,7 +231,7 @@ private struct ConfigurationReader {
     }
 
     private func findFault(inPropertyFile path: String, rule: ConfigurationRule) -> String? {
-        if let fault = rule.fault(path) { return fault }
+        if let fault = rule.findFault(path) { return fault }
         guard requiresFiles else { return nil }
         do throws(SecretFileError) {
             _ = try SecretFile.readText(path, bytesMax: PropertyValueFile.bytesMax)
@@ -244,7 +249,7 @@ private struct ConfigurationReader {
         var names = section.predefinedNames.union(document.namePlaces[section, default: [:]].keys)
         if let list = environment[section.variable] {
             for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
-                if let fault = section.nameRule.fault(name) {
+                if let fault = section.nameRule.findFault(name) {
                     addFault(.variable(section.variable), section.rawValue, "\(fault), several separated by commas")
                 } else {
                     names.insert(name)

@@ -67,8 +67,8 @@ extension ConfigurationWarning {
         return warnings
     }
 
-    /// Returns the value that the consumer uses for a property, and the configuration key that sets it. If no key sets
-    /// it, returns the default, and the key below `kafka.consumer` that would set it.
+    /// Returns the value that the consumer uses for a property, and the configuration key that sets this property. If
+    /// no key does, returns the default, and the key below `kafka.consumer` that would set the property.
     private static func integerProperty(
         _ name: String,
         of kafka: WorkerConfiguration.Kafka,

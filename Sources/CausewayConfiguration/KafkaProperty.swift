@@ -65,8 +65,9 @@ extension WorkerConfiguration.Kafka {
     /// All properties of the producer.
     ///
     /// With `linger.ms`, a record may wait 50 ms for a larger batch. At 12,000 results a second, the size of the
-    /// batches determines most of the cost. Pushes are not delayed. Offset commits are, because a record settles only
-    /// when Kafka has its result (R9). Records that lanes read, such as deferred commands, are delayed too.
+    /// batches determines most of the cost. Pushes are not delayed. Offset commits are delayed, because a record
+    /// settles only when Kafka has its result (R9). Records that workers write for lanes, such as deferred commands,
+    /// are delayed too.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {

@@ -78,7 +78,7 @@ extension WorkerConfiguration {
         package enum Mode: String, Sendable, CaseIterable {
             case single
             case sentinel
-            /// A Redis Cluster. The URL needs to name only some of its servers: they tell the client the others.
+            /// A Redis Cluster. The URL needs to name only some servers: these tell the client the others.
             case cluster
         }
 
@@ -141,7 +141,7 @@ extension WorkerConfiguration {
         package var audiences: [String] = []
         package var storage = Storage.newest
         package var keepSeconds = 3_600
-        /// Not empty, without repetition.
+        /// At least one environment, and none twice.
         package var environments = [APNsEnvironment.production]
     }
 
@@ -167,7 +167,7 @@ extension WorkerConfiguration {
         package var keyId = ""
         /// The file has a P-256 private key as PKCS #8 in PEM.
         package var keyFile = ""
-        /// Not empty, without repetition.
+        /// At least one environment, and none twice.
         package var environments = APNsEnvironment.allCases
         package var sandboxKeyId: String?
         package var sandboxKeyFile: String?

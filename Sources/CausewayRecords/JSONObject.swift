@@ -31,7 +31,8 @@ public struct JSONObject: Hashable, Sendable {
     /// The keys, in no particular order.
     public var keys: [String] { members.keys.map(\.text) }
 
-    /// The members as a dictionary. If a `Dictionary` regards several keys as the same key, it gets only one of them.
+    /// The members as a dictionary. If `Dictionary` regards several keys as the same key, the result has only one of
+    /// them.
     public var dictionary: [String: JSONValue] {
         Dictionary(sortedMembers.map { ($0.key, $0.value) }) { first, _ in first }
     }

@@ -9,7 +9,7 @@ struct JSONReader {
     private var depth = 0
 
     init(_ bytes: [UInt8]) throws(RecordFault) {
-        // Decoding replaces bytes that are not UTF-8, so that the text's bytes differ from the original ones.
+        // Decoding replaces bytes that are not UTF-8. The bytes of the decoded text then differ from `bytes`.
         guard String(decoding: bytes, as: UTF8.self).utf8.elementsEqual(bytes) else {
             throw RecordFault("", "the text is not UTF-8")
         }

@@ -1,5 +1,6 @@
 import CausewayConfiguration
 import Glibc
+import LiveActivity
 import Logging
 import Observability
 
@@ -26,23 +27,32 @@ actor ConfigurationReloader {
     /// The time between two polls of the file. A changed file is read only when two polls in a row find it in the same
     /// state, because the first of these polls may find a half-written file.
     static let pollInterval = Duration.seconds(1)
+    /// After a rejection, each time after this many polls the unchanged file is read again. Another file that was
+    /// missing may now be there.
+    static let pollsPerRetry = 10
 
     private let source: ConfigurationSource
     private var runningConfiguration: WorkerConfiguration
+    /// The contract in use of each app of `runningConfiguration`; nil for an app without shapes.
+    private var contracts: [ContractRule?]
     private let log: SharedLimitedLog
     /// Gives the new settings, and the contracts of the apps, to the lanes.
-    private let applyToLanes: @Sendable (WorkerConfiguration) -> Void
+    private let applyToLanes: @Sendable (WorkerConfiguration, [ContractRule?]) -> Void
+    /// The errors of the last rejection, and the polls since then; nil if the last reload was not rejected.
+    private var rejection: (errors: String, pollCount: Int)?
     private var fileStateAtLastRead: FileState?
     private var fileStateAtLastPoll: FileState?
 
     init(
         _ source: ConfigurationSource,
         running: WorkerConfiguration,
+        contracts: [ContractRule?],
         log: SharedLimitedLog,
-        applyToLanes: @escaping @Sendable (WorkerConfiguration) -> Void
+        applyToLanes: @escaping @Sendable (WorkerConfiguration, [ContractRule?]) -> Void
     ) {
         self.source = source
         runningConfiguration = running
+        self.contracts = contracts
         self.log = log
         self.applyToLanes = applyToLanes
         fileStateAtLastRead = source.path.flatMap(FileState.init)
@@ -53,41 +63,59 @@ actor ConfigurationReloader {
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.pollInterval)
-            readIfChanged()
+            poll()
         }
     }
 
-    /// Reads the file if it has changed, and if the last two polls have found it in the same state.
-    private func readIfChanged() {
+    /// Reads the configuration again if its file has changed, or if a retry is due.
+    func poll() {
         let state = source.path.flatMap(FileState.init)
         defer { fileStateAtLastPoll = state }
-        guard state != nil, state == fileStateAtLastPoll, state != fileStateAtLastRead else { return }
-        reload()
+        guard state != nil, state == fileStateAtLastPoll else { return }
+        guard state == fileStateAtLastRead else { return reload() }
+        rejection?.pollCount += 1
+        if let rejection, rejection.pollCount >= Self.pollsPerRetry { readAndApply() }
     }
 
     func reload() {
+        rejection = nil
+        readAndApply()
+    }
+
+    /// Logs the errors, unless the rejection before this one had the same errors.
+    private func reject(_ errors: String) {
+        if errors != rejection?.errors { log(.configurationRejected, ["errors": "\(errors)"]) }
+        rejection = (errors, 0)
+    }
+
+    private func readAndApply() {
         fileStateAtLastRead = source.path.flatMap(FileState.init)
         let newConfiguration: WorkerConfiguration
         do {
             newConfiguration = try source.loader.load(path: source.path)
         } catch {
-            return log(
-                .configurationRejected,
-                ["errors": "\(error.faults.map(\.description).joined(separator: "; "))"]
-            )
+            return reject(error.faults.map(\.description).joined(separator: "; "))
         }
         // The loader does not read the apps' files of shapes, so a fault in one of these files shows only here.
+        var newContracts = contracts
         do throws(ShapesFileError) {
-            for app in newConfiguration.apps { _ = try app.readContractRule() }
+            for app in newConfiguration.apps {
+                let contract = try app.readContractRule()
+                // An app that the file no longer names keeps its contract until the restart. So does an app with a new
+                // bundle id, because its new contract is one for the new id.
+                let index = runningConfiguration.apps.firstIndex { $0.name == app.name && $0.bundleId == app.bundleId }
+                if let index { newContracts[index] = contract }
+            }
         } catch {
-            return log(.configurationRejected, ["errors": "\(error)"])
+            return reject("\(error)")
         }
+        (contracts, rejection) = (newContracts, nil)
         let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
         runningConfiguration = change.configuration
         source.logThreshold.level = runningConfiguration.log.level
         // Apply the configuration even if no key has changed: a file of shapes may have changed.
         if !change.appliedKeys.isEmpty || runningConfiguration.apps.contains(where: { $0.shapes.file != nil }) {
-            applyToLanes(runningConfiguration)
+            applyToLanes(runningConfiguration, contracts)
         }
         if !change.keysNeedingRestart.isEmpty {
             log(.configurationNeedsRestart, ["keys": "\(change.keysNeedingRestart.joined(separator: ", "))"])

@@ -18,10 +18,10 @@ package final class Worker: Service {
     /// How long closing the producer may take if the worker could not start.
     static let closeTimeoutMilliseconds: Int64 = 5_000
 
-    private let setup: WorkerSetup
+    let setup: WorkerSetup
     private var log: SharedLimitedLog { setup.log }
     private let signals: IntakeSignals
-    private let configurationReloader: ConfigurationReloader?
+    let configurationReloader: ConfigurationReloader?
 
     /// The worker's metrics and state, for an ``ObservabilityService``.
     package var metricRegistry: MetricRegistry { setup.metricRegistry }
@@ -42,8 +42,10 @@ package final class Worker: Service {
         let setup = try WorkerSetup(configuration: configuration, logger: logger, version: version)
         self.setup = setup
         configurationReloader = source.map { source in
-            ConfigurationReloader(source, running: configuration, log: setup.log) { configuration in
-                setup.offerSettings(of: configuration)
+            ConfigurationReloader(source, running: configuration, contracts: setup.contracts, log: setup.log) {
+                configuration,
+                contracts in
+                setup.offerSettings(of: configuration, contracts: contracts)
                 signals.offerSettings()
                 setup.kafkaWakeup.signal()
             }

@@ -111,9 +111,11 @@ struct WorkerSetup: @unchecked Sendable {
     func makeChannelKeeper() throws -> ChannelKeeper? {
         let (status, log, labels) = (metricRegistry.channelStatus, log, metricRegistry.labels)
         let apps = configuration.apps
-        let findPool: @Sendable (_ app: String, _ environment: String) -> Int? = { app, environment in
-            let name = apps.first { $0.bundleId == app }?.name ?? ""
-            return labels.pools.firstIndex { $0.app == name && $0.environment == environment }
+        let findPool: @Sendable (_ bundleIdentifier: String, _ environment: String) -> Int? = {
+            bundleIdentifier,
+            environment in
+            let appName = apps.first { $0.bundleId == bundleIdentifier }?.name ?? ""
+            return labels.pools.firstIndex { $0.app == appName && $0.environment == environment }
         }
         for app in apps where !app.channels.audiences.isEmpty {
             for environment in app.channels.environments {
@@ -225,14 +227,19 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. If any app's file of
-    /// shapes cannot be read, the lanes keep all their contracts.
+    /// The contract with which each app starts; nil for an app without shapes.
+    var contracts: [ContractRule?] { deliveryConfiguration.reloadable.apps.map(\.contract) }
+
+    /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes.
     ///
-    /// - Parameter configuration: must have all apps with which the worker started, even if the reloaded file no longer
-    ///   names some of them. The caller checks only the files of shapes that the reloaded file names.
-    func offerSettings(of configuration: WorkerConfiguration) {
+    /// - Parameters:
+    ///   - configuration: must have all apps with which the worker started, even if the reloaded file no longer names
+    ///     some of them.
+    ///   - contracts: the contract of each app of `configuration`. This method does not read the files of shapes,
+    ///     because the file of an app that is no longer named may be gone.
+    func offerSettings(of configuration: WorkerConfiguration, contracts: [ContractRule?]) {
         var settings = Self.makeReloadableSettings(configuration)
-        do { try settings.readContracts(of: configuration) } catch { settings.keepsContracts = true }
+        for (index, contract) in contracts.enumerated() { settings.apps[index].contract = contract }
         metricRegistry.lifetimeStatus.hasLifetimeLimits = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
@@ -252,6 +259,7 @@ struct WorkerSetup: @unchecked Sendable {
             seed: deliveryConfiguration.seed
         )
         audiences.commandsTopic = deliveryConfiguration.commandsTopic
+        if case .cluster = redisConfiguration.topology { audiences.hasSeveralStoreServers = true }
         for (index, app) in configuration.apps.enumerated() {
             let environments = app.channels.environments.filter(app.environments.contains)
             audiences.channelRules[UInt16(index)] =

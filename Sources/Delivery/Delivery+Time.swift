@@ -13,8 +13,7 @@ extension Delivery {
     /// defers commands, ends reading ahead, ends the wait of reread commands to audiences, and frees unused blocks.
     public mutating func advance(now: Moment) {
         storeQueue.endPausesIfDue(now: now)
-        outgoingRecords.endPauseIfDue(now: now)
-        outgoingDeferrals.endPauseIfDue(now: now)
+        outgoingRecords.endPausesIfDue(now: now)
         advanceReadAhead(now: now)
         updateRoomForRereadHandovers()
         // This due time only wakes the lane. The check itself (`checkReadAheadEnd`) runs when the shell next asks for a
@@ -41,8 +40,8 @@ extension Delivery {
         var dueMilliseconds = activities.nextTimerDueMilliseconds ?? .max
         dueMilliseconds = min(dueMilliseconds, storeQueue.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, outgoingRecords.dueMilliseconds ?? .max)
-        dueMilliseconds = min(dueMilliseconds, outgoingDeferrals.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, poolReviewDueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, pools.recoveryReportDueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, readAhead.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, readAheadCheckDueMilliseconds)
         return dueMilliseconds == .max ? nil : dueMilliseconds

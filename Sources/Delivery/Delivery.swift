@@ -55,10 +55,7 @@ public struct Delivery: ~Copyable {
     /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property so
     /// that its buffer is reused.
     var storedCommandWriter = JSONWriter()
-    var outgoingRecords: OutgoingRecordQueue<OutgoingRecord>
-    /// Deferred commands that Kafka's producer has not yet taken. They have a queue of their own, so that results are
-    /// produced even if the deferred topic accepts nothing.
-    var outgoingDeferrals: OutgoingRecordQueue<OutgoingRecord>
+    var outgoingRecords: OutgoingRecordQueues
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<RecordIndex>
     /// Reread commands to audiences (`isReread`). The core of audiences takes them only while
@@ -115,9 +112,7 @@ public struct Delivery: ~Copyable {
         supersededResultMode = configuration.supersededResults
         storeQueue = StoreQueue(limit: callsMax)
         bundleIdentifiers = BundleIdentifiers(configuration.apps)
-        // A record has at most three outgoing records in this queue: a result, an invalidation and a dead letter.
-        outgoingRecords = OutgoingRecordQueue(limit: recordsMax * 3)
-        outgoingDeferrals = OutgoingRecordQueue(limit: recordsMax)
+        outgoingRecords = OutgoingRecordQueues(recordsMax: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
         rereadHandovers = IndexQueue(limit: recordsMax)
         membershipChanges = PendingMembershipChanges(limit: callsMax)
@@ -143,9 +138,7 @@ public struct Delivery: ~Copyable {
         configuration.apply(settings)
         configuration.validate()
         policies = PolicyTable(configuration.reloadable.policies)
-        if !settings.keepsContracts {
-            contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
-        }
+        contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         readAhead.apply(configuration)
     }
 
@@ -162,6 +155,9 @@ public struct Delivery: ~Copyable {
 
     /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of
     /// activities. (R4)
+    ///
+    /// Known issue (K17): in a cluster, the commands that wait for one server can fill the lane. Then commands of other
+    /// servers wait too.
     public var canReceive: Bool {
         !records.isFull && records.usedBlockBytes < configuration.usedBlockBytesMax
             && activities.count < Self.activityCountThatStopsReceiving(configuration)

@@ -76,6 +76,7 @@ extension Consumer {
             // The position is unknown if no record was polled since reading began or since the last seek. A seek is
             // then not possible, so an idle thread may notice the resume up to a second late.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
+            continuationOffsets[partition] = position
             // Ignore the error. With the timeout 0, the call only queues the seek, and fails only for an empty list or
             // a client that is no consumer.
             rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
@@ -105,7 +106,7 @@ extension Consumer {
         precondition(isOpen)
         rewoundOffsets[partition] = nil
         let error = performSeek(partition, to: position)
-        if error == nil { startPositions[partition] = position }
+        if error == nil { (startPositions[partition], continuationOffsets[partition]) = (position, nil) }
         return error
     }
 
@@ -138,9 +139,7 @@ extension Consumer {
     /// during the assignment, librdkafka would forget the pause without starting the partition, and a later `resume`
     /// could not start it.
     private func reassignAllPartitions(moving partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
-        // The offset of a partition stays unset if none of its records was polled. librdkafka then asks the group's
-        // coordinator for the committed offset.
-        let allPositions = readPositions(of: assignment.subtracting([partition]))
+        let allPositions = readContinuationPositions(of: assignment.subtracting([partition]))
         allPositions.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
         let formerlyPausedPartitions = pausedPartitions
         if !formerlyPausedPartitions.isEmpty {
@@ -151,6 +150,27 @@ extension Consumer {
         let assignCode = allPositions.withPointer { rd_kafka_assign(handle, $0) }
         pause(Array(formerlyPausedPartitions))
         return assignCode == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assignCode, partition: partition)
+    }
+
+    /// Returns the positions at which partitions continue in a new assignment, even if no record was polled since
+    /// reading began or since the last seek. Otherwise a partition would lose its seek, and begin at its committed
+    /// offset.
+    ///
+    /// A position that is not known at all stays unset. librdkafka then asks the group's coordinator for the committed
+    /// offset.
+    private func readContinuationPositions(of partitions: Set<TopicPartition>) -> PartitionList {
+        let list = readPositions(of: partitions)
+        list.withPointer { pointer in
+            for (index, partition) in partitions.enumerated() {
+                let position = pointer.pointee.elems[index].offset
+                if position >= 0 {
+                    continuationOffsets[partition] = position
+                } else if let knownOffset = continuationOffsets[partition] ?? startPositions[partition]?.rawOffset {
+                    pointer.pointee.elems[index].offset = knownOffset
+                }
+            }
+        }
+        return list
     }
 
     /// Returns the ends of the log that the last fetch reported, without asking a broker. Nil if librdkafka does not
@@ -175,24 +195,70 @@ extension Consumer {
     /// Asks the brokers where the logs of these partitions end, and waits for the brokers. For a partition that is not
     /// fetched, `watermarks` has no end, or an old one.
     ///
-    /// - Returns: the ends of those partitions for which a broker responded.
+    /// - Returns: the ends of those partitions that have a leader and for which it responded.
     public func fetchLogEndOffsets(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> [TopicPartition: Int64] {
-        precondition(isOpen)
-        let list = PartitionList(capacity: partitions.count)
-        for partition in partitions {
-            list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
-        }
-        let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, timeoutMilliseconds) }
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var logEndOffsets: [TopicPartition: Int64] = [:]
-        for (partition, element) in zip(partitions, list.map { (code: $0.err, offset: $0.offset) })
-        where element.code == RD_KAFKA_RESP_ERR_NO_ERROR && element.offset >= 0 {
-            logEndOffsets[partition] = element.offset
+        let responses = try lookUpOffsets(
+            of: partitions,
+            at: SeekPosition.end.rawOffset,
+            timeoutMilliseconds: timeoutMilliseconds
+        )
+        for response in responses where response.code == RD_KAFKA_RESP_ERR_NO_ERROR && response.offset >= 0 {
+            logEndOffsets[response.partition] = response.offset
         }
         return logEndOffsets
+    }
+
+    /// Asks the leaders of these partitions for their offsets at a time, or at a logical position, and waits for them.
+    ///
+    /// Leaves out partitions without a leader: for one of them, `rd_kafka_offsets_for_times` would wait for its whole
+    /// timeout, and would then fail for all.
+    ///
+    /// - Returns: the response for each partition that has a leader; a negative offset if it has no such record.
+    /// - Throws: if a broker does not respond in time.
+    private func lookUpOffsets(
+        of partitions: [TopicPartition],
+        at timestamp: Int64,
+        timeoutMilliseconds: Int32
+    ) throws(KafkaError) -> [(partition: TopicPartition, code: rd_kafka_resp_err_t, offset: Int64)] {
+        precondition(isOpen)
+        let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
+        let partitionsWithLeader = try findPartitionsWithLeader(among: partitions, until: deadline)
+        guard !partitionsWithLeader.isEmpty else { return [] }
+        let list = PartitionList(capacity: partitionsWithLeader.count)
+        for partition in partitionsWithLeader {
+            list.add(topics.name(of: partition.topic), partition.partition, offset: timestamp)
+        }
+        let remainingMilliseconds = deadline.remainingMilliseconds(atMost: timeoutMilliseconds)
+        let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, remainingMilliseconds) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
+        return zip(partitionsWithLeader, list.map { (code: $0.err, offset: $0.offset) })
+            .map { (partition: $0, code: $1.code, offset: $1.offset) }
+    }
+
+    /// Asks a broker which of these partitions have a leader now.
+    private func findPartitionsWithLeader(
+        among partitions: [TopicPartition],
+        until deadline: Deadline
+    ) throws(KafkaError) -> [TopicPartition] {
+        guard !partitions.isEmpty else { return [] }
+        var metadata: UnsafePointer<rd_kafka_metadata>?
+        // Without a topic, this asks for all topics of this consumer.
+        let code = rd_kafka_metadata(handle, 0, nil, &metadata, deadline.remainingMilliseconds(atMost: .max))
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw KafkaError(code) }
+        defer { rd_kafka_metadata_destroy(metadata) }
+        var partitionsWithLeader: Set<TopicPartition> = []
+        for topic in UnsafeBufferPointer(start: metadata.pointee.topics, count: Int(metadata.pointee.topic_cnt)) {
+            guard let identifier = topic.topic.flatMap({ topics.identifier(named: $0) }) else { continue }
+            for partition in UnsafeBufferPointer(start: topic.partitions, count: Int(topic.partition_cnt))
+            where partition.leader >= 0 {
+                partitionsWithLeader.insert(TopicPartition(topic: identifier, partition: partition.id))
+            }
+        }
+        return partitions.filter { partitionsWithLeader.contains($0) }
     }
 
     /// Asks the brokers how many partitions a topic has, and waits for the brokers. 0 if the topic does not exist, or
@@ -216,26 +282,30 @@ extension Consumer {
     /// one. Waits for the brokers.
     ///
     /// - Parameter atOrAfterMilliseconds: UNIX milliseconds.
-    /// - Returns: the offsets; a partition without such a record is missing.
+    /// - Returns: for each of `partitions` its offset, or nil if it has no such record. If the partition has no leader,
+    ///   or its leader refused the request, its value is a failure.
+    /// - Throws: if a broker does not respond within `requestTimeoutMilliseconds`.
     public func fetchOffsets(
         of partitions: [TopicPartition],
         atOrAfterMilliseconds: Int64
-    ) throws(KafkaError) -> [TopicPartition: Int64] {
-        precondition(isOpen)
-        let list = PartitionList(capacity: partitions.count)
+    ) throws(KafkaError) -> [TopicPartition: Result<Int64?, KafkaError>] {
+        var offsets: [TopicPartition: Result<Int64?, KafkaError>] = [:]
         for partition in partitions {
-            // `rd_kafka_offsets_for_times` takes -1 as the end of the log and -2 as its beginning. So replace a
-            // negative time by 0.
-            list.add(topics.name(of: partition.topic), partition.partition, offset: max(0, atOrAfterMilliseconds))
+            offsets[partition] = .failure(KafkaError(RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, partition: partition))
         }
-        let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, Self.requestTimeoutMilliseconds) }
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
-        var offsets: [TopicPartition: Int64] = [:]
-        for (partition, element) in zip(partitions, list.map { (code: $0.err, offset: $0.offset) }) {
-            guard element.code == RD_KAFKA_RESP_ERR_NO_ERROR else {
-                throw KafkaError(element.code, partition: partition)
+        // `rd_kafka_offsets_for_times` takes -1 as the end of the log and -2 as its beginning. So replace a negative
+        // time by 0.
+        let responses = try lookUpOffsets(
+            of: partitions,
+            at: max(0, atOrAfterMilliseconds),
+            timeoutMilliseconds: Self.requestTimeoutMilliseconds
+        )
+        for response in responses {
+            if response.code == RD_KAFKA_RESP_ERR_NO_ERROR {
+                offsets[response.partition] = .success(response.offset >= 0 ? response.offset : nil)
+            } else {
+                offsets[response.partition] = .failure(KafkaError(response.code, partition: response.partition))
             }
-            if element.offset >= 0 { offsets[partition] = element.offset }
         }
         return offsets
     }

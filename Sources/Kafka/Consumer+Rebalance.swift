@@ -149,6 +149,7 @@ extension Consumer {
             startPositions[partition] = nil
             committedOffsets[partition] = nil
             rewoundOffsets[partition] = nil
+            continuationOffsets[partition] = nil
         }
         if isCooperative {
             setPendingErrorIfFailed(rd_kafka_incremental_unassign(handle, partitions))

@@ -88,6 +88,10 @@ public final class Consumer {
     /// The offsets that `pause(_:rewindingTo:)` set. An offset is removed when a record of its partition is polled,
     /// when `seek` sets another position, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
+    /// The offset at which `resume`, or a new assignment of all partitions, last made each partition continue.
+    /// librdkafka does not know such a position until the next record is polled. An offset is removed when `seek` sets
+    /// another position, and when the partition is revoked.
+    var continuationOffsets: [TopicPartition: Int64] = [:]
 
     /// Whether this consumer has had an assignment. Before that, `close` must wait: otherwise an assertion in the
     /// cooperative-sticky assignor of librdkafka 2.0.2 could abort the process.

@@ -99,6 +99,16 @@ public final class EmbeddedBroker {
         try throwIfFailed(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
     }
 
+    /// Takes its leader away from a partition, so that nobody can read or write it, or gives it one again.
+    ///
+    /// - Parameter broker: the number of the new leader; nil for none.
+    public func setLeader(ofTopic topic: String, partition: Int32, to broker: Int32?) throws(KafkaError) {
+        try throwIfFailed(
+            rd_kafka_mock_partition_set_leader(cluster, topic, partition, broker ?? -1),
+            "topic \"\(topic)\" [\(partition)]"
+        )
+    }
+
     /// Makes the brokers report this error for a topic in the responses to metadata requests; 0: no error.
     public func setMetadataError(topic: String, code: Int32) {
         rd_kafka_mock_topic_set_error(cluster, topic, rd_kafka_resp_err_t(code))

@@ -44,6 +44,9 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART.rawValue || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC.rawValue
     }
 
+    /// Whether no broker has responded to the client (``noBroker(_:)``).
+    public var saysNoBrokerResponded: Bool { code == RD_KAFKA_RESP_ERR__TRANSPORT.rawValue }
+
     /// The code of a record that is larger than the topic, or the client, allows.
     public static let messageTooLargeCode = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE.rawValue
 

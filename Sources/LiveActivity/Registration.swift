@@ -45,3 +45,16 @@ public struct Registration: Sendable, BitwiseCopyable {
     public var registeredAtMilliseconds: Int64
     public var kind: Kind
 }
+
+extension Registration {
+    /// Lowers a time that is too far ahead: to ``Limits/timestampLeadSecondsMax`` after the record's own time. Compared
+    /// with a time in the future, all later registrations, tombstones and refusals of the token would be older.
+    ///
+    /// - Parameter milliseconds: Kafka's timestamp of the record, so that a reread record gets the same time; without a
+    ///   timestamp, when the record was received.
+    public mutating func limitTime(toLeadOver milliseconds: Int64) {
+        let leadMillisecondsMax = Limits.timestampLeadSecondsMax * 1_000
+        guard registeredAtMilliseconds - leadMillisecondsMax > milliseconds else { return }
+        registeredAtMilliseconds = milliseconds + leadMillisecondsMax
+    }
+}

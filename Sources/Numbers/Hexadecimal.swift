@@ -127,8 +127,8 @@ public enum Hexadecimal {
     /// result of `digits(_:)`.
     @inlinable
     static func number(_ digits: UInt64) -> UInt32 {
-        // The low four bits of a decimal digit are its value. Those of a letter are its value less 9, and only a letter
-        // has the bit 0x40.
+        // The low four bits of the digits `0` to `9` are their values. The low four bits of a letter are its value less
+        // 9, and only letters have the bit 0x40.
         var nibbles = (digits & (oneInEachByte &* 0x0F)) &+ (digits >> 6 & oneInEachByte) &* 9
         nibbles = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles | nibbles >> 8) & 0x0000_FFFF_0000_FFFF

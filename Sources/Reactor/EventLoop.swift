@@ -106,6 +106,8 @@ public final class EventLoop {
         isStopping = false
     }
 
+    /// Adds the time of the last iteration to `busyMicroseconds`. Then sleeps until `iterationIntervalMicrosecondsMin`
+    /// has passed since that iteration began.
     private func waitForIterationInterval() {
         let nextIterationAtNanoseconds = iterationBeganAtNanoseconds + iterationIntervalMicrosecondsMin * 1_000
         let nowNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
@@ -133,8 +135,8 @@ public final class EventLoop {
     public func runIteration(waitMilliseconds: Int32) {
         let effectiveMilliseconds = effectiveWaitMilliseconds(waitMilliseconds)
         var count = fetchEvents(waitMilliseconds: effectiveMilliseconds)
-        // A signal has interrupted the wait. Perhaps the process was stopped for long (SIGSTOP): input has arrived and
-        // timers are due. So fetch the events without a wait, so that a deadline does not pass before its input is read.
+        // A signal has interrupted the wait. If the process was stopped for long (SIGSTOP), input has arrived, and
+        // timers are due. So fetch the events now: otherwise a deadline would pass although its input is there.
         if count < 0 { count = fetchEvents(waitMilliseconds: 0) }
         iterationBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = iterationBeganAtNanoseconds / 1_000
@@ -173,6 +175,7 @@ public final class EventLoop {
         return waitMilliseconds < 0 ? untilTimerMilliseconds : min(untilTimerMilliseconds, waitMilliseconds)
     }
 
+    /// Passes an event to its handler. Discards the event if its descriptor was removed in the meantime.
     private func dispatch(_ event: epoll_event) {
         let descriptor = Int(UInt32(truncatingIfNeeded: event.data.u64))
         let generation = UInt32(truncatingIfNeeded: event.data.u64 >> 32)

@@ -33,9 +33,9 @@ extension Listener {
         throw SystemError(code: EADDRINUSE, operation: "connect")
     }
 
-    /// Returns whether the port is unused: it refuses a connection. The function does not try to listen on the port,
-    /// because this could keep the port in use: a new process has a copy of the listening socket until it executes its
-    /// program.
+    /// Returns whether the port is unused: it refuses a connection. The function does not try to listen on the port: a
+    /// process that is being started would have a copy of the listening socket for a moment, and so keep the port in
+    /// use.
     private static func refusesConnections(_ address: SocketAddress) throws(SystemError) -> Bool {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }

@@ -71,6 +71,7 @@ public final class Listener {
         if let unixSocketPath { unlink(unixSocketPath) }
     }
 
+    /// Accepts one connection. If there is none, the result says why.
     private func acceptConnection() -> AcceptResult {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -86,8 +87,7 @@ public final class Listener {
         switch errno {
         case EAGAIN: return .noneWaiting
         case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .resourcesExhausted
-        // Any other error concerns only the connection that was about to be accepted: it has already failed
-        // (accept(2)).
+        // Any other error concerns only one connection, which failed before it was accepted (accept(2)).
         default: return .connectionFailed
         }
     }

@@ -4,8 +4,8 @@ import Synchronization
 /// A socket that already listens, before a loop accepts its connections. A program that creates the socket early can
 /// fail at once if the port is in use.
 ///
-/// If no ``Listener`` takes the descriptor, the object closes the socket when the object is released, and removes the
-/// path of a Unix socket.
+/// If no ``Listener`` has taken the descriptor when this object is released, the socket is closed, and the path of a
+/// Unix socket is removed.
 public final class ListeningSocket: Sendable {
     /// The socket's descriptor; negative once a listener has taken it.
     private let descriptor: Mutex<Int32>
@@ -36,6 +36,7 @@ public final class ListeningSocket: Sendable {
     }
 }
 
+/// Opens a non-blocking socket that listens at the address. The caller must close the descriptor.
 func openListeningSocket(address: SocketAddress, backlog: Int32) throws(SystemError) -> Int32 {
     let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
     let descriptor = socket(address.family, type, 0)

@@ -31,6 +31,7 @@ struct OutputBuffer: ~Copyable {
         tail += count
     }
 
+    /// Removes the first `count` bytes, which the socket has taken.
     mutating func consume(_ count: Int) {
         precondition(count >= 0 && count <= tail - head)
         head += count
@@ -51,6 +52,7 @@ struct OutputBuffer: ~Copyable {
         tail = 0
     }
 
+    /// Makes room for `neededBytes` at the tail: moves the waiting bytes to the front, or allocates larger memory.
     private mutating func makeRoom(_ neededBytes: Int) {
         let usedBytes = count
         // Move the waiting bytes to the front only if this frees at least as many bytes as it moves. So, on average, a

@@ -60,6 +60,7 @@ final class Resolver: DescriptorHandler {
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
     }
 
+    /// Resolves a host, and calls `completion` on the loop's thread, never inside this call.
     func resolve(host: String, port: UInt16, completion: @escaping (Resolution) -> Void) {
         let identifier = nextIdentifier
         nextIdentifier += 1

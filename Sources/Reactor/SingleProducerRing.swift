@@ -87,8 +87,8 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     /// Returns the element that is `offset` elements behind the oldest, without taking it. Called on the
     /// consumer's thread.
     ///
-    /// Knows only the elements that the ring had when `pop` last read the producer's count. So it may return nil for an
-    /// element that the producer has pushed since.
+    /// This method knows only the elements that the ring had when `pop` last read the producer's count. So the method
+    /// may return nil for an element that the producer has pushed since then.
     @inlinable
     public func peek(at offset: Int) -> Element? {
         let index = consumer.pointee.pushedOrPoppedCount.load(ordering: .relaxed) &+ offset

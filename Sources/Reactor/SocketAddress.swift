@@ -111,7 +111,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         if case .unix = storage { true } else { false }
     }
 
-    var family: Int32 {
+    package var family: Int32 {
         switch storage {
         case .ipv4: AF_INET
         case .ipv6: AF_INET6

@@ -26,6 +26,7 @@ extension Stream {
         updateInterest()
     }
 
+    /// Prepares the socket of an accepted connection, and starts the handshake if the stream uses TLS.
     func startAcceptedConnection() {
         let descriptor = transport.descriptor
         let flags = fcntl(descriptor, F_GETFL)
@@ -42,6 +43,8 @@ extension Stream {
         }
     }
 
+    /// Finds out whether the connection attempt has succeeded. If so, starts the TLS handshake or opens the stream.
+    /// Called only from the loop.
     func finishConnecting() {
         var error: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
@@ -68,6 +71,8 @@ extension Stream {
         }
     }
 
+    /// Continues the TLS handshake as far as the socket allows, and opens the stream when the handshake is complete.
+    /// Called only from the loop.
     func continueHandshake() {
         guard case .handshaking = phase else { return }
         switch transport.handshake() {
@@ -92,6 +97,7 @@ extension Stream {
         }
     }
 
+    /// Opens the stream, and calls `streamConnected`. Called only from the loop.
     func becomeOpen() {
         loop.cancel(deadlineTimer)
         deadlineTimer = .none
@@ -116,6 +122,7 @@ extension Stream {
         )
     }
 
+    /// Closes a stream that was not connected in time, or whose peer did not end its side in time.
     func closeAfterDeadline() {
         switch phase {
         case .connecting:

@@ -13,6 +13,7 @@ extension Stream {
         updateInterest()
     }
 
+    /// Resumes the delivery of input after `pauseReading`. The handler gets no input inside this call.
     public func resumeReading() {
         guard isReadingPaused else { return }
         isReadingPaused = false
@@ -81,8 +82,8 @@ extension Stream {
         return result
     }
 
-    /// Returns the error if the transfer failed. Call this method before the handler: the handler may use OpenSSL for
-    /// other streams, and would so replace the error.
+    /// Returns the error if the transfer failed. Call this method before the handler: if the handler uses OpenSSL for
+    /// another stream, the error is lost.
     private func takeFailureIfFailed(_ result: TransferResult) -> StreamError? {
         guard case .failed = result else { return nil }
         return transport.takeFailure()

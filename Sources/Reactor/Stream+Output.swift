@@ -49,6 +49,7 @@ extension Stream {
 
     // MARK: - Called when the loop reports an event
 
+    /// Sends output again when the socket is ready, and reports room for more output. Called only from the loop.
     func flushBlockedOutput() {
         guard case .open = phase else { return }
         isOutputBlocked = false
@@ -89,17 +90,22 @@ extension Stream {
         if !isOutputBlocked, case .open = phase { scheduleIterationEnd() }
     }
 
+    /// Sends output until the socket takes no more. If the socket or TLS fails, the stream fails.
     private func sendOutput() {
         while output.count > 0 {
             let bytes = output.bytes
             let part =
-                transport.isTLS ? UnsafeRawBufferPointer(rebasing: bytes.prefix(Stream.tlsRecordBytesMax)) : bytes
+                transport.isTLS ? UnsafeRawBufferPointer(rebasing: bytes.prefix(nextRecordBytesMax)) : bytes
             switch transport.write(part) {
             case .bytes(let count):
                 output.consume(count)
+                takenOutputBytes += Int64(count)
+                nextRecordBytesMax = Stream.tlsRecordBytesMax
             case .blockedUntilWritable:
+                nextRecordBytesMax = part.count
                 return blockOutput(until: .writable)
             case .blockedUntilReadable:
+                nextRecordBytesMax = part.count
                 return blockOutput(until: .readable)
             case .endOfStream, .failed:
                 return fail(transport.takeFailure(), hasUnreadInput: true)

@@ -75,6 +75,12 @@ public final class Stream {
     var serverName: String?
 
     var output = OutputBuffer()
+    /// How many bytes of the output the socket or TLS has taken since the stream was created. A peer cannot have
+    /// received more. (Under TLS, a record that was sent only in part does not count, because no peer can decrypt it.)
+    public internal(set) var takenOutputBytes: Int64 = 0
+    /// How many bytes the next write to TLS offers at most. After a blocked write, these are the same bytes as before.
+    /// With more bytes, OpenSSL could send the record of the blocked write without reporting its bytes as taken.
+    var nextRecordBytesMax = Stream.tlsRecordBytesMax
     /// Whether the socket or TLS takes no more output until the loop reports the next event.
     var isOutputBlocked = false
     /// Whether more than `highWaterBytes` has waited, so that the handler must get `streamHasRoom` once less than
@@ -91,7 +97,7 @@ public final class Stream {
     var isTLSWriteAwaitingReadable = false
 
     /// The events for which the loop watches the descriptor; nil while the loop does not watch it.
-    var watchedInterest: DescriptorEvents?
+    var watchedEvents: DescriptorEvents?
     var isIterationEndScheduled = false
     var deadlineTimer = TimerIdentifier.none
     var readContinuationTimer = TimerIdentifier.none
@@ -126,7 +132,7 @@ public final class Stream {
     deinit {
         loop.cancel(deadlineTimer)
         loop.cancel(readContinuationTimer)
-        if watchedInterest != nil { loop.remove(descriptor: transport.descriptor) }
+        if watchedEvents != nil { loop.remove(descriptor: transport.descriptor) }
     }
 
     /// True from `streamConnected` until the stream is closed, has failed, or has ended its output.
@@ -190,11 +196,12 @@ public final class Stream {
         }
     }
 
+    /// Ends the stream without a call to the handler. Releases the socket, the timers and the waiting output.
     private func closeTransport() {
         phase = .closed
         cancelTimers()
-        if watchedInterest != nil {
-            watchedInterest = nil
+        if watchedEvents != nil {
+            watchedEvents = nil
             loop.remove(descriptor: transport.descriptor)
         }
         transport = Transport(descriptor: -1)
@@ -230,15 +237,16 @@ public final class Stream {
         watch(interest)
     }
 
+    /// Makes the loop watch the socket for these events. If the loop refuses, the stream fails.
     func watch(_ interest: DescriptorEvents) {
-        guard watchedInterest != interest else { return }
+        guard watchedEvents != interest else { return }
         do throws(SystemError) {
-            if watchedInterest == nil {
+            if watchedEvents == nil {
                 try loop.add(descriptor: transport.descriptor, interest: interest, handler: self)
             } else {
                 try loop.update(descriptor: transport.descriptor, interest: interest)
             }
-            watchedInterest = interest
+            watchedEvents = interest
         } catch {
             fail(StreamError(code: .systemCallFailed(error.code), reason: error.description))
         }
@@ -307,8 +315,8 @@ extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
     /// Stops watching the descriptor after a hang-up, until reading is resumed. Otherwise the loop would report the
     /// hang-up in every iteration.
     private func stopWatchingDescriptor() {
-        guard watchedInterest != nil else { return }
-        watchedInterest = nil
+        guard watchedEvents != nil else { return }
+        watchedEvents = nil
         loop.remove(descriptor: transport.descriptor)
     }
 }

@@ -100,6 +100,7 @@ public final class TLSContext: @unchecked Sendable {
         return tls
     }
 
+    /// Sets what contexts of clients and servers have in common: the TLS versions, and the modes of OpenSSL.
     private func configure(maximumVersion: TLSVersion) throws(TLSError) {
         guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.number) == 1,
             COpenSSL_SSL_CTX_set_max_proto_version(context, maximumVersion.number) == 1
@@ -174,7 +175,8 @@ public final class TLSContext: @unchecked Sendable {
             throw TLSError(code: .serverName, reason: "a TLS client needs the server's name")
         }
         if let address = SocketAddress(numeric: name, port: 0) {
-            // Do not set the server name indication (SNI), because it allows only host names (RFC 6066 section 3).
+            // The name is an address. So do not set the server name indication (SNI), which allows only host names
+            // (RFC 6066 section 3).
             guard X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address.host) == 1 else {
                 throw TLSError(code: .serverName, subject: name)
             }

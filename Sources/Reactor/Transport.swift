@@ -45,6 +45,7 @@ struct Transport: ~Copyable {
 
     // MARK: - Moving bytes
 
+    /// Reads from TLS or from the socket, without blocking.
     mutating func read(into buffer: UnsafeMutableRawBufferPointer) -> TransferResult {
         guard let session else { return readSocket(into: buffer) }
         var count = 0
@@ -53,6 +54,7 @@ struct Transport: ~Copyable {
         return result == 1 ? .bytes(count) : transferResult(of: result, session)
     }
 
+    /// Writes to TLS or to the socket, without blocking. `.bytes` says how many bytes were taken, perhaps not all.
     mutating func write(_ bytes: UnsafeRawBufferPointer) -> TransferResult {
         guard let session else { return writeSocket(bytes) }
         var count = 0
@@ -93,6 +95,7 @@ struct Transport: ~Copyable {
         ERR_clear_error()
     }
 
+    /// Ends our side: sends close_notify under TLS, and shuts down the socket for writing.
     mutating func shutDownWriting() {
         sendCloseNotify()
         _ = Glibc.shutdown(descriptor, Int32(SHUT_WR))

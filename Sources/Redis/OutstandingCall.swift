@@ -26,8 +26,8 @@ struct OutstandingCall: BitwiseCopyable {
     /// 0. A call that is not written yet also has 0. A byte suffices, because a command has at most
     /// ``RedisConnection/callsPerCommandMax`` calls.
     var commandCallCount: UInt8
-    /// Whether the connection had already sent the scripts a second time when the call was issued. If so, and the
-    /// server replies that it lacks the script, the connection ends.
+    /// Whether the connection had already sent the scripts a second time when this call was issued. If the server
+    /// replies even to such a call that it lacks the script, the connection ends.
     var followsScriptReload: Bool
     /// Whether the reply stays unread until the server has replied to WAIT (``ReplyTiming/afterWaitCommand``).
     var awaitsReplicas: Bool

@@ -28,9 +28,9 @@ public final class ProviderTokenStore {
     public func readToken(_ name: String) throws(RedisError) -> StoredToken? {
         let key = Self.tokenKey(name)
         // GET comes before PTTL, because another worker may replace the text between the two commands. In this order,
-        // the worker has the old text with the new text's remaining time, and reads the new text at its next check. In
-        // the other order, it would have the new text with the old text's short remaining time, and would renew the new
-        // text too early.
+        // this worker has the old text with the new text's remaining time, and reads the new text at its next check. In
+        // the other order, it would have the new text with the old text's short remaining time, and would replace the
+        // new text too early.
         let replies = try send(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil

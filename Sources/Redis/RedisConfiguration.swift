@@ -38,8 +38,9 @@ public struct RedisConfiguration: Sendable {
     public var requiredReplicaCount = 0
     /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096
-    /// How long the connection to a server without hash slots stays open after the last ASK error that named the
-    /// server. ASK redirects one call to the server that a hash slot is moving to, and more such calls may follow.
+    /// How long the connection to a server without hash slots stays open after the last ASK error that named this
+    /// server. An ASK redirects one call, because the call's hash slot is moving to the named server. More such calls
+    /// may follow.
     var keepConnectionAfterAskMilliseconds: Int64 = 60_000
     /// The maximum number of calls in one command, 1 through 64. In a cluster the client always uses 1, because each
     /// key may be on another server.

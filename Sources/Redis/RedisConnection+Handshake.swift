@@ -33,6 +33,8 @@ extension RedisConnection {
         loadScripts()
     }
 
+    /// Handles the reply to a command of the connection itself. A refusal may end the connection. After the reply to
+    /// the last script, the connection is ready.
     func handleReplyToOwnCommand(
         _ reply: Reply,
         to kind: OutstandingCallKind,

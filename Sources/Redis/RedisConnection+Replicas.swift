@@ -61,8 +61,8 @@ extension RedisConnection {
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // The count 0 means that this call is not written yet. The WAIT for the oldest call is written even later,
-            // so the reply to WAIT has not arrived.
+            // With the count 0, this call is not written yet. A WAIT is written after all calls of its iteration, so
+            // the WAIT for the oldest call is not written yet either, and has no reply.
             guard outstandingCall.commandCallCount > 0,
                 let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
             else {
@@ -84,10 +84,11 @@ extension RedisConnection {
     func failUnacknowledgedCalls(_ callCount: Int, from reader: ReplyReader) {
         for _ in 0..<callCount {
             guard completeOldestCall(from: reader) else { return }
-            session.handleFailure(RedisError(.replicasMissing))
+            session.handleFailureOfOldestCall(RedisError(.replicasMissing))
         }
     }
 
+    /// Handles the reply to WAIT: the number of replicas that have acknowledged, or an error.
     func handleReplicaCount(_ reply: Reply) {
         hasEnoughReplicas = nil
         let replicaCount = reply.kind == .integer ? reply.integer : 0

@@ -66,7 +66,7 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         if isScriptMissing && !hasReloadedScripts { reloadScripts() }
         for _ in 0..<firstCall.commandCallCount {
             guard completeOldestCall(from: reader) else { return }
-            session.handleFailure(error)
+            session.handleFailureOfOldestCall(error)
         }
         guard reader === self.reader else { return }
         if error.endsConnection || isScriptMissing && firstCall.followsScriptReload { disconnect(error) }
@@ -95,7 +95,7 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
     /// Connects again after the pause, or ends the connection if its oldest call has waited too long.
     public func timerFired(tag: UInt64) {
         switch ConnectionTimer(rawValue: tag) {
-        case .reconnect: if phase == .pausing { resolve() }
+        case .reconnect: if phase == .pausing { beginConnectionAttempt() }
         case .deadline: enforceReplyDeadline()
         case nil: preconditionFailure("a timer that no connection sets")
         }

@@ -46,8 +46,8 @@ public final class RedisConnection {
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
     /// How much longer the oldest call may wait at its deadline if data from the server has just arrived, because the
-    /// call's reply may come next. At the end of this time, the call may get the same time again, until it has waited
-    /// for twice the reply deadline.
+    /// call's reply may come next. After this time, the connection checks again and may give the call the same time
+    /// again, until the call has waited for twice the reply deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -113,7 +113,7 @@ public final class RedisConnection {
         self.session = session
         self.handler = handler
         self.delegate = delegate
-        location = configuration.url.location
+        location = configuration.url.firstLocation
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
         scriptCallPrefixes = ScriptCallPrefixes(scriptCount: session.scripts.count)
         waitCommand = Self.waitCommand(configuration)
@@ -132,7 +132,7 @@ public final class RedisConnection {
     /// Connects, and connects again after each loss, until `close`. Call this method once.
     public func connect() {
         precondition(phase == .idle, "a connection is connected once")
-        resolve()
+        beginConnectionAttempt()
     }
 
     /// Ends the connection. Calls without a reply fail inside this method. A second call does nothing.
@@ -146,7 +146,8 @@ public final class RedisConnection {
 
     // MARK: - Connecting and handshake
 
-    func resolve() {
+    /// Begins an attempt to connect: finds out where the server is.
+    func beginConnectionAttempt() {
         phase = .resolving
         if let delegate { delegate.locateServer(for: self) } else { continueConnecting(to: location) }
     }
@@ -178,6 +179,7 @@ public final class RedisConnection {
         }
     }
 
+    /// Tries the next of the server's addresses. If none is left, the attempt to connect has failed.
     func connectToNextAddress() {
         guard let address = untriedAddresses.popFirst() else { return disconnect(RedisError(.resolve)) }
         phase = .connecting
@@ -208,7 +210,7 @@ public final class RedisConnection {
         let locatedError = delegate == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
         delegate?.connectionWasLost(self)
         guard phase != .closed else { return }
-        handler?.redisLost(locatedError)
+        handler?.redisDisconnected(locatedError)
         failOutstandingCalls(error)
     }
 
@@ -225,7 +227,7 @@ public final class RedisConnection {
 
     private func failOutstandingCalls(_ error: RedisError) {
         while let call = outstandingCalls.removeOldest() {
-            if call.kind == .sessionCall { session.handleFailure(error) }
+            if call.kind == .sessionCall { session.handleFailureOfOldestCall(error) }
         }
     }
 
@@ -336,9 +338,9 @@ public final class RedisConnection {
 
     // MARK: - The iteration's end
 
-    /// Schedules the session's flush, and a WAIT if a call needs it, for the end of the iteration. The stream also
-    /// sends its output at the end of the iteration. If this method is called before the iteration's first output, the
-    /// flush and the WAIT come before the stream's sending, so one write to the socket sends all output.
+    /// Schedules the session's flush, and a WAIT if a call needs it, for the end of the iteration, when the stream also
+    /// sends its output. If this method is called before the iteration's first output, flush and WAIT come before the
+    /// sending. Then one write to the socket sends all output.
     func scheduleIterationEnd() {
         guard !isIterationEndScheduled else { return }
         isIterationEndScheduled = true

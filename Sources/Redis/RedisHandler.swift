@@ -62,7 +62,7 @@ public protocol RedisHandler: AnyObject {
     /// A connection was lost, an attempt to connect failed, or a look-up of a cluster's hash slots failed. The client
     /// tries again automatically. All calls without a reply on a lost connection fail right after this method, oldest
     /// first.
-    func redisLost(_ reason: RedisError)
+    func redisDisconnected(_ reason: RedisError)
     func redisWarned(_ warning: RedisWarning)
     /// Called after each WAIT that too few replicas acknowledged, and once when enough replicas acknowledge again.
     func redisReportedReplicas(_ replicas: RedisReplicaStatus)

@@ -11,11 +11,11 @@ public protocol RedisSession: AnyObject {
     /// iteration, and before it sends the scripts again.
     func flush(on connection: RedisConnection)
     /// Discards the collected calls that are not written, because the connection was lost or closed. The connection
-    /// then calls ``handleFailure(_:)`` for each of them.
+    /// then calls ``handleFailureOfOldestCall(_:)`` for each of them.
     func discardCollectedCalls()
     /// Handles the reply to the `callCount` oldest calls, which were sent as one command. The reply is not an error.
     /// The session must complete each of these calls by ``RedisConnection/completeOldestCall(from:)``.
     func handleReply(_ reply: Reply, toCalls callCount: Int, from reader: ReplyReader, on connection: RedisConnection)
     /// Handles the failure of the oldest call. The connection has already removed the call from its outstanding calls.
-    func handleFailure(_ error: RedisError)
+    func handleFailureOfOldestCall(_ error: RedisError)
 }

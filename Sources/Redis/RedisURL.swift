@@ -49,11 +49,11 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     public var credentials: RedisCredentials?
 
     /// Where a single server is (``RedisTopology/single``): the first location of the URL.
-    public var location: Location { locations[0] }
+    public var firstLocation: Location { locations[0] }
 
     /// The locations and the database, without the credentials.
     public var description: String {
-        switch location {
+        switch firstLocation {
         case .host:
             "\(usesTLS ? "rediss" : "redis")://\(locations.map(\.description).joined(separator: ","))/\(database)"
         case .unix(let path):
@@ -62,7 +62,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 
     /// Returns this URL with only this location.
-    func withLocation(_ location: Location) -> RedisURL {
+    func replacingLocations(with location: Location) -> RedisURL {
         var url = self
         url.locations = [location]
         return url

@@ -44,8 +44,8 @@ struct ReplicaWatch {
     private var missingSinceMilliseconds: Int64?
     private var nextWaitCommandAtMilliseconds: Int64 = 0
 
-    /// Whether a call that needs replicas may be issued. False in the phase `missing` while a WAIT is outstanding, and
-    /// during the pause after its reply; otherwise true.
+    /// Whether a call that needs replicas may be issued. In the phase `missing`, false while a WAIT is outstanding, and
+    /// during the pause after its reply. Otherwise true.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
         phase != .missing || (!isWaitCommandOutstanding && nowMilliseconds >= nextWaitCommandAtMilliseconds)
     }

@@ -1,7 +1,7 @@
 import CHiredis
 
-/// hiredis' parser of replies. It passes each part of a reply to a callback, with hiredis' description of the part
-/// (`redisReadTask`). The field `privdata` of this description is the `context`.
+/// hiredis' parser of replies. It passes each part of a reply to a callback, as a `redisReadTask`: hiredis' description
+/// of the part. The field `privdata` of the description is the `context` of the parser.
 struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
     private let callbacks: UnsafeMutablePointer<redisReplyObjectFunctions>
@@ -50,7 +50,7 @@ struct ReplyParser: ~Copyable {
     }
 
     /// The received bytes that are not parsed; nil if there are none. Valid until the next call.
-    var unreadInput: UnsafeRawBufferPointer? {
+    var unparsedInput: UnsafeRawBufferPointer? {
         let (position, length) = (Int(reader.pointee.pos), Int(reader.pointee.len))
         guard let buffer = reader.pointee.buf, position < length else { return nil }
         return UnsafeRawBufferPointer(start: buffer + position, count: length - position)

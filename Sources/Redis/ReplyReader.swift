@@ -89,10 +89,11 @@ public final class ReplyReader {
 
     /// Finds the end of a reply that has arrived and is still unread.
     ///
-    /// - Parameter offset: where the reply begins, counted from the first unread byte. No reply may be partly read.
+    /// - Parameter offset: where the reply begins, counted from the first unread byte. Call this method only while
+    ///   no reply is partly parsed: otherwise the first unread byte is in the middle of a reply.
     /// - Returns: the end of the reply, and its value if it is a number; nil if the reply is not complete.
     func findUnreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
-        guard let bytes = parser.unreadInput else { return nil }
+        guard let bytes = parser.unparsedInput else { return nil }
         return UnreadReplies(bytes).findReply(at: offset)
     }
 

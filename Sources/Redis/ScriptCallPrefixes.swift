@@ -3,8 +3,8 @@ public final class ScriptCallPrefixes {
     static let digestBytes = 40
     private static let digestPrefix: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
     private static let digestSuffix: StaticString = "\r\n"
-    /// The number of arguments in the prefix: `EVALSHA` and the digest.
-    public static let argumentCount = 2
+    /// The number of arguments in each prefix: `EVALSHA` and the digest.
+    public static let argumentsPerPrefix = 2
     public static let bytesPerPrefix = digestPrefix.utf8CodeUnitCount + digestBytes + digestSuffix.utf8CodeUnitCount
 
     private let memory: UnsafeMutableRawBufferPointer

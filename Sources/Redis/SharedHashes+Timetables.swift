@@ -32,7 +32,8 @@ extension SharedHashes {
         }
     }
 
-    /// The entries that one call of ``claimEntries(_:_:firstClaimMilliseconds:ageMillisecondsMax:)`` has claimed.
+    /// The entries that one call of ``claimEntries(_:_:firstClaimDurationMilliseconds:ageMillisecondsMax:)`` has
+    /// claimed.
     public struct ClaimedEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -70,19 +71,24 @@ extension SharedHashes {
     }
 
     /// Claims those of the entries that are still due. A claim makes the entry due later; until then, no worker can
-    /// claim the entry again. The first claim lasts `firstClaimMilliseconds`. Each further claim lasts twice as long as
-    /// the previous one, up to 32 times the first, because an outage may delay the work for hours.
+    /// claim the entry again. The first claim lasts `firstClaimDurationMilliseconds`. Each further claim lasts twice as
+    /// long as the previous one, up to 32 times the first, because an outage may delay the work for hours.
     ///
     /// Removes a due entry with its data, instead of claiming it, if the time in its text (hash `+`) is longer ago than
     /// `ageMillisecondsMax`, or if the text is missing or not valid.
     public func claimEntries(
         _ key: [UInt8],
         _ names: [[UInt8]],
-        firstClaimMilliseconds: Int64,
+        firstClaimDurationMilliseconds: Int64,
         ageMillisecondsMax: Int64
     ) throws(RedisError) -> ClaimedEntries {
-        let limitArguments = [firstClaimMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
-        let (now, entryCount, flatPairs) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
+        let limitArguments = [firstClaimDurationMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
+        let (now, entryCount, flatPairs) = try callTimetableScript(
+            Self.claimScript,
+            key,
+            furtherKeys: Self.hashKeys(ofTimetable: key),
+            limitArguments + names
+        )
         var claimedEntries = ClaimedEntries(
             nowMilliseconds: now,
             timetableEntryCount: Int(clamping: entryCount),
@@ -102,10 +108,11 @@ extension SharedHashes {
     private func callTimetableScript(
         _ script: String,
         _ key: [UInt8],
+        furtherKeys: [[UInt8]] = [],
         _ arguments: [[UInt8]]
     ) throws(RedisError) -> (nowMilliseconds: Int64, entryCount: Int64, flatPairs: ArraySlice<RedisValue>) {
-        guard let parts = try callScript(script, key, arguments).elements, parts.count >= 2,
-            parts.count.isMultiple(of: 2),
+        guard let parts = try callScript(script, key, furtherKeys: furtherKeys, arguments).elements,
+            parts.count >= 2, parts.count.isMultiple(of: 2),
             case .integer(let now) = parts[0], case .integer(let entryCount) = parts[1]
         else { throw RedisError(.protocolViolation) }
         return (now, entryCount, parts[2...])
@@ -116,14 +123,21 @@ extension SharedHashes {
     ///
     /// - Returns: whether this call has removed the entry.
     public func removeClaimedEntry(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
-        try callScript(Self.removeClaimScript, key, [claim.name, Array(claim.entryText.utf8)]) == .integer(1)
+        let hashKeys = Self.hashKeys(ofTimetable: key)
+        let arguments = [claim.name, Array(claim.entryText.utf8)]
+        return try callScript(Self.removeClaimScript, key, furtherKeys: hashKeys, arguments) == .integer(1)
     }
+
+    /// Returns the keys of a timetable's hashes, KEYS[2] to KEYS[4] of a script that claims or removes entries. While a
+    /// hash slot moves to another server of a cluster, some of the keys seem to be missing, and the script would take
+    /// an entry for invalid and remove it. Redis refuses such a call (TRYAGAIN), but only if KEYS has all the keys.
+    private static func hashKeys(ofTimetable key: [UInt8]) -> [[UInt8]] { "+*=".utf8.map { key + [$0] } }
 
     private static let removeClaimScript = """
         local timetable, name = KEYS[1], ARGV[1]
-        if redis.call('HGET', timetable .. '+', name) ~= ARGV[2] then return 0 end
+        if redis.call('HGET', KEYS[2], name) ~= ARGV[2] then return 0 end
         redis.call('ZREM', timetable, name)
-        for _, part in ipairs({'+', '*', '='}) do redis.call('HDEL', timetable .. part, name) end
+        for part = 2, 4 do redis.call('HDEL', KEYS[part], name) end
         return 1
         """
 
@@ -141,7 +155,7 @@ extension SharedHashes {
         """
 
     private static let claimScript = """
-        local timetable, known = KEYS[1], KEYS[1] .. '+'
+        local timetable, known = KEYS[1], KEYS[2]
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local reply = {now, 0}
@@ -153,7 +167,7 @@ extension SharedHashes {
             local head, at, count = string.match(text or '', '^(%a (%d+) )(%d+)$')
             if not head or now - at > ARGV[2] + 0 then
               redis.call('ZREM', timetable, name)
-              for _, part in ipairs({'+', '*', '='}) do redis.call('HDEL', timetable .. part, name) end
+              for part = 2, 4 do redis.call('HDEL', KEYS[part], name) end
             else
               count = count + 1
               redis.call('ZADD', timetable, now + ARGV[1] * math.min(2 ^ (count - 1), 32), name)

@@ -54,8 +54,8 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try send(key, ["HDEL"], fields) }
     }
 
-    /// A condition of a call: the field has the value `expectedValue`. If so, and if `newValue` is not nil, the call
-    /// also sets the field to `newValue`.
+    /// A condition under which a call changes a hash: the field has the value `expectedValue`. If this is true, and
+    /// `newValue` is not nil, the call also sets the field to `newValue`.
     public struct FieldCondition {
         var field: [UInt8]
         var expectedValue: [UInt8]
@@ -181,22 +181,28 @@ public final class SharedHashes {
         }
     }
 
-    /// Calls a script that has one key. Loads the script first, because the server may not have it.
-    func callScript(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
+    /// Calls a script. Loads the script first, because the server may not have it. All keys must have one hash tag.
+    func callScript(
+        _ script: String,
+        _ key: [UInt8],
+        furtherKeys: [[UInt8]] = [],
+        _ arguments: [[UInt8]]
+    ) throws(RedisError) -> RedisValue {
         try closingConnectionsAfterErrors { () throws(RedisError) in
             let location = try connections.findLocation(of: key)
             let loadCommand = ["SCRIPT", "LOAD", script].map { Array($0.utf8) }
             guard let loadReply = connections.send([(location, loadCommand)]).first,
                 case .string(let digest) = try loadReply.get().valueOrThrow()
             else { throw RedisError(.protocolViolation) }
-            let words = [Array("EVALSHA".utf8), digest, Array("1".utf8), key] + arguments
+            let keyCount = Array(String(1 + furtherKeys.count).utf8)
+            let words = [Array("EVALSHA".utf8), digest, keyCount, key] + furtherKeys + arguments
             guard let reply = connections.send([(location, words)]).first else { throw RedisError(.closed) }
             return try reply.get().valueOrThrow()
         }
     }
 
-    /// Runs `body`. After an error, closes all connections, so that the next call searches for the primaries again:
-    /// they may have changed.
+    /// Runs `body`. If it throws an error, closes all connections, so that the next call searches for the primaries
+    /// again: they may have changed.
     private func closingConnectionsAfterErrors<Value>(_ body: () throws(RedisError) -> Value) throws(RedisError)
         -> Value
     {

@@ -41,6 +41,8 @@ struct UnreadReplies {
         }
     }
 
+    /// Finds the end of the line at `offset`, without and with its line end. Nil if the line has not arrived
+    /// completely.
     private func findLine(at offset: Int) -> (textEnd: Int, end: Int)? {
         guard offset < bytes.count,
             let newline = bytes[offset...].firstIndex(of: UInt8(ascii: "\n")), newline > offset + 1

@@ -47,5 +47,9 @@ struct Causeway: AsyncParsableCommand {
             exit(withError: ExitCode.validationFailure)
         }
         await main(nil)
+        if let failure = StandardStreams.outputFailure {
+            StandardStreams.printError("causeway: standard output cannot be written: \(failure)")
+            exit(withError: ExitCode.failure)
+        }
     }
 }

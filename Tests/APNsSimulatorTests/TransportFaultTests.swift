@@ -176,7 +176,7 @@ import Testing
             #expect(streams.suffix(3).allSatisfy { client.responses[$0]?.isClosed == false })
             let statistics = try await fixture.simulator.statistics()
             #expect(statistics.requestCount == 6 && statistics.requestWithoutResponseCount == 3)
-            #expect(statistics.openConnectionCount == 1 && statistics.silencedConnectionCount == 1)
+            #expect(statistics.openConnectionCount == 1 && statistics.halfOpenConnectionCount == 1)
         }
     }
 

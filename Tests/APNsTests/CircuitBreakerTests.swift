@@ -17,6 +17,21 @@ import Testing
         (0..<count).map { _ in breaker.noteEndedPush(sample, nowMilliseconds: nowMilliseconds) }.filter { $0 != .none }
     }
 
+    /// A push that has timed out counts as a failure even if the socket had not taken all of it.
+    @Test(arguments: [
+        (hasTimedOut: true, sample: CircuitBreakerSample.unavailable),
+        (hasTimedOut: false, sample: CircuitBreakerSample.inconclusive),
+    ])
+    func `An unprocessed push is a failure if it has timed out`(hasTimedOut: Bool, sample: CircuitBreakerSample) {
+        let unprocessed = CircuitBreakerSample(
+            completion: .notProcessed,
+            disposition: .retrySoon,
+            reason: .absent,
+            hasTimedOut: hasTimedOut
+        )
+        #expect(unprocessed == sample)
+    }
+
     @Test func `The breaker opens when most responses are failures`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(recordSamples(&breaker, .available, 50).isEmpty)

@@ -33,7 +33,7 @@ import Testing
                 == ProviderTokenSource.KeyStatus(
                     keyIdentifier: "NEXTKEY000",
                     candidateKeyIdentifier: nil,
-                    refusalReason: nil
+                    candidateRefusalReason: nil
                 )
         )
         #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
@@ -71,7 +71,7 @@ import Testing
         let status = fixture.pool.tokenSource.keyStatus
         #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
         #expect(status.candidateKeyIdentifier == (isProof ? nil : "NEXTKEY000"))
-        #expect(status.refusalReason == nil)
+        #expect(status.candidateRefusalReason == nil)
         // The first attempt may have proven nothing about the new key. Then the pool uses the new key as soon as
         // APNs has accepted one push with it.
         fixture.server.respond = { _ in .accepted }
@@ -149,7 +149,7 @@ import Testing
             return fixture.pool.breakerCause == nil
         })
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
-        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusalReason == nil)
+        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.candidateRefusalReason == nil)
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
     }
 
@@ -168,7 +168,7 @@ import Testing
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
             fixture.loop.runIteration(waitMilliseconds: 1)
-            return fixture.pool.tokenSource.keyStatus.refusalReason != nil
+            return fixture.pool.tokenSource.keyStatus.candidateRefusalReason != nil
         })
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(
@@ -176,7 +176,7 @@ import Testing
                 == ProviderTokenSource.KeyStatus(
                     keyIdentifier: "ABC123DEFG",
                     candidateKeyIdentifier: nil,
-                    refusalReason: .invalidProviderToken
+                    candidateRefusalReason: .invalidProviderToken
                 )
         )
         #expect(fixture.recorder.count(.notProcessed) == 1)
@@ -220,7 +220,7 @@ import Testing
             return tokens.keyStatus.candidateKeyIdentifier == nil
         })
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
-        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusalReason == nil)
+        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.candidateRefusalReason == nil)
         #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
     }
 }

@@ -1,21 +1,26 @@
-import Reactor
 import Testbed
 import Testing
 
 @testable import APNs
+@testable import Reactor
 
 /// The limits of a connection: its streams, its flow-control windows, and how fast the server reads.
 @Suite(.ownThread) struct PeerLimitTests {
-    /// Submits pushes until the output buffer is full. The server has wide windows, and does not read.
-    private func fillOutput(_ fixture: HostileFixture) throws -> (peer: HostileServer.Peer, submittedCount: UInt64) {
+    /// Submits pushes until the output buffer is full, or until `isEnough` holds. The server has wide windows, and does
+    /// not read.
+    private func fillOutput(
+        _ fixture: HostileFixture,
+        until isEnough: (Stream) -> Bool = { _ in false }
+    ) throws -> (peer: HostileServer.Peer, submittedCount: UInt64) {
         let window: UInt32 = 1 << 30
         fixture.server.greeting = frame(FrameType.settings, setting(SettingIdentifier.initialWindowSize, window))
         fixture.server.greeting += frame(FrameType.windowUpdate, bigEndianBytes(window))
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
         peer.stopReading()
+        let stream = try #require(fixture.pool.connections.first?.transportStream)
         var submittedCount: UInt64 = 0
-        while fixture.submit(submittedCount, bodyBytes: 16_384) {
+        while !isEnough(stream), fixture.submit(submittedCount, bodyBytes: 16_384) {
             submittedCount += 1
             fixture.loop.runIteration(waitMilliseconds: 0)
         }
@@ -68,6 +73,53 @@ import Testing
         #expect(fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 }))
         #expect(fixture.recorder.closeCauses.isEmpty)
         #expect(fixture.recorder.count(.responded) == Int(submittedCount) + 1)
+    }
+
+    /// The server resets the connection. The pushes in the output buffer have not left the process, unlike those in the
+    /// kernel's buffers.
+    @Test func `Pushes in the output buffer of a lost connection were not processed`() throws {
+        let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = 120_000 }
+        let (peer, submittedCount) = try fillOutput(fixture)
+        let stream = try #require(fixture.pool.connections.first?.transportStream)
+        try #require(stream.pendingOutputBytes > Stream.highWaterBytes)
+        peer.close()
+        #expect(fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 }))
+        let unprocessedCount = fixture.recorder.count(.notProcessed)
+        #expect(unprocessedCount >= 30)
+        #expect(fixture.recorder.count(.ambiguous) == Int(submittedCount) - unprocessedCount)
+        #expect(
+            fixture.recorder.responsesByTag.values.joined()
+                .allSatisfy { $0.wasSent == ($0.completion != .notProcessed) }
+        )
+    }
+
+    /// The server reads no more, but is not silent, so the connection needs no PING. Only the last pushes are still in
+    /// the output buffer, which is half full. They must not be sent after they have timed out.
+    @Test func `A push that waits in the output buffer at its deadline was not processed`() throws {
+        let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = 4_000 }
+        let (peer, submittedCount) = try fillOutput(fixture, until: { $0.pendingOutputBytes > 256 * 1024 })
+        var sentAtMilliseconds = fixture.loop.nowMilliseconds
+        #expect(
+            fixture.runLoop(until: {
+                if fixture.loop.nowMilliseconds - sentAtMilliseconds >= 100 {
+                    peer.send(frame(0x42, stream: 77))
+                    sentAtMilliseconds = fixture.loop.nowMilliseconds
+                }
+                return !fixture.recorder.closeCauses.isEmpty
+            })
+        )
+        #expect(fixture.recorder.closeCauses == [.outputStalled])
+        let unprocessedCount = fixture.recorder.count(.notProcessed)
+        #expect(unprocessedCount > 0)
+        #expect(fixture.recorder.count(.ambiguous) == Int(submittedCount) - unprocessedCount)
+    }
+
+    @Test func `A connection whose stream has just failed takes no push`() throws {
+        let fixture = try HostileFixture()
+        try #require(fixture.warmUp())
+        let stream = try #require(fixture.pool.connections.first?.transportStream)
+        stream.fail(StreamError(code: .connectionReset, reason: ""))
+        #expect(!fixture.submit(1))
     }
 
     /// The limit is 0 at the start, and again later. Pushes in flight still get their responses.

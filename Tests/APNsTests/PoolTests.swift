@@ -94,6 +94,28 @@ import Testing
         #expect(fixture.pool.openingSchedule.waitMilliseconds(nowMilliseconds: fixture.loop.nowMilliseconds) > 0)
     }
 
+    /// APNs accepts connections but does not respond. After the first timeout, each connection is retired at the
+    /// timeout of one probe.
+    @Test func `The pause before the next connection does not grow while APNs does not respond`() throws {
+        let fixture = try PoolFixture {
+            $0.requestTimeoutMilliseconds = 50
+            ($0.backoffBaseMilliseconds, $0.backoffJitterMillisecondsMax) = (20, 60_000)
+            $0.breaker.failureWindowPushesMin = 1
+            $0.breaker.probeDelayMilliseconds = 1
+        }
+        fixture.server.respond = { _ in nil }
+        fixture.pool.start()
+        var tag: UInt64 = 0
+        fixture.runLoop(until: {
+            if fixture.pool.inFlightPushCount == 0, fixture.submit(tag) { tag += 1 }
+            return fixture.recorder.retirementCauses.count == 6
+        })
+        #expect(fixture.recorder.retirementCauses.allSatisfy { $0 == .unresponsive })
+        let (schedule, nowMilliseconds) = (fixture.pool.openingSchedule, fixture.loop.nowMilliseconds)
+        let waits = (0..<100).map { _ in schedule.waitMilliseconds(nowMilliseconds: nowMilliseconds) }
+        #expect(waits.allSatisfy { (10...30).contains($0) })
+    }
+
     /// The pool prefers a new connection for the next push. A 503 ends this preference for the sizing interval.
     /// Otherwise an overloaded server would get every push of a pool with few pushes, and its responses would open the
     /// breaker.

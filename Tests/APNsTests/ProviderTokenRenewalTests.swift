@@ -18,26 +18,26 @@ import Testing
 
     private func nextAction(
         _ storedToken: ProviderTokenRenewal.StoredToken?,
-        inUseIssuedAtSeconds: Int64? = nil,
-        refusedIssuedAtSeconds: Int64? = nil
+        tokenInUseIssuedAtSeconds: Int64? = nil,
+        refusedTokenIssuedAtSeconds: Int64? = nil
     ) -> ProviderTokenRenewal.Action {
         ProviderTokenRenewal.nextAction(
             storedToken,
-            inUseIssuedAtSeconds: inUseIssuedAtSeconds,
-            refusedIssuedAtSeconds: refusedIssuedAtSeconds,
+            tokenInUseIssuedAtSeconds: tokenInUseIssuedAtSeconds,
+            refusedTokenIssuedAtSeconds: refusedTokenIssuedAtSeconds,
             unixSeconds: nowSeconds
         )
     }
 
     private func nextActionWithoutLease(
         _ storedToken: ProviderTokenRenewal.StoredToken?,
-        inUseIssuedAtSeconds: Int64? = nil,
-        refusedIssuedAtSeconds: Int64? = nil
+        tokenInUseIssuedAtSeconds: Int64? = nil,
+        refusedTokenIssuedAtSeconds: Int64? = nil
     ) -> ProviderTokenRenewal.Action {
         ProviderTokenRenewal.nextActionWithoutLease(
             storedToken,
-            inUseIssuedAtSeconds: inUseIssuedAtSeconds,
-            refusedIssuedAtSeconds: refusedIssuedAtSeconds,
+            tokenInUseIssuedAtSeconds: tokenInUseIssuedAtSeconds,
+            refusedTokenIssuedAtSeconds: refusedTokenIssuedAtSeconds,
             unixSeconds: nowSeconds
         )
     }
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func `A token in use is kept`() {
-        #expect(nextAction(storedToken(ageSeconds: 60), inUseIssuedAtSeconds: nowSeconds - 60) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), tokenInUseIssuedAtSeconds: nowSeconds - 60) == .keep)
     }
 
     /// Only Redis' time decides when a token is renewed. Otherwise a process with a wrong clock would sign tokens.
@@ -68,14 +68,16 @@ import Testing
     }
 
     @Test func `A token that was refused is not used again`() {
-        #expect(nextAction(storedToken(ageSeconds: 60), refusedIssuedAtSeconds: nowSeconds - 60) == .keep)
-        #expect(nextAction(storedToken(ageSeconds: 60), refusedIssuedAtSeconds: nowSeconds - 61) != .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), refusedTokenIssuedAtSeconds: nowSeconds - 60) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), refusedTokenIssuedAtSeconds: nowSeconds - 61) != .keep)
         // The token's renewal is due, and another process signs.
         #expect(
-            nextActionWithoutLease(storedToken(ageSeconds: 2_500), refusedIssuedAtSeconds: nowSeconds - 2_500) == .keep
+            nextActionWithoutLease(storedToken(ageSeconds: 2_500), refusedTokenIssuedAtSeconds: nowSeconds - 2_500)
+                == .keep
         )
         #expect(
-            nextActionWithoutLease(storedToken(ageSeconds: 2_500), refusedIssuedAtSeconds: nowSeconds - 2_501) != .keep
+            nextActionWithoutLease(storedToken(ageSeconds: 2_500), refusedTokenIssuedAtSeconds: nowSeconds - 2_501)
+                != .keep
         )
     }
 
@@ -87,7 +89,7 @@ import Testing
         let oldToken = storedToken(ageSeconds: 2_500)
         let token = SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds - 2_500)
         #expect(nextActionWithoutLease(oldToken) == .adopt(token))
-        #expect(nextActionWithoutLease(oldToken, inUseIssuedAtSeconds: nowSeconds - 2_500) == .keep)
+        #expect(nextActionWithoutLease(oldToken, tokenInUseIssuedAtSeconds: nowSeconds - 2_500) == .keep)
         #expect(nextActionWithoutLease(nil) == .keep)
     }
 
@@ -125,7 +127,7 @@ import Testing
         let source = try makeSource()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "OTHERKEY00")
-        #expect(source.keyAndIssueTimes.inUseIssuedAtSeconds == nil)
+        #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
         #expect(source.signSharedToken(keyIdentifier: "OTHERKEY00", unixSeconds: nowSeconds) == nil)
     }
 
@@ -136,9 +138,9 @@ import Testing
         #expect(SharedToken(encodedText: token.encodedText) == token)
         #expect(source.currentToken(unixSeconds: nowSeconds)?.text == token.text)
         let tokenInUse = try #require(source.currentToken(unixSeconds: nowSeconds))
-        source.forgetRefused(tokenInUse, unixSeconds: nowSeconds + 1_300)
-        #expect(source.keyAndIssueTimes.refusedIssuedAtSeconds == nowSeconds)
-        #expect(source.keyAndIssueTimes.inUseIssuedAtSeconds == nil)
+        source.forgetRefusedToken(tokenInUse, unixSeconds: nowSeconds + 1_300)
+        #expect(source.keyAndIssueTimes.refusedTokenIssuedAtSeconds == nowSeconds)
+        #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
     }
 
     /// A pool that sends nothing cannot try a new key. After 30 s another pool may try it.

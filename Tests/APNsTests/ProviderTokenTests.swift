@@ -24,14 +24,14 @@ import Testing
         let source = try TestCredentials.makeTokenSource()
         let start: Int64 = 1_790_000_000
         let firstToken = try #require(source.currentToken(unixSeconds: start))
-        source.forgetRefused(firstToken, unixSeconds: start + 20 * 60 - 1)
+        source.forgetRefusedToken(firstToken, unixSeconds: start + 20 * 60 - 1)
         #expect(source.currentToken(unixSeconds: start + 20 * 60 - 1) === firstToken)
-        source.forgetRefused(firstToken, unixSeconds: start + 20 * 60)
+        source.forgetRefusedToken(firstToken, unixSeconds: start + 20 * 60)
         let secondToken = try #require(source.currentToken(unixSeconds: start + 20 * 60))
         #expect(secondToken !== firstToken)
         // Refusals of the first token on other connections do not concern the second token, so the second token stays
         // in use.
-        source.forgetRefused(firstToken, unixSeconds: start + 45 * 60)
+        source.forgetRefusedToken(firstToken, unixSeconds: start + 45 * 60)
         #expect(source.currentToken(unixSeconds: start + 20 * 60) === secondToken)
     }
 
@@ -186,10 +186,10 @@ import Testing
         #expect(file.poll().name == "replaced")
         #expect(file.poll().name == "unchanged")
         pointLink(to: "three")
-        #expect(file.poll().name == "broken")
+        #expect(file.poll().name == "unusable")
         #expect(file.poll().name == "unchanged")
         pointLink(to: "nowhere")
-        #expect(file.poll().name == "broken")
+        #expect(file.poll().name == "unusable")
         #expect(file.poll().name == "unchanged")
         pointLink(to: "one")
         #expect(file.poll().name == "replaced")
@@ -205,7 +205,7 @@ import Testing
         try writeFile(path, pem, mode: 0o600)
         var file = SigningKeyFile(path: path, loadedKey: try SigningKey(path: path))
         try writeFile(path, String(pem.reversed()), mode: 0o600)
-        #expect(file.poll().name == "broken")
+        #expect(file.poll().name == "unusable")
         #expect(file.poll().name == "unchanged", "the same error is reported once")
         var status = stat()
         try #require(stat(path, &status) == 0)
@@ -271,7 +271,7 @@ extension SigningKeyFile.Change {
         switch self {
         case .unchanged: "unchanged"
         case .replaced: "replaced"
-        case .broken: "broken"
+        case .unusable: "unusable"
         }
     }
 }

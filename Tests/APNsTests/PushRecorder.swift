@@ -11,7 +11,7 @@ struct RecordedResponse: Equatable {
     var wasSent: Bool
     var connection: UInt32?
     var disposition: ResponseDisposition
-    var acceptsProviderToken: Bool
+    var showsAcceptedProviderToken: Bool
 }
 
 /// Records every response and every event of a pool.
@@ -35,7 +35,7 @@ final class PushRecorder: PushHandler {
                     wasSent: response.sentAtMilliseconds != nil,
                     connection: response.connectionNumber,
                     disposition: response.disposition,
-                    acceptsProviderToken: response.acceptsProviderToken
+                    showsAcceptedProviderToken: response.showsAcceptedProviderToken
                 )
             )
         onResponse?(response)

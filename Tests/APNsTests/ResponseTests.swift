@@ -52,7 +52,7 @@ import Testing
             #expect(response.reason.documentedStatus == row.status)
             #expect(response.disposition == row.disposition, "\(row.reason)")
             let isAccepted = ![403, 429, 500, 503].contains(row.status) && row.reason != "IdleTimeout"
-            #expect(response.acceptsProviderToken == isAccepted, "\(row.reason)")
+            #expect(response.showsAcceptedProviderToken == isAccepted, "\(row.reason)")
             #expect(response.tokenInvalidAtMilliseconds == 1_790_000_000_123)
         }
         let knownReasons = Set((Self.deviceResponses + BroadcastTests.channelOnlyResponses).map(\.reason))

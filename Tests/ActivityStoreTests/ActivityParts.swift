@@ -62,7 +62,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     if count & StoredActivity.audiencesFollowBit != 0 {
         takePart(ActivityPart.audiences, 2 + 8 * unreadPart.prefix(2).reduce(0) { $0 + Int($1) })
     }
-    if flags & StoredActivity.Flag.retiredTokenBit != 0 {
+    if flags & StoredActivity.Flag.hasRetiredTokenBit != 0 {
         takePart(ActivityPart.retiredToken, StoredActivity.retiredTokenDigestBytes)
         // The model has no fingerprint of the retired token. So this part only says that a token was retired. Which
         // token it was is tested by replies that depend on it.
@@ -70,9 +70,9 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     }
     // A 429: how often the spacing is doubled (1 byte), and the time of the 429 (6). A start: its version (13 bytes);
     // until APNs accepts it, also a letter, its timestamp and its claim (14).
-    if flags & StoredActivity.Flag.throttleBit != 0 { takePart(ActivityPart.throttle, 7) }
-    if flags & StoredActivity.Flag.startBit != 0 {
-        takePart(ActivityPart.start, flags & StoredActivity.Flag.claimBit != 0 ? 27 : 13)
+    if flags & StoredActivity.Flag.hasThrottleBit != 0 { takePart(ActivityPart.throttle, 7) }
+    if flags & StoredActivity.Flag.hasStartBit != 0 {
+        takePart(ActivityPart.start, flags & StoredActivity.Flag.hasClaimBit != 0 ? 27 : 13)
     }
     takePart(ActivityPart.heldCommand, unreadPart.count)
     return parts

@@ -64,6 +64,7 @@ import Testing
         for _ in 0..<2 {
             let reply = comparison.perform(makeCommand(101, event))
             #expect(reply.verdict == .alertHeld && reply.heldCommand == heldCommand)
+            #expect(reply.registeredAtMilliseconds == 0, "no token has been registered")
         }
         #expect(comparison.server.hash(comparison.key.text) == hashBefore)
         // Command 100 is itself the held command with the alert. So Redis does not return the alert.

@@ -114,7 +114,7 @@ final class AudienceCaller: AudienceStoreHandler {
     }
 
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) { lossCodes.append(reason.code) }
+    func audienceStoreDisconnected(_ reason: RedisError) { lossCodes.append(reason.code) }
 }
 
 extension RedisServer {

@@ -241,11 +241,11 @@ import Testing
         let entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
         // These joins fill the lane's table of appends, so the store refuses the next join. They are far more entries
         // than fit into one page.
-        for _ in 0..<EntryAppendTable.capacity { _ = try caller.issue(.append(entry)) }
+        for _ in 0..<EntryAppendTable.appendsMax { _ = try caller.issue(.append(entry)) }
         #expect(caller.replies.isEmpty)
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)
         try caller.runLoopUntilIdle()
-        #expect(caller.replies.count + caller.failures.count == EntryAppendTable.capacity)
+        #expect(caller.replies.count + caller.failures.count == EntryAppendTable.appendsMax)
         #expect(caller.replies.count > PageLimits.unarrangedPageBytesMax / MemberEntryFormat.bytesMax)
         #expect(caller.failures.values.allSatisfy { $0 == .busy })
         #expect(try caller.members() == AudienceScene.tokens([entry]))

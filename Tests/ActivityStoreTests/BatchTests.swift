@@ -210,8 +210,8 @@ import Testing
     }
 
     @Test(arguments: [
-        StoredActivity.Flag.throttleBit, StoredActivity.Flag.claimBit, StoredActivity.Flag.startBit,
-        StoredActivity.Flag.retiredTokenBit,
+        StoredActivity.Flag.hasThrottleBit, StoredActivity.Flag.hasClaimBit, StoredActivity.Flag.hasStartBit,
+        StoredActivity.Flag.hasRetiredTokenBit,
     ])
     func `A value without the part that a flag names is a fault`(flag: UInt8) throws {
         try expectFault { value in value[StoredActivity.flagsByteOffset] |= flag }

@@ -315,6 +315,16 @@ import Testing
         caller.store.close()
     }
 
+    @Test func `The pause before a reconnection grows to its limit, and a reset makes it short again`() {
+        var reconnectPause = ReconnectPause()
+        var longestPause: Int64 = 0
+        for _ in 0..<2_000 { longestPause = max(longestPause, reconnectPause.nextPauseMilliseconds()) }
+        let pauseMillisecondsMax = ReconnectPause.pauseMillisecondsMax
+        #expect(longestPause <= pauseMillisecondsMax && longestPause > pauseMillisecondsMax / 2)
+        reconnectPause.reset()
+        #expect(reconnectPause.nextPauseMilliseconds() <= ReconnectPause.firstPauseMillisecondsMax)
+    }
+
     /// Returns the tags of all calls that have ended, in their order.
     private func endedTags(_ events: [StoreCaller.Event]) -> [UInt64] {
         events.compactMap { event in

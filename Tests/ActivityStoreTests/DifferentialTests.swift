@@ -20,7 +20,7 @@ import Testing
     /// The number of histories; `CAUSEWAY_DIFFERENTIAL_HISTORIES` changes it. A million take some minutes in a release
     /// build.
     static let historyCount =
-        ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesPerSet
+        ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 20 * historiesPerSet
 
     @Test func `Replies and hashes are equal to the model's`() throws {
         let comparison = try DifferentialRunner()

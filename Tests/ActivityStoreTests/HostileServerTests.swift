@@ -69,8 +69,9 @@ import Testing
         makeSendReply(kind: "\u{05}"), makeSendReply(kind: "\u{08}"), makeShortSendReply(kind: "\u{05}"),
         makeSendReply(registeredAt: "\0\0\u{73}\u{4E}\u{18}\u{09}"), makeSendReply(token: ""),
         makeSendReply(token: String(repeating: "a", count: 127) + String(repeating: "a", count: 400)),
-        makeShortSendReply(token: ""), "$9\r\nalertHeld\r\n", "$39\r\nalertHeld000000000100000000000000000000\r\n",
-        "$41\r\nalertHeldx000000000100000000000000000000a\r\n",
+        makeShortSendReply(token: ""), "$9\r\nalertHeld\r\n", "$15\r\nalertHeld123456\r\n",
+        "$45\r\nalertHeld123456000000000100000000000000000000\r\n",
+        "$47\r\nalertHeld123456x000000000100000000000000000000a\r\n",
     ])
     func `A foreign value is an error of that call only`(reply: String) throws {
         let (caller, fake) = try connectedCaller()
@@ -386,15 +387,5 @@ import Testing
         #expect(caller.runLoop { caller.store.outstandingCallCount == 1 })
         #expect(caller.store.issue(update, key: key, tag: 3) == .issued)
         caller.store.close()
-    }
-
-    @Test func `The pause before a reconnection grows to its limit, and a reset makes it short again`() {
-        var reconnectPause = ReconnectPause()
-        var longestPause: Int64 = 0
-        for _ in 0..<2_000 { longestPause = max(longestPause, reconnectPause.nextPauseMilliseconds()) }
-        let pauseMillisecondsMax = ReconnectPause.pauseMillisecondsMax
-        #expect(longestPause <= pauseMillisecondsMax && longestPause > pauseMillisecondsMax / 2)
-        reconnectPause.reset()
-        #expect(reconnectPause.nextPauseMilliseconds() <= ReconnectPause.firstPauseMillisecondsMax)
     }
 }

@@ -221,18 +221,18 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
             later
         )
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
-        func claim(firstClaimMilliseconds: Int64, ageMillisecondsMax: Int64 = .max) throws -> [String] {
+        func claim(firstClaimDurationMilliseconds: Int64, ageMillisecondsMax: Int64 = .max) throws -> [String] {
             try (0..<LifetimeKey.timetableCount)
                 .flatMap { number in
                     try shared.claimDue(
                         LifetimeKey.timetableKey(number),
-                        firstClaimMilliseconds: firstClaimMilliseconds,
+                        firstClaimDurationMilliseconds: firstClaimDurationMilliseconds,
                         ageMillisecondsMax: ageMillisecondsMax
                     )
                 }
                 .map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.entryText)" }
         }
-        #expect(try claim(firstClaimMilliseconds: 0) == ["\(due.text) b \(startMilliseconds) 1"])
+        #expect(try claim(firstClaimDurationMilliseconds: 0) == ["\(due.text) b \(startMilliseconds) 1"])
         #expect(
             comparison.perform(
                 .checkLifetime(beganAtMilliseconds: startMilliseconds, stateVersion: nil, claimDelayMilliseconds: 0),
@@ -241,12 +241,12 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
             .verdict
                 == .retry
         )
-        #expect(try claim(firstClaimMilliseconds: 60_000) == ["\(due.text) b \(startMilliseconds) 2"])
-        #expect(try claim(firstClaimMilliseconds: 60_000) == [])
+        #expect(try claim(firstClaimDurationMilliseconds: 60_000) == ["\(due.text) b \(startMilliseconds) 2"])
+        #expect(try claim(firstClaimDurationMilliseconds: 60_000) == [])
         comparison.perform(.reportLifetimeEvent(.endedOrUnlimited), due)
         comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 1, lifetimeMilliseconds: 1)), due)
-        #expect(try claim(firstClaimMilliseconds: 0) == ["\(due.text) b \(startMilliseconds + 1) 1"])
-        #expect(try claim(firstClaimMilliseconds: 0, ageMillisecondsMax: hourMilliseconds) == [])
+        #expect(try claim(firstClaimDurationMilliseconds: 0) == ["\(due.text) b \(startMilliseconds + 1) 1"])
+        #expect(try claim(firstClaimDurationMilliseconds: 0, ageMillisecondsMax: hourMilliseconds) == [])
         let names = (0..<LifetimeKey.timetableCount)
             .flatMap { comparison.server.hash(String(decoding: LifetimeKey.livesKey($0), as: UTF8.self)).keys }
         #expect(names == [later.text])
@@ -382,15 +382,16 @@ extension LifetimeEvent {
 
 extension SharedHashes {
     /// Claims the lives that are due in a timetable, at most nine.
-    fileprivate func claimDue(_ key: [UInt8], firstClaimMilliseconds: Int64 = 0, ageMillisecondsMax: Int64 = .max)
-        throws
-        -> [Claim]
-    {
+    fileprivate func claimDue(
+        _ key: [UInt8],
+        firstClaimDurationMilliseconds: Int64 = 0,
+        ageMillisecondsMax: Int64 = .max
+    ) throws -> [Claim] {
         let names = try readDueEntries(key, from: 0, entriesMax: 9).entries.map(\.name)
         return try claimEntries(
             key,
             names,
-            firstClaimMilliseconds: firstClaimMilliseconds,
+            firstClaimDurationMilliseconds: firstClaimDurationMilliseconds,
             ageMillisecondsMax: ageMillisecondsMax
         )
         .claims

@@ -224,7 +224,7 @@ struct OperationHistory {
     }
 
     private mutating func randomAdmission() -> StateAdmission<[UInt8]> {
-        StateAdmission(
+        var admission = StateAdmission<[UInt8]>(
             isEnd: below(commandsPerEnd) == 0,
             version: randomVersion(),
             digest: randomDigest(),
@@ -238,6 +238,9 @@ struct OperationHistory {
             endsNewerLife: below(4) == 0,
             registration: below(6) == 0 ? randomToken() : nil
         )
+        // Derived, so that the later random numbers of each seed stay the same.
+        admission.isLifetimeEnd = admission.isEnd && admission.digest == 0
+        return admission
     }
 
     private mutating func randomSettlement() -> Operation {

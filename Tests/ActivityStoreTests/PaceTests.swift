@@ -121,7 +121,7 @@ import Testing
         var hashAfter = comparison.server.hash(comparison.key.text)
         #expect(hashAfter.removeValue(forKey: ActivityPart.throttle) != nil && hashBefore[ActivityPart.throttle] == nil)
         // The value has a flag that says that it has a 429. The test removes this flag before the comparison.
-        hashAfter[ActivityPart.fixed]?[StoredActivity.flagsByteOffset] &-= StoredActivity.Flag.throttleBit
+        hashAfter[ActivityPart.fixed]?[StoredActivity.flagsByteOffset] &-= StoredActivity.Flag.hasThrottleBit
         #expect(hashAfter == hashBefore)
         // A 429 of an unknown activity stores nothing.
         comparison.settle(makeThrottle(100, spacing: 0), .activity("other"))

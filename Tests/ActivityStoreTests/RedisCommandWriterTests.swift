@@ -154,7 +154,7 @@ import Testing
         for text in [
             "17000000000000000000000000000", "17000000009999999999999999999x", "170000000099999999999999999999",
         ] {
-            #expect(!Array(text.utf8).withUnsafeBytes { StoredVersion.isText($0) })
+            #expect(!Array(text.utf8).withUnsafeBytes { StoredVersion.isVersionText($0) })
         }
     }
 }

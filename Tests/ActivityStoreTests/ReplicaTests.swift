@@ -160,6 +160,12 @@ import Testing
         caller.store.close()
     }
 
+    /// What all other calls write can be lost, as K12 says.
+    @Test func `Only registrations, unregistrations and held commands wait for replicas`() {
+        let kinds = (0...UInt8.max).compactMap { StoreCallKind(rawValue: $0) }
+        #expect(kinds.filter(\.needsReplicas) == [.hold, .register, .unregister])
+    }
+
     /// The replica is connected but frozen. A call that needs no replica waits at most for the WAIT in progress.
     @Test func `While a replica is frozen, only calls that need it wait, and after ten seconds none waits`() throws {
         let pair = try makePair(replicas: 1)

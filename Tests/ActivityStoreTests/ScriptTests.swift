@@ -20,6 +20,7 @@ import Testing
         digest: UInt64 = 1,
         spacing: Int64 = 0,
         endsNewerLife: Bool = false,
+        isLifetimeEnd: Bool = false,
         token: OwnedToken? = nil
     ) -> Operation {
         .command(
@@ -31,7 +32,8 @@ import Testing
                 requestsHighPriority: false,
                 mayUseReserve: false,
                 hasAlert: false,
-                endsNewerLife: endsNewerLife
+                endsNewerLife: endsNewerLife,
+                isLifetimeEnd: isLifetimeEnd
             ),
             registration: token
         )
@@ -129,9 +131,9 @@ import Testing
         #expect(comparison.perform(command(.end, 90)).timestamp == 101)
         #expect(comparison.verdict(command(.update, 100)) == .ended)
         #expect(comparison.verdict(command(.update, 200)) == .ended)
-        #expect(comparison.verdict(command(.end, 200)) == .ended)
         #expect(comparison.perform(command(.end, 90)).timestamp == 101)
         comparison.settle(acceptedSettlement(90))
+        #expect(comparison.verdict(command(.end, 200)) == .ended)
         #expect(comparison.verdict(command(.end, 90)) == .duplicate)
         #expect(comparison.verdict(start(89)) == .superseded)
         #expect(comparison.perform(start(95)).timestamp == 102)
@@ -152,6 +154,36 @@ import Testing
         #expect(comparison.verdict(command(.end, 99)) == .ended)
         #expect(comparison.verdict(command(.end, 100)) == .duplicate)
         #expect(comparison.verdict(command(.end, 101)) == .send)
+    }
+
+    /// The lane lets a newer end replace an end that Redis has admitted, for example one whose push is retried.
+    @Test func `A newer end supersedes an end that is not settled`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.end, 100)) == .noToken)
+        #expect(comparison.verdict(command(.end, 101)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [1])) == .held)
+        #expect(comparison.verdict(command(.end, 102)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(102), command: [2])) == .held)
+        #expect(comparison.perform(makeRegistration("aa")).heldCommand == [2])
+        #expect(comparison.verdict(command(.end, 102)) == .send)
+        #expect(comparison.verdict(command(.end, 103)) == .send)
+        comparison.settle(acceptedSettlement(102))
+        #expect(comparison.verdict(command(.update, 104)) == .ended)
+        #expect(comparison.verdict(command(.end, 103, spacing: 60_000)) == .wait)
+        #expect(comparison.verdict(command(.end, 104, spacing: 60_000)) == .wait)
+        #expect(comparison.perform(command(.end, 105)).timestamp == 105)
+        comparison.settle(acceptedSettlement(105))
+        #expect(comparison.verdict(command(.end, 106)) == .ended)
+    }
+
+    @Test func `The end of a lifetime leaves an end that is not settled`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.end, 100, token: token("aa"))) == .send)
+        #expect(comparison.verdict(command(.end, 101, isLifetimeEnd: true)) == .ended)
+        #expect(comparison.verdict(command(.end, 100)) == .send)
+        comparison.settle(Operation.settlement(version: version(100), outcome: .notShown, digest: 1))
+        #expect(comparison.verdict(command(.end, 101, isLifetimeEnd: true)) == .send)
+        #expect(comparison.verdict(command(.end, 102)) == .send)
     }
 
     // MARK: - Tokens

@@ -78,7 +78,7 @@ final class StoreCaller: ActivityStoreHandler {
     }
 
     func redisReady() { note(.ready) }
-    func redisLost(_ reason: RedisError) {
+    func redisDisconnected(_ reason: RedisError) {
         errorTexts.append("\(reason)")
         note(.lost(reason.code))
     }
@@ -113,7 +113,7 @@ extension ActivityStore {
 }
 
 /// What the tests vary in an admission: the priority, the reserve, the alerts, and whether the command is too old, is
-/// read again, or may end a newer life.
+/// read again, may end a newer life, or is the end of a lifetime.
 struct AdmissionOptions {
     var requestsHighPriority: Bool
     var mayUseReserve: Bool
@@ -122,6 +122,7 @@ struct AdmissionOptions {
     var isTooOld = false
     var isReread = false
     var endsNewerLife = false
+    var isLifetimeEnd = false
 }
 
 /// Short forms of operations for tests. An operation with an attributes type is about a device.
@@ -149,6 +150,7 @@ extension Operation {
                 isTooOld: options.isTooOld,
                 isReread: options.isReread,
                 endsNewerLife: options.endsNewerLife,
+                isLifetimeEnd: options.isLifetimeEnd,
                 registration: registration
             )
         )

@@ -153,6 +153,18 @@ import Testing
         #expect(harness.send().map(\.content) == [2])
     }
 
+    /// The pool takes no push after the first one failed.
+    @Test func `A failed push to a new member is given up after a minute`() {
+        let harness = harnessWithPushToNewMember()
+        harness.respondToPushes(.retryLater)
+        #expect(harness.takeReturnedRegistrations() == [1])
+        harness.advanceClock(milliseconds: 2_000)
+        #expect(harness.core.membershipChangeCount == 1)
+        harness.advanceClock(milliseconds: 58_001)
+        #expect(harness.core.membershipChangeCount == 0)
+        #expect(harness.send().isEmpty)
+    }
+
     /// A 429 says that this phone gets too many pushes. So the retry waits longer than after another failure.
     @Test func `A throttled push to a new member is sent again only after a long pause`() {
         let harness = harnessWithPushToNewMember()
@@ -161,6 +173,20 @@ import Testing
         #expect(harness.send().isEmpty)
         harness.advanceClock(milliseconds: 35_000)
         #expect(harness.send().map(\.content) == [1])
+    }
+
+    /// Only the first audience has a state. Its reply comes more than a second before that of the second audience.
+    @Test func `A new member of several audiences gets the newest state although the replies come slowly`() throws {
+        let harness = RoundHarness()
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
+        harness.register(name, ["match-1", "match-2"])
+        // Two calls write the member's entries. The third one reads the state of the first audience.
+        for _ in 0..<3 { harness.reply(to: try #require(harness.nextCall())) }
+        harness.nowMilliseconds += 1_100
+        harness.reply(to: try #require(harness.nextCall()))
+        #expect(harness.send().map(\.content) == [1])
+        harness.respondToPushes()
+        #expect(harness.takeReturnedRegistrations() == [1])
     }
 
     /// Returns a harness in which the push that shows the newest state to a new member is in flight.

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// If Kafka has not taken a record, the core pauses before it produces further records.
+/// If Kafka has not taken a record, the core pauses before it produces further records for the same topic.
 @Suite struct OutgoingRecordPauseTests {
     /// While the producer is full, the lane takes no outgoing records. The next delivery report wakes the lane, so
     /// no timer has to wake it.
@@ -16,7 +16,7 @@ import Testing
         while let call = harness.nextCall() { harness.reply(to: call) }
         let firstOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
         let outgoingRecord = try #require(firstOutgoingRecord)
-        harness.core.removeNextOutgoingRecord()
+        harness.core.removeNextOutgoingRecord(outgoingRecord)
         harness.core.deliveryReportReceived(outgoingRecord, .failed, now: harness.moment)
         harness.nowMilliseconds += 250
         #expect((harness.core.nextDueMilliseconds ?? .max) <= harness.nowMilliseconds)
@@ -24,5 +24,39 @@ import Testing
         let repeatedOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
         #expect(repeatedOutgoingRecord == outgoingRecord)
         #expect((harness.core.nextDueMilliseconds ?? .max) > harness.nowMilliseconds)
+    }
+
+    /// librdkafka refuses each record of such a topic at once, for example if the topic is deleted.
+    @Test func `A topic that accepts nothing does not delay the records of other topics`() throws {
+        let harness = RoundHarness()
+        harness.join(SimulatedNames.names[0][0])
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        #expect(harness.send().count == 1)
+        harness.respondToPushes(.tokenDead, performsWork: false)
+        var refusalRecords: [OutgoingAudienceRecord] = []
+        while let outgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment) {
+            harness.core.removeNextOutgoingRecord(outgoingRecord)
+            refusalRecords.append(outgoingRecord)
+        }
+        let invalidation = try #require(refusalRecords.first { $0.kind == .invalidation })
+        harness.core.deliveryReportReceived(invalidation, .failed, now: harness.moment)
+
+        harness.handOver(2, .update)
+        harness.core.endBatch(now: harness.moment)
+        harness.core.advance(now: harness.moment)
+        while let call = harness.nextCall() { harness.reply(to: call) }
+        let firstOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
+        let fanoutRecord = try #require(firstOutgoingRecord)
+        #expect(fanoutRecord.kind == .fanout)
+        harness.core.removeNextOutgoingRecord(fanoutRecord)
+
+        let recordDuringPause = harness.core.nextOutgoingRecord(now: harness.moment)
+        #expect(recordDuringPause == nil)
+        #expect((harness.core.nextDueMilliseconds ?? .max) <= harness.nowMilliseconds + 250)
+        harness.nowMilliseconds += 250
+        harness.core.advance(now: harness.moment)
+        let recordAfterPause = harness.core.nextOutgoingRecord(now: harness.moment)
+        #expect(recordAfterPause == invalidation)
     }
 }

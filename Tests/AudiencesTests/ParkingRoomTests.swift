@@ -147,4 +147,88 @@ import Testing
         #expect(reachedCount == 20)
         #expect(harness.core.roundCount == 0 && harness.committableOffset == 2)
     }
+
+    /// Adds a round that uses all the app's room for pages for a long time: 60 members of production in many segments.
+    private func beginLongRound(_ harness: RoundHarness, _ number: Int, of audience: String) {
+        for member in 0..<60 { harness.join("long-round-\(member)", audience) }
+        harness.appendCommand(number, audience)
+        harness.performPendingWork()
+        #expect(harness.core.apps[0].pageCount == harness.core.configuration.pagesPerAppMax)
+    }
+
+    /// Sends one push of production, and all of the sandbox, in each iteration.
+    ///
+    /// - Returns: the number of members of the sandbox that got a push.
+    private func sandboxMemberCount(_ harness: RoundHarness, iterationCount: Int) -> Int {
+        var count = 0
+        for _ in 0..<iterationCount {
+            harness.send(atMost: 1)
+            harness.respondToPushes()
+            count += harness.send(environment: .sandbox).count
+            harness.respondToPushes()
+            harness.advanceClock(milliseconds: 50)
+        }
+        return count
+    }
+
+    /// The halted round has no pages to give up, and must read each parked member again before its push.
+    @Test func `A halted round gets a page after an outage although another round uses all the room`() {
+        let harness = RoundHarness(pagesMax: 16, parkedCountThatHaltsRound: 4)
+        for name in Self.names.prefix(20) { harness.join(name, environment: .sandbox) }
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        #expect(harness.send().isEmpty)
+        #expect(harness.core.parkedMemberCount == 4)
+        for _ in 0..<3 { harness.advanceClock(milliseconds: 1_000) }
+        #expect(harness.core.apps[0].pageCount == 0)
+        beginLongRound(harness, 2, of: "match-2")
+        #expect(sandboxMemberCount(harness, iterationCount: 15) > 0)
+    }
+
+    /// Each parked member is read again on a page of its own.
+    @Test func `After a crash, a round reads its parked members although another round uses all the room`() throws {
+        let harness = RoundHarness(pagesMax: 16)
+        beginLongRound(harness, 1, of: "match-2")
+        let names = Array(Self.names.prefix(3))
+        for name in names { harness.join(name, environment: .sandbox) }
+        try storeCheckpointWithParkedMembers(names, of: "match-1", harness)
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        #expect(sandboxMemberCount(harness, iterationCount: 30) == 3)
+    }
+
+    /// The first member has not got the alert, and APNs does not respond to its push. So the round waits one lap above
+    /// this member.
+    @Test func `A round that waits for a parked member leaves the room for pages to other rounds of its app`() {
+        let harness = RoundHarness(pagesMax: 16)
+        let names = SimulatedNames.names[0].prefix(20)
+        for name in names { harness.join(name) }
+        harness.join(Self.names[20], "match-2")
+        harness.appendCommand(1, hasAlert: true)
+        harness.performPendingWork()
+        #expect(harness.send(atMost: 1).count == 1)
+        harness.respondToPushes(.retryLater)
+        #expect(harness.send().count == 19)
+        harness.respondToPushes()
+        harness.appendCommand(2)
+        harness.performPendingWork()
+        for _ in 0..<20 where harness.pushesInFlight.isEmpty {
+            harness.advanceClock(milliseconds: 100)
+            harness.send()
+        }
+        #expect(harness.pushesInFlight.map { $0.sent.alert } == [1])
+        harness.performPendingWork()
+        harness.appendCommand(3, "match-2")
+        var reached: [String] = []
+        for _ in 0..<30 {
+            harness.advanceClock(milliseconds: 100)
+            reached += harness.send().map(\.member)
+        }
+        #expect(reached == [Self.names[20]])
+        // APNs responds, and the round goes on.
+        harness.respondToPushes()
+        #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(names))
+        harness.advanceClock(milliseconds: 1_000)
+        #expect(harness.core.parkedMemberCount == 0 && harness.committableOffset == 3)
+    }
 }

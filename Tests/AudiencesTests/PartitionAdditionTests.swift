@@ -57,7 +57,7 @@ import Testing
             harness.core.passedOverCount(addedPartition) == 1 && harness.core.committableOffset(addedPartition) == 0
         )
         let rewind = harness.rewindRequest(addedPartition)
-        #expect(rewind == FanoutRewind(offset: 0, pauseMilliseconds: 0))
+        #expect(rewind == PartitionRewind(offset: 0, pauseMilliseconds: 0))
         harness.core.rewindBegan(addedPartition, from: 0, now: harness.moment)
         harness.read(newest, from: addedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])

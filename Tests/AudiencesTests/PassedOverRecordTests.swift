@@ -48,7 +48,7 @@ import Testing
         #expect(harness.core.passedOverCount(addedPartition) == 1, "the round is under way")
 
         // The added partition begins to be read again. The revocation of the first partition drops the second record.
-        #expect(harness.rewindRequest(addedPartition) == FanoutRewind(offset: 0, pauseMilliseconds: 0))
+        #expect(harness.rewindRequest(addedPartition) == PartitionRewind(offset: 0, pauseMilliseconds: 0))
         harness.core.rewindBegan(addedPartition, from: 0, now: harness.moment)
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
@@ -112,7 +112,7 @@ import Testing
     /// Kafka has deleted the records from offset 65 to 129.
     @Test func `Deleted records beyond the ledger are not taken for ones that were passed over`() {
         let harness = harnessWithFullLedger()
-        #expect(harness.rewindRequest(0) == FanoutRewind(offset: 65, pauseMilliseconds: 5_000))
+        #expect(harness.rewindRequest(0) == PartitionRewind(offset: 65, pauseMilliseconds: 5_000))
         harness.core.rewindBegan(0, from: 65, now: harness.moment)
         harness.read(harness.log[65], at: 130, from: 0)
         #expect(harness.passedOverCount == 1 && harness.committableOffset == 1)
@@ -130,11 +130,11 @@ import Testing
     /// offset 1 settles. So as soon as the core has room for this record, the partition is read again from offset 1 on.
     @Test func `A full ledger does not keep its partition from being read again`() {
         let harness = harnessWithFullLedger()
-        #expect(harness.rewindRequest(0) == FanoutRewind(offset: 65, pauseMilliseconds: 5_000))
+        #expect(harness.rewindRequest(0) == PartitionRewind(offset: 65, pauseMilliseconds: 5_000))
         harness.core.rewindBegan(0, from: 65, now: harness.moment)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
         harness.advanceClock(milliseconds: 5_000)
         harness.read(harness.log[65], at: 65, from: 0)
-        #expect(harness.rewindRequest(0) == FanoutRewind(offset: 1, pauseMilliseconds: 0))
+        #expect(harness.rewindRequest(0) == PartitionRewind(offset: 1, pauseMilliseconds: 0))
     }
 }

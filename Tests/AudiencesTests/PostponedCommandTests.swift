@@ -101,6 +101,21 @@ import Testing
         #expect(endings(of: .end, later: [.start]) == ["1 fannedOut", "2 fannedOut"])
     }
 
+    /// Command 2 carries the alert of command 1. While Redis decides about command 2, the commands' partition is lost and
+    /// comes back, so both records are read again, as the records 11 and 12. If the new copy of command 1 ended before
+    /// command 2, its record would settle, and a crash would lose the alert.
+    @Test func `A new copy of a command whose alert is carried ends with the command that carries it`() {
+        let harness = RoundHarness()
+        harness.handOver(1, .update, hasAlert: true)
+        harness.handOver(2, .update)
+        let endings = endings(in: harness) {
+            harness.handOver(1, .update, hasAlert: true, record: 11)
+            harness.handOver(2, .update, record: 12)
+        }
+        #expect(endings == ["2 duplicate", "1 duplicate", "11 superseded", "12 fannedOut"])
+        #expect(harness.core.commandCount == 0)
+    }
+
     /// Command 3650 carries the alert of command 1, which becomes too old. While command 3650 waits again, a late command
     /// brings another alert.
     @Test func `A command whose carried alert became too old can carry the alert of another command`() {

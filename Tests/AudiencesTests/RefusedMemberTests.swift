@@ -34,7 +34,7 @@ import Testing
     private func takeOutgoingRecords(in harness: RoundHarness) -> [OutgoingAudienceRecord] {
         var outgoingRecords: [OutgoingAudienceRecord] = []
         while let outgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment) {
-            harness.core.removeNextOutgoingRecord()
+            harness.core.removeNextOutgoingRecord(outgoingRecord)
             outgoingRecords.append(outgoingRecord)
         }
         return outgoingRecords

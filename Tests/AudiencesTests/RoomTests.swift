@@ -147,7 +147,7 @@ import Testing
             harness.advanceClock(milliseconds: 1_000)
         }
         #expect(harness.committableOffset == 0)
-        #expect(harness.rewinds.allSatisfy { $0 == FanoutRewind(offset: 64, pauseMilliseconds: 5_000) })
+        #expect(harness.rewinds.allSatisfy { $0 == PartitionRewind(offset: 64, pauseMilliseconds: 5_000) })
         #expect((3...20).contains(harness.rewinds.count))
         _ = harness.sendAndAcceptPushes()
         harness.advanceClock(milliseconds: 10_000)

@@ -39,7 +39,7 @@ final class RoundHarness {
     private(set) var pushesInFlight: [(push: AudiencePush, sent: SentPush)] = []
 
     /// The rewinds that the core requested. For each of them, `readLog` went back to the requested offset.
-    private(set) var rewinds: [FanoutRewind] = []
+    private(set) var rewinds: [PartitionRewind] = []
     private var pausedUntilMilliseconds = Int64.min
 
     var moment: Moment { Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds) }
@@ -62,7 +62,8 @@ final class RoundHarness {
         commandsMax: Int = 4_096,
         parkedMembersMax: Int = 16_384,
         parkedCountThatHaltsRound: UInt32 = AudiencesConfiguration.parkedCountThatHaltsRound,
-        channelRule: ChannelRule? = nil
+        channelRule: ChannelRule? = nil,
+        hasSeveralStoreServers: Bool = false
     ) {
         self.store = store
         core = Self.makeCore(seed: seed) {
@@ -76,6 +77,7 @@ final class RoundHarness {
             $0.parkedMembersMax = parkedMembersMax
             $0.parkedCountThatHaltsRound = parkedCountThatHaltsRound
             $0.channelRules[0] = channelRule
+            $0.hasSeveralStoreServers = hasSeveralStoreServers
         }
         guard let partitionIndex = core.assign(number: 0) else { preconditionFailure("the first partition of a lane") }
         self.partitionIndex = partitionIndex
@@ -151,9 +153,10 @@ final class RoundHarness {
         return counts.indices.map { counts[$0] }
     }
 
-    /// Gives the core a member's registration that names the audience; with `isLeaving`, one that no longer names it.
+    /// Gives the core a member's registration that names the audiences; with `isLeaving`, one that no longer names them.
     func register(
         _ name: String,
+        _ audiences: [String] = ["match-1"],
         record: UInt32 = 1,
         shows: Version? = nil,
         wasMemberOfAllAudiences: Bool = false,
@@ -162,7 +165,8 @@ final class RoundHarness {
         let token = String(repeating: "0", count: 60) + String(1_000 + namesByToken.count)
         namesByToken[token] = name
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        withUnsafeBytes(of: Self.digest.value.littleEndian) { digests in
+        let digestValues = audiences.map { Self.digest(of: $0).value.littleEndian }
+        digestValues.withUnsafeBytes { digests in
             var (name, token) = (name, token)
             name.withUTF8 { name in
                 token.withUTF8 { token in
@@ -255,7 +259,7 @@ final class RoundHarness {
 
     func isDrained(_ partitionIndex: UInt32) -> Bool { core.isDrained(partitionIndex) }
 
-    func rewindRequest(_ partitionIndex: UInt32) -> FanoutRewind? { core.rewindRequest(partitionIndex, now: moment) }
+    func rewindRequest(_ partitionIndex: UInt32) -> PartitionRewind? { core.rewindRequest(partitionIndex, now: moment) }
 
     /// Takes the core's next call; nil if there is none.
     func nextCall() -> AudienceCall<[UInt8]>? {
@@ -298,7 +302,7 @@ final class RoundHarness {
             let record = core.compose(outgoingRecord)
             producedRecords.append(String(decoding: record.value, as: UTF8.self))
             if let instruction = record.fanoutInstruction { instructions.append(instruction) }
-            core.removeNextOutgoingRecord()
+            core.removeNextOutgoingRecord(outgoingRecord)
             core.deliveryReportReceived(outgoingRecord, .acknowledged, now: moment)
             hadRecord = true
         }

@@ -122,6 +122,25 @@ import Testing
         #expect(reached == Array(Self.names.suffix(2)))
     }
 
+    /// The member of the sandbox has the lowest position, and its pool takes no push. So the alert of command 1 waits, and
+    /// command 2 carries it. The round waits one lap above this member (K15), but no longer than the alert may ring.
+    @Test func `An alert that is too old does not hold up the members of the other pool`() {
+        let harness = RoundHarness()
+        harness.join(Self.names[0], environment: .sandbox)
+        for name in Self.names.dropFirst() { harness.join(name) }
+        harness.appendCommand(1, hasAlert: true)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [1, 1, 1])
+        harness.advanceClock(milliseconds: 600_000)
+        harness.appendCommand(2)
+        // The checkpoint is recorded, so its timer cannot wake the round later.
+        for _ in 0..<3 { harness.advanceClock(milliseconds: 1_000) }
+        #expect(harness.sendAndAcceptPushes().isEmpty)
+        // The policy's limit for alerts is an hour. Command 2 expires ten minutes after the alert.
+        for _ in 0..<3 { harness.advanceClock(milliseconds: 1_000) }
+        harness.advanceClock(milliseconds: 3_000_000)
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [2, 2, 2])
+    }
+
     /// The breaker of the sandbox's pool is open: the pool takes one probe a second, and APNs refuses it. The 50
     /// members of the sandbox have the lowest positions.
     @Test func `A pool that only probes does not hold up the members of the other pool`() {

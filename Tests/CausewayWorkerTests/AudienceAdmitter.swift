@@ -63,5 +63,5 @@ final class AudienceAdmitter: AudienceStoreHandler {
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) { verdict = reply.verdict }
     func audienceCallFailed(tag: UInt64, error: RedisError) { failure = error }
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) {}
+    func audienceStoreDisconnected(_ reason: RedisError) {}
 }

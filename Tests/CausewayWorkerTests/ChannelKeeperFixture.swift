@@ -147,6 +147,17 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         server.command("EXISTS", Self.registryKey + "create:\(audience)") == ["1"]
     }
 
+    /// Takes the lease for the creation of an audience's channel, as another process would.
+    func beginCreationByOtherProcess(of audience: String) {
+        server.command("SET", Self.registryKey + "create:\(audience)", "test")
+    }
+
+    /// The number of commands that Redis has processed since `CONFIG RESETSTAT`; nil if Redis does not say it.
+    func processedCommandCount() -> Int? {
+        let lines = server.command("INFO", "stats").first?.split(whereSeparator: \.isNewline) ?? []
+        return lines.first { $0.hasPrefix("total_commands_processed:") }?.split(separator: ":").last.flatMap { Int($0) }
+    }
+
     /// Ends the lease for the periodic work, so that a keeper can do this work again at once.
     func endMaintenanceLease() { server.command("DEL", Self.registryKey + "turn:tend") }
 
@@ -167,6 +178,12 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
         return server.command(bytes: [Array("HGET".utf8), keys.audienceKey, Array("hp".utf8)])
             .first { !$0.isEmpty }
+    }
+
+    /// Deletes the audience's hash, as if it had expired.
+    func expireAudienceHash(of audience: String) throws {
+        let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
+        server.command(bytes: [Array("DEL".utf8), keys.audienceKey])
     }
 
     func publishedEntry(of audience: String) throws -> ChannelEntry? {

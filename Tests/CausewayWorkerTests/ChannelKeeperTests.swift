@@ -112,12 +112,45 @@ import Testing
         }
     }
 
+    /// The hash expires 25 hours after its last change, and nothing else writes a published channel again.
+    @Test func `The periodic work writes the channel of an audience without commands to its hash again`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try fixture.expireAudienceHash(of: Self.audience)
+            fixture.preventDailyReconciliation()
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try fixture.channelInAudienceHash(of: Self.audience) == entry.channelFieldValue)
+        }
+    }
+
     /// The entry of a channel that the audience had before.
     private static func makeOlderEntry(of entry: ChannelEntry, isPublished: Bool?) -> ChannelEntry {
         var olderEntry = entry
         (olderEntry.channel, olderEntry.isPublished) = ("b2xkLWNoYW5uZWw=", isPublished)
         olderEntry.createdAtMilliseconds -= 1
         return olderEntry
+    }
+
+    // MARK: - Creating
+
+    /// The client of APNs' channel management carries out one request at a time. If all leases began at once, the last
+    /// ones could expire before their requests are sent.
+    @Test func `The lease of a creation begins when the earlier creations of the app have ended`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            try await fixture.delayNextResponse(milliseconds: 1_000)
+            async let entry = worker.create("final", Self.appEnvironment)
+            async let otherEntry = worker.create("semifinal", Self.appEnvironment)
+            let keys = ["final", "semifinal"].map { ChannelKeeperFixture.registryKey + "create:\($0)" }
+            var leaseCounts: Set<String> = []
+            try await eventuallyInTask("two channels") {
+                leaseCounts.formUnion(fixture.server.command("EXISTS", keys[0], keys[1]))
+                return try await fixture.channelsAtAPNs().count == 2
+            }
+            #expect(leaseCounts.contains("1") && !leaseCounts.contains("2"))
+            _ = try await (entry, otherEntry)
+        }
     }
 
     // MARK: - Deleting
@@ -274,6 +307,68 @@ import Testing
             try await fixture.deleteAtAPNs(channels[0])
             _ = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false)
             #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels == [channels[1]])
+        }
+    }
+
+    /// Another program's channel is gone, and so is one of an audience. Redis refuses to remove fields, so the keeper
+    /// can forget no foreign channel.
+    @Test func `A lost channel is replaced even if a foreign channel cannot be forgotten`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let foreignChannel = try await worker.createUnrecordedChannel()
+            _ = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false)
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            for channel in [foreignChannel, entry.channel] { try await fixture.deleteAtAPNs(channel) }
+            let content = try await worker.readRegistry(Self.appEnvironment)
+            let reconciliation = Reconciliation(
+                listedChannels: [],
+                listedAtMilliseconds: .max,
+                content: content,
+                isUnderWay: { _ in false },
+                deletesUnknownChannels: false,
+                nowMilliseconds: readWallClockMilliseconds()
+            )
+            try #require(reconciliation.missingForeignChannels == [foreignChannel])
+            fixture.server.command("ACL", "SETUSER", "default", "-hdel")
+            // The creation of the new channel cannot remove its intent either, and throws an error for this reason.
+            _ = try? await worker.carryOut(reconciliation, content: content, at: worker.managedEnvironment)
+            #expect(try await fixture.entry(of: Self.audience, by: worker).channel != entry.channel)
+        }
+    }
+
+    /// APNs responds late to the list before the creation, and with 503 to the creation.
+    @Test func `A creation that APNs refuses with 503 costs no channel of another program`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let requestCount = try await fixture.simulator.statistics().managementRequestCount
+            try await fixture.delayNextResponse(milliseconds: 3_000)
+            let creation = Task { try await worker.create(Self.audience, Self.appEnvironment) }
+            try await eventuallyInTask("a list of channels") {
+                try await fixture.simulator.statistics().managementRequestCount > requestCount
+            }
+            try await fixture.makeManagementUnavailable()
+            await #expect(throws: ChannelFailure.self) { try await creation.value }
+            try await fixture.makeManagementAvailable()
+            #expect(try await worker.readRegistry(Self.appEnvironment).intents.isEmpty)
+            let foreignChannel = try await worker.createUnrecordedChannel()
+            _ = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false)
+            #expect(try await fixture.channelsAtAPNs() == [foreignChannel])
+        }
+    }
+
+    // MARK: - Stopping
+
+    /// Another process creates the audience's channel, and does not finish.
+    @Test func `A cancelled request for a channel does not ask Redis again and again`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            fixture.beginCreationByOtherProcess(of: Self.audience)
+            fixture.server.command("CONFIG", "RESETSTAT")
+            let creation = Task { try await worker.create(Self.audience, Self.appEnvironment) }
+            creation.cancel()
+            await #expect(throws: ChannelFailure.self) { try await creation.value }
+            let commandCount = try #require(fixture.processedCommandCount())
+            #expect(commandCount < 1_000)
         }
     }
 }

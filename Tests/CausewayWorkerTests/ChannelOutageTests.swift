@@ -127,6 +127,52 @@ import Testing
         }
     }
 
+    /// APNs responds late to a deletion. Until the registry is restored, admission does not know the audiences' channels.
+    @Test func `A lost registry is restored while the periodic work waits for APNs`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create("final", Self.appEnvironment)
+            try await worker.change(entry) { $0.deletionDueMilliseconds = 1 }
+            fixture.preventDailyReconciliation()
+            try await fixture.delayNextResponse(milliseconds: 10_000)
+            let requests = AsyncStream.makeStream(of: ChannelRequest.self)
+            let run = Task { await worker.run(requests.stream, respond: { _, _ in }) }
+            defer { run.cancel() }
+            try await eventuallyInTask("a deletion at APNs") { try await fixture.channelsAtAPNs().isEmpty }
+            let key = ChannelKeeperFixture.registryKey
+            fixture.server.command("HDEL", key, "t:")
+            try await eventuallyInTask("a complete registry") {
+                fixture.server.command("HGET", key, "t:").contains { !$0.isEmpty && !$0.hasPrefix("?") }
+            }
+            #expect(fixture.server.command("HEXISTS", key, "a:final") == ["1"], "the deletion has ended before")
+            requests.continuation.finish()
+            run.cancel()
+            await run.value
+        }
+    }
+
+    /// Each deletion takes a request to APNs, and other apps wait for the end of the periodic work.
+    @Test func `One periodic work deletes only some of many channels whose deletion is due`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            fixture.preventDailyReconciliation()
+            for number in 0...ChannelKeeper.dueDeletionsMax {
+                var entry = ChannelEntry(
+                    app: Self.appEnvironment.app,
+                    environment: Self.appEnvironment.environment,
+                    audience: "match-\(number)",
+                    channel: "channel that APNs does not have",
+                    storage: .newest,
+                    createdAtMilliseconds: 1
+                )
+                entry.deletionDueMilliseconds = 1
+                fixture.setEntry(of: entry.audience, to: String(decoding: entry.json, as: UTF8.self))
+            }
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try await worker.readEntries(Self.appEnvironment).count == 1)
+        }
+    }
+
     // MARK: - Tombstones
 
     /// Kafka fails to take the tombstone after a deletion, or after a record that came too late.

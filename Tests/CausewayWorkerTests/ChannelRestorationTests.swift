@@ -49,6 +49,14 @@ import Testing
         deinit { topic.close() }
 
         func publish(_ entry: ChannelEntry) throws { try topic.publish(entry) }
+
+        /// Empties Redis.
+        func loseRegistry() { server.command("FLUSHALL") }
+
+        /// Makes the broker say that it does not know the channels topic.
+        func hideTopic() { broker.setMetadataError(topic: topic.name, code: 3) }  // 3: UNKNOWN_TOPIC_OR_PARTITION
+
+        func showTopic() { broker.setMetadataError(topic: topic.name, code: 0) }
     }
 
     private static func makeEntry(_ audience: String, channel: String = "dHN0LXNyY2gtY2hubA==") -> ChannelEntry {
@@ -75,6 +83,64 @@ import Testing
         try await Self.restore(by: keeper, attemptsMax: 1)
         let channels = try await keeper.readEntries(Self.appEnvironment).map(\.channel)
         #expect(channels == [entry.channel])
+    }
+
+    /// A broker may not know an existing topic for a while. If the topic counted as empty, the audiences would get second
+    /// channels, and these would replace the ids of the first ones in the topic.
+    @Test func `A registry is not restored from a topic that the brokers do not know`() async throws {
+        let fixture = try KeeperFixture()
+        defer { withExtendedLifetime(fixture) {} }
+        let keeper = try #require(fixture.keeper)
+        let entry = Self.makeEntry("final")
+        try fixture.publish(entry)
+        try await Self.restore(by: keeper, attemptsMax: 1)
+        fixture.loseRegistry()
+        fixture.hideTopic()
+        await #expect(throws: ChannelFailure.self) { try await Self.restore(by: keeper, attemptsMax: 1) }
+        let isComplete = try await Self.isRegistryComplete(by: keeper)
+        #expect(!isComplete)
+        fixture.showTopic()
+        await Self.endRestorationPause(of: keeper)
+        try await Self.restore(by: keeper, attemptsMax: 1)
+        let channels = try await Self.readRegistryAsIs(by: keeper).map(\.channel)
+        #expect(channels == [entry.channel])
+    }
+
+    /// No channel has been published, so there is nothing to restore.
+    @Test func `An app that has used no channels needs no channels topic`() async throws {
+        let fixture = try KeeperFixture()
+        defer { withExtendedLifetime(fixture) {} }
+        let keeper = try #require(fixture.keeper)
+        fixture.hideTopic()
+        try await Self.restore(by: keeper, attemptsMax: 1)
+        let isComplete = try await Self.isRegistryComplete(by: keeper)
+        #expect(isComplete)
+    }
+
+    private static func isRegistryComplete(by keeper: isolated ChannelKeeper) throws -> Bool {
+        try keeper.registry.isComplete(appEnvironment)
+    }
+
+    /// Lets the keeper read the topic again, as if time had passed since the last failure.
+    private static func endRestorationPause(of keeper: isolated ChannelKeeper) { keeper.restorationFailure = nil }
+
+    /// Redis loses the registry all the time. Sometimes this happens between the end of a restoration and the next read.
+    /// To an operator's comparison, all channels would then be unknown.
+    @Test func `A registry that Redis has lost again does not count as complete`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let keeper = try await fixture.makeKeeper()
+            let port = fixture.server.port
+            let emptying = Task.detached {
+                guard let client = BlockingClient(port: port) else { return }
+                while !Task.isCancelled { client.command("FLUSHALL") }
+            }
+            for _ in 1...3 {
+                let content = try? await keeper.readRegistry(Self.appEnvironment)
+                #expect(content?.isComplete != false)
+            }
+            emptying.cancel()
+            await emptying.value
+        }
     }
 
     private static func readRegistryAsIs(by keeper: isolated ChannelKeeper) throws -> [ChannelEntry] {

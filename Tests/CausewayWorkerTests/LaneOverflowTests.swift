@@ -84,6 +84,39 @@ import Testing
         }
     }
 
+    /// The first record of a partition stays unsettled. The partition's ledger has room for 64 offsets.
+    @Test func `A partition whose ledger is full does not stop the lane's other partitions`() throws {
+        let broker = try EmbeddedBroker()
+        try Self.makeTopics(of: broker, recordCount: 65)
+        try withIntake(bootstrapServers: broker.bootstrapServers) { intake, setup, laneSetup in
+            defer { Self.discardRecords(of: intake) }
+            let mailbox = setup.mailboxes[0]
+            try Self.runLoop(of: intake, until: "the commands") { mailbox.inbox.count == 65 }
+            try Self.writeRecords(to: "causeway.registrations", of: broker, count: 1)
+            try Self.runLoop(of: intake, until: "the registration") { mailbox.inbox.count == 66 }
+            let lane = try Lane(
+                number: 0,
+                loop: EventLoop(),
+                mailbox: mailbox,
+                kafkaWakeup: setup.kafkaWakeup,
+                setup: laneSetup
+            )
+            defer { lane.close() }
+            lane.takeLaneOrders()
+            lane.takeRecords()
+            #expect(mailbox.inbox.count == 0 && lane.entryAwaitingRoom == nil)
+            let entryIndex = try #require(
+                lane.partitions.entryIndex(topic: Intake.registrationsTopicIndex, partition: 0)
+            )
+            #expect(lane.partitions[entryIndex].nextOffset == 1, "the lane has taken the registration")
+
+            intake.takeLaneReports()
+            #expect(intake.pausedPartitions.partitions == [Self.partition])
+            #expect(intake.consumer.pausedPartitions == [Self.partition])
+            #expect(intake.assignments[Self.partition]?.rewindRequestCount == 1)
+        }
+    }
+
     /// Gives the lane's core invalid records of the partition, whose results no one acknowledges, until the core has no
     /// room.
     private static func fill(_ lane: Lane) throws {
@@ -129,8 +162,12 @@ import Testing
         for topic in ["commands", "registrations", "deferred", "fanout"] {
             try broker.createTopic("causeway.\(topic)", partitionCount: 1)
         }
+        try writeRecords(to: "causeway.commands", of: broker, count: recordCount)
+    }
+
+    private static func writeRecords(to topicName: String, of broker: EmbeddedBroker, count recordCount: Int) throws {
         let producer = try Producer(properties: [("bootstrap.servers", broker.bootstrapServers)])
-        let topic = try producer.makeTopic("causeway.commands")
+        let topic = try producer.makeTopic(topicName)
         Array("{}".utf8)
             .withUnsafeBytes { value in
                 for _ in 0..<recordCount {

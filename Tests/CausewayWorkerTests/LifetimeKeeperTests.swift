@@ -311,6 +311,34 @@ import Testing
         for _ in 1...8 { await fixture.keeper.poll() }
         #expect(fixture.events[.lifetimeNotEnded].count == 1)
     }
+
+    /// The code of Kafka's error TOPIC_AUTHORIZATION_FAILED, after which a producer does not send the record again.
+    private static let topicAuthorizationFailedCode: Int32 = 29
+
+    /// In two polls, Kafka refuses the first commands. Each time, a life of the first timetable is due.
+    @Test func `A timetable whose commands Kafka does not take keeps no other timetable waiting`() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.commands", partitionCount: 1)
+        let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
+        let keys = (0..<1_000).map { Self.activityKey("\($0)") }
+        let firstKeys = keys.filter { $0.withUnsafeBytes(LifetimeKey.timetableNumber) == 0 }
+        let lastNumber = LifetimeKey.timetableCount - 1
+        let lastKey = try #require(keys.first { $0.withUnsafeBytes(LifetimeKey.timetableNumber) == lastNumber })
+        func pollWithRefusal() async {
+            broker.failNextRequests(.produce, with: [Self.topicAuthorizationFailedCode])
+            await fixture.keeper.poll()
+        }
+        fixture.putLife(firstKeys[0], "b \(beganAtMilliseconds) 0")
+        await pollWithRefusal()
+        for key in [firstKeys[1], lastKey] { fixture.putLife(key, "b \(beganAtMilliseconds) 0") }
+        await pollWithRefusal()
+        // The second poll has claimed only the life of the last timetable.
+        #expect(fixture.life(lastKey) == "b \(beganAtMilliseconds) 1")
+        #expect(fixture.life(firstKeys[1]) == "b \(beganAtMilliseconds) 0")
+        await fixture.keeper.poll()
+        #expect(fixture.life(firstKeys[1]) == "b \(beganAtMilliseconds) 1")
+        #expect(fixture.events[.lifetimeEndsResumed].count == 1)
+    }
 }
 
 /// The keeper reads the timetable in batches of names. The tests show which due activities of a batch it claims. (R35)

@@ -56,6 +56,20 @@ struct MemoryBudgetTests {
         }
     }
 
+    @Test func `A connection's memory includes the pushes that it may have in flight`() throws {
+        var configuration = WorkerConfiguration()
+        configuration.apps = [WorkerConfiguration.App(name: "scores")]
+        configuration.worker.memoryMebibytes = 1_024
+        configuration.apns.connectionsPerPool = 2
+        configuration.apns.inFlightPerConnection = 1_000
+        let budget = try MemoryBudget(configuration, laneCount: 1)
+        configuration.apns.inFlightPerConnection = 4_096
+        let largeBudget = try MemoryBudget(configuration, laneCount: 1)
+        let connectionCount = Int64(2 * configuration.apps[0].environments.count)
+        // A slot of a push has 112 bytes and room for 256 bytes of the response.
+        #expect(largeBudget.connectionsBytes - budget.connectionsBytes >= connectionCount * 3_096 * (112 + 256))
+    }
+
     @Test func `Too little memory is reported, with the key to change`() {
         let error = #expect(throws: MemoryBudgetError.self) { try makeBudget(64, laneCount: 16, connectionsMax: 64) }
         #expect(error?.description.contains("worker.memoryMebibytes: 64 MiB") == true)

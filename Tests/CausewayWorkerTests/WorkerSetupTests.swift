@@ -97,7 +97,8 @@ import Testing
             runningConfiguration.apps[0].shapes.file = Repository.path("Config/examples/match/shapes.json")
             let setup = try makeSetup(runningConfiguration)
             func settings(_ configuration: WorkerConfiguration) throws -> String {
-                setup.offerSettings(of: configuration)
+                let contracts = try configuration.apps.map { try $0.readContractRule() }
+                setup.offerSettings(of: configuration, contracts: contracts)
                 return String(describing: try #require(setup.mailboxes[0].takeSettings()))
             }
             let runningSettings = try settings(runningConfiguration)

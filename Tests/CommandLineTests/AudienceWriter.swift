@@ -60,5 +60,5 @@ final class AudienceWriter: AudienceStoreHandler {
 
     func audienceCallFailed(tag: UInt64, error: RedisError) { Issue.record("\(error)") }
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) {}
+    func audienceStoreDisconnected(_ reason: RedisError) {}
 }

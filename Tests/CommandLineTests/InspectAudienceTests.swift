@@ -282,12 +282,12 @@ struct InspectAudienceTests {
         #expect((700...1_300).contains(partialCensus.estimatedMemberCount), "\(partialCensus.estimatedMemberCount)")
         #expect(partialCensus.memberCountsBySegment.count { $0 > 0 } > 80)
         let fullCensus = try AudienceCensus(of: keys, pagesMax: nil, queries)
-        #expect(fullCensus.readMemberCount == 991 && fullCensus.unreadableCount == 0)
+        #expect(fullCensus.readMemberCount == 991 && fullCensus.unreadableValueCount == 0)
         let directory = String(decoding: keys.directoryKey(segment: 7), as: UTF8.self)
         try RedisCommandLine(port: scene.port).ask("SET", directory, "other")
         let censusWithForeignPage = try AudienceCensus(of: keys, pagesMax: nil, queries)
         #expect(
-            censusWithForeignPage.unreadableCount == 1
+            censusWithForeignPage.unreadableValueCount == 1
                 && censusWithForeignPage.readMemberCount == 991 - fullCensus.memberCountsBySegment[7]
         )
     }

@@ -118,12 +118,12 @@ struct InspectTextTests {
     @Test func `The shown state and the waiting one are described`() {
         #expect(
             line("shows") {
-                $0.lastSent = .init(timestamp: 1_789_999_999, atMilliseconds: Self.nowMilliseconds - 800)
+                $0.lastSentVersion = .init(timestamp: 1_789_999_999, atMilliseconds: Self.nowMilliseconds - 800)
                 $0.shownDigest = 0xAB
             } == "last push 800 ms ago (14:13:19) as 1789999999; digest 00000000000000ab"
         )
         #expect(
-            line("shows") { $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.nowMilliseconds) }
+            line("shows") { $0.lastSentVersion = .init(timestamp: 1, atMilliseconds: Self.nowMilliseconds) }
                 .hasSuffix("; the shown state is not known")
         )
         let version = Version(timestamp: 1_789_999_900, sequence: 0)
@@ -250,7 +250,10 @@ struct InspectTextTests {
                     $0.activity = "a\(index)"
                     $0.budget.remainingDrawCount = 15 - index % 16
                     if index < 28 {
-                        $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.nowMilliseconds - Int64(index) * 1_000)
+                        $0.lastSentVersion = .init(
+                            timestamp: 1,
+                            atMilliseconds: Self.nowMilliseconds - Int64(index) * 1_000
+                        )
                     }
                     if index % 2 == 0 { $0.token = .init(fingerprint: "0", environment: .sandbox) }
                     if index % 10 == 0 { $0.pace.spacingDoublingCount = 1 }

@@ -58,6 +58,7 @@ struct RecordSplitterTests {
     @Test(
         arguments: [
             (#"{"activity":"a","device":"d"}"#, "a"), (#"{"audience":"é\n"}"#, "é\n"),
+            (#"{"activity":"f-{device}","audience":"m"}"#, "m"),
             (#"{"device":"d","x":[1]}"#, "d"), (#"{"channel":"YWI="}"#, "YWI="),
             (#"{"channel":true,"audience":"m"}"#, "m"), (#"{"channel":true}"#, nil),
             (#"{"app":"x"}"#, nil), (#"{"activity":1}"#, nil), ("{", nil), ("", nil),
@@ -86,7 +87,7 @@ struct RecordSplitterTests {
     @Test(arguments: [
         #"{"app":"x","activity":"a","aps":{"event":"update","content-state":{"s":"é"}}}"#,
         "{\"app\":\"x\",\"activity\":\"a\",\n\"aps\":{\n  \"event\":\"end\"\n}}\n",
-        #"{"app":"x","activity":"a","aps":{"event":"end","content-state":{"aps":{"timestamp":1}}},"sequence":4}"#,
+        #"{"app":"x","activity":"a","aps":{"event":"end","content-state":{"aps":{"timestamp":1}}}}"#,
         #"{"app":"x","audience":"a","aps": { "content-state":{},"event":"update"}}"#,
         #"{"app":"x","activity":"a","device":"d","aps":{"event":"start","attributes-type":"A","attributes":{},"#
             + #""content-state":{},"alert":{"title":"t","body":"b"}}}"#,
@@ -98,11 +99,33 @@ struct RecordSplitterTests {
             unixMicroseconds: 1_800_000_001_000_025
         )
         let version = try updatedRecord.withUnsafeBytes { try Command.decode($0).version }
-        #expect(version == Version(timestamp: 1_800_000_001, sequence: command.contains("sequence") ? 4 : 25))
+        #expect(version == Version(timestamp: 1_800_000_001, sequence: 25))
         let text = String(decoding: updatedRecord, as: UTF8.self)
         #expect(
             text.replacing("\"sequence\":25,", with: "").replacing("\"timestamp\":1800000001,", with: "") == command
         )
+    }
+
+    @Test(arguments: [("9", "1"), ("1", "9"), ("0", "0"), ("18446744073709551615", "0")])
+    func `A command's own sequence is replaced, so that the later command is newer`(
+        sequence: String,
+        laterSequence: String
+    ) throws {
+        var timestampUpdater = TimestampUpdater()
+        let members = #""activity":"a","aps":{"event":"end","timestamp":1790000000}"#
+        let commands = [
+            #"{"app":"x","sequence":\#(sequence),\#(members)}"#,
+            #"{"app":"x",\#(members), "sequence" : \#(laterSequence) }"#,
+        ]
+        var versions: [Version] = []
+        for command in commands {
+            let updatedRecord = timestampUpdater.withCurrentTimestamp(
+                Array(command.utf8),
+                unixMicroseconds: 1_800_000_001_000_025
+            )
+            versions.append(try updatedRecord.withUnsafeBytes { try Command.decode($0).version })
+        }
+        #expect(versions.map(\.timestamp) == [1_800_000_001, 1_800_000_001] && versions.map(\.sequence) == [25, 26])
     }
 
     @Test(arguments: [

@@ -196,6 +196,19 @@ struct ReplayAudienceTests {
         )
     }
 
+    /// If the rebuild recorded the fan-out as finished, the worker that reads this record would send no push.
+    @Test func `A command whose fan-out waits in the fan-out topic is left to the workers`() throws {
+        let scene = try ReplayScene()
+        let command = scene.command(to: "final", at: scene.nowSeconds - 100)
+        try scene.produce([command])
+        try scene.commit([0: 1])
+        try scene.produce([command], to: "causeway.fanout")
+        let run = try scene.replay("rebuild", "--offsets", "0:0-0", "--json", "--execute")
+        #expect(run.exitCode == 0, "\(run.errors)")
+        #expect(try rebuiltCounts(run) == ["statesUnread": 1])
+        #expect(try scene.inspection(ofAudience: "final").newestVersion == nil)
+    }
+
     @Test func `A second rebuild changes nothing, and a rebuild of only the tokens does not change the newest states`()
         throws
     {

@@ -63,6 +63,21 @@ struct ReplayRebuildTests {
         #expect(try scene.reasonCounts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
     }
 
+    /// If the rebuild recorded the state as sent, the worker that reads it in the deferred topic would call it a
+    /// duplicate.
+    @Test func `A state that waits in the deferred topic is left to the workers`() throws {
+        let scene = try ReplayScene()
+        try scene.produce([scene.registration("a", at: scene.nowSeconds - 3_600)], to: ReplayScene.registrationsTopic)
+        let update = scene.update("a", at: scene.nowSeconds - 100, hasAlert: true)
+        try scene.produce([update])
+        try scene.commit([0: 1])
+        try scene.produce([update], to: "causeway.deferred")
+        let run = try scene.replay("rebuild", "--offsets", "0:0-0", "--json", "--execute")
+        #expect(run.exitCode == 0, "\(run.errors)")
+        #expect(try rebuiltCounts(run) == ["registrationsWritten": 1, "statesUnread": 1])
+        #expect(try scene.admit("a", at: scene.nowSeconds - 100, hasAlert: true) == .send)
+    }
+
     /// A worker logs the same warning.
     @Test func `If Redis may evict what is rebuilt, the rebuild warns and continues`() throws {
         let scene = try ReplayScene()

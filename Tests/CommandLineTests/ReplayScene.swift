@@ -33,15 +33,18 @@ final class ReplayScene: ConsumerHandler {
     let redis: RedisCommandLine
     private var assignedPartitions: [TopicPartition] = []
 
-    init(partitionCount: Int = 1) throws {
+    /// - Parameter shapes: the content of the app's file of shapes; nil: the app has none.
+    init(partitionCount: Int = 1, shapes: String? = nil) throws {
         directory = try TemporaryDirectory()
         broker = try EmbeddedBroker()
-        for topic in ["commands", "registrations", "dead-letters"] {
+        for topic in ["commands", "registrations", "deferred", "fanout", "dead-letters"] {
             try broker.createTopic("causeway.\(topic)", partitionCount: topic == "commands" ? partitionCount : 1)
         }
         let (server, port) = try RunningProgram.startRedis(directory: directory)
         self.server = server
         redis = RedisCommandLine(port: port)
+        if let shapes { try directory.write(shapes, to: "shapes.json") }
+        let shapesMember = shapes == nil ? "" : #", shapes: {file: "\#(directory.path("shapes.json"))"}"#
         try directory.write(
             """
             kafka:
@@ -49,7 +52,7 @@ final class ReplayScene: ConsumerHandler {
               consumer: {fetch.wait.max.ms: 10}
             redis: {url: "redis://127.0.0.1:\(port)"}
             apps:
-              ride: {bundleId: \(Self.app), teamId: TEAM123456, keyId: KEY1234567, keyFile: k}
+              ride: {bundleId: \(Self.app), teamId: TEAM123456, keyId: KEY1234567, keyFile: k\(shapesMember)}
 
             """,
             to: "causeway.yaml"
@@ -78,6 +81,12 @@ final class ReplayScene: ConsumerHandler {
         let aps = #"{"event":"update","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(alertMember)}"#
         let value = #"{"app":"\#(app)","activity":"\#(activity)",\#(otherMembers)"aps":\#(aps)}"#
         return Record(key: activity, value: value, timestampMilliseconds: timestamp * 1_000)
+    }
+
+    func end(_ activity: String, at timestamp: Int64) -> Record {
+        var record = update(activity, at: timestamp)
+        record.value = record.value?.replacing(#""event":"update""#, with: #""event":"end""#)
+        return record
     }
 
     func start(_ activity: String, at timestamp: Int64) -> Record {
@@ -211,12 +220,16 @@ final class ReplayScene: ConsumerHandler {
         )
     }
 
-    /// Lets Redis admit an update, as a lane does.
-    func admit(_ activity: String, at timestamp: Int64, digest: UInt64 = 3, hasAlert: Bool = false) throws
-        -> StoreVerdict
-    {
+    /// Lets Redis admit an update or an end, as a lane does.
+    func admit(
+        _ activity: String,
+        at timestamp: Int64,
+        digest: UInt64 = 3,
+        hasAlert: Bool = false,
+        isEnd: Bool = false
+    ) throws -> StoreVerdict {
         let admission = StateAdmission<[UInt8]>(
-            isEnd: false,
+            isEnd: isEnd,
             version: Version(timestamp: timestamp, sequence: 0),
             digest: digest,
             pace: Policy(name: "default").pace,
@@ -230,9 +243,14 @@ final class ReplayScene: ConsumerHandler {
     }
 
     /// Registers a token, lets Redis admit a command of this timestamp, and settles the command.
-    func admitAndSettle(_ activity: String, at timestamp: Int64, _ settlement: Settlement = .accepted) throws {
+    func admitAndSettle(
+        _ activity: String,
+        at timestamp: Int64,
+        _ settlement: Settlement = .accepted,
+        isEnd: Bool = false
+    ) throws {
         try register(activity)
-        #expect(try admit(activity, at: timestamp) == .send)
+        #expect(try admit(activity, at: timestamp, isEnd: isEnd) == .send)
         let version = Version(timestamp: timestamp, sequence: 0)
         try perform(activity, .settle(version: version, settlement, digest: 3, retirement: nil))
     }

@@ -133,6 +133,40 @@ struct ReplayTests {
         #expect(try scene.inspection(of: "failed").newestVersion?.phase == .notShown)
     }
 
+    /// The lane and Redis also prefer the newer end, unless the older one was shown.
+    @Test func `Of two ends that no phone has shown, the newer one is sent again`() throws {
+        let scene = try ReplayScene()
+        try scene.admitAndSettle("a", at: scene.nowSeconds - 10, .notShown, isEnd: true)
+        try scene.produce([scene.end("a", at: scene.nowSeconds - 20), scene.end("a", at: scene.nowSeconds - 10)])
+        try scene.commit([0: 2])
+        let run = try scene.replay("report", "--offsets", "0:0-", "--json")
+        #expect(try scene.reasonCounts(run) == ["supersededInRange": 1, "sendAgain": 1], "\(run.errors)")
+    }
+
+    @Test func `A command that no phone could decode is invalid, and does not replace an older one`() throws {
+        let scene = try ReplayScene(
+            shapes: """
+                {"app":"\(ReplayScene.app)","attributesTypes":[
+                  {"name":"Ride","attributes":{},"contentState":{"n":"int"}}
+                ]}
+                """
+        )
+        try scene.admitAndSettle("a", at: scene.nowSeconds - 20, .notShown)
+        var undecodableUpdate = scene.update("a", at: scene.nowSeconds - 10, state: 2)
+        undecodableUpdate.value = undecodableUpdate.value?.replacing(#""n":2"#, with: #""n":"2""#)
+        try scene.produce([scene.update("a", at: scene.nowSeconds - 20), undecodableUpdate])
+        try scene.commit([0: 2])
+        let run = try scene.replay("report", "--offsets", "0:0-", "--json")
+        #expect(try scene.reasonCounts(run) == ["sendAgain": 1, "invalid": 1])
+        #expect(try reportedCounts("invalid", in: run) == ["undecodable": 1])
+        #expect(run.errors.isEmpty)
+
+        try FileManager.default.removeItem(atPath: scene.directory.path("shapes.json"))
+        let runWithoutShapes = try scene.replay("report", "--offsets", "0:0-", "--json")
+        #expect(try scene.reasonCounts(runWithoutShapes) == ["send": 1, "supersededInRange": 1])
+        #expect(runWithoutShapes.errors.contains("shapes.json: cannot be opened"), "\(runWithoutShapes.errors)")
+    }
+
     /// Makes commands that bring their token, so that Redis need not know it.
     private func commandsWithTokens(_ count: Int, of scene: ReplayScene) -> [ReplayScene.Record] {
         (0..<count)

@@ -93,6 +93,22 @@ struct ResultsTests {
         return data
     }
 
+    @Test(arguments: [[], ["--follow"]])
+    func `If standard output cannot be written, the program ends with an error`(_ options: [String]) throws {
+        try send([result("a", 1)], to: "causeway.results")
+        let process = ProgramRun.process(["results", "-b", broker.bootstrapServers] + options)
+        let errors = Pipe()
+        // Each write to this device fails as on a full disk.
+        process.standardOutput = try FileHandle(forWritingTo: URL(fileURLWithPath: "/dev/full"))
+        process.standardError = errors
+        process.standardInput = FileHandle.nullDevice
+        try process.start()
+        let text = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 1)
+        #expect(text == "causeway: standard output cannot be written: No space left on device\n")
+    }
+
     @Test func `The command requires Kafka's address`() throws {
         let run = try ProgramRun.run("results")
         #expect(run.exitCode == 64 && run.errors.contains("--bootstrap-servers or --config"))

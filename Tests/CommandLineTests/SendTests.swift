@@ -163,7 +163,7 @@ struct SendTests {
         for (earlier, later) in zip(versions, versions.dropFirst()) { #expect(earlier < later) }
     }
 
-    @Test func `The updater leaves a sequence of the producer alone, and each command is newer than the last`() throws {
+    @Test func `The updater makes each command newer than the last, also one with a sequence of its own`() throws {
         var timestampUpdater = TimestampUpdater()
         let second: Int64 = 1_795_000_000
         func updatedVersion(_ text: String, _ microseconds: Int64) throws -> Version {
@@ -186,7 +186,7 @@ struct SendTests {
         let commandWithSequence = "{\"sequence\":7," + commandWithoutSequence.dropFirst()
         #expect(
             try updatedVersion(commandWithSequence, second * 1_000_000 + 2_000_000)
-                == Version(timestamp: second + 2, sequence: 7)
+                == Version(timestamp: second + 2, sequence: 0)
         )
         #expect(timestampUpdater.withCurrentTimestamp(Array("{}".utf8), unixMicroseconds: 0) == Array("{}".utf8))
     }

@@ -40,4 +40,13 @@ struct SeveralFaultsTests {
             ]
         )
     }
+
+    /// A worker answers `unknownApp`, because it compares the bytes of `app` as they are in JSON.
+    @Test func `An app with escapes is a fault`() throws {
+        let record =
+            #"{"app":"com.example\u002ematch","activity":"a","aps":{"event":"update","timestamp":1790000000,"#
+            + #""content-state":{}}}"#
+        let run = try ProgramRun.run("check", "--commands", "-", input: record)
+        #expect(run.outputLines == ["stdin:1: app: must be written without escapes"])
+    }
 }

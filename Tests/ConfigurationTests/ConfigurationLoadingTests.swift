@@ -139,7 +139,7 @@ struct ConfigurationLoadingTests {
                 )
             case .text:
                 let value = try #require(
-                    ["name", "redis://name", "127.0.0.1", "http://name"].first { key.rule.fault($0) == nil }
+                    ["name", "redis://name", "127.0.0.1", "http://name"].first { key.rule.findFault($0) == nil }
                 )
                 var environment = [variable: value]
                 if key.name.hasPrefix("tracing."), key.isFilePath {

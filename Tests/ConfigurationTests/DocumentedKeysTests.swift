@@ -138,7 +138,7 @@ struct DocumentedKeysTests {
                     #expect(key.yamlText(root).flatMap(Int.init).map(range.contains) == true, "\(key.name)")
                 }
                 if key.valueKind == .text, let shown = key.example ?? key.yamlText(root) {
-                    #expect(key.rule.fault(shown) == nil, "\(key.name)")
+                    #expect(key.rule.findFault(shown) == nil, "\(key.name)")
                 }
             }
         }

@@ -21,10 +21,10 @@ struct RedisKeysTests {
     @Test func `One server is found by its host or its socket`() throws {
         let server = try loadRedis("url: redis://u:p@cache:7000/3\nresponseTimeoutMilliseconds: 250")
         guard case .single = server.topology else { return #expect(Bool(false), "\(server)") }
-        #expect(server.url.location == .host("cache", port: 7_000) && server.url.database == 3)
+        #expect(server.url.firstLocation == .host("cache", port: 7_000) && server.url.database == 3)
         #expect(server.replyDeadlineMilliseconds == 250 && server.tls == nil)
         #expect(server.addresses == "redis://cache:7000/3", "the text leaves out the password")
-        #expect(try loadRedis("url: unix:///run/redis.sock").url.location == .unix(path: "/run/redis.sock"))
+        #expect(try loadRedis("url: unix:///run/redis.sock").url.firstLocation == .unix(path: "/run/redis.sock"))
         #expect(try loadRedis("url: rediss://cache").tls != nil)
     }
 
@@ -53,7 +53,7 @@ struct RedisKeysTests {
             return #expect(Bool(false), "\(configuration)")
         }
         #expect(sentinels.locations == [.host("s1", port: 26_379), .host("s2", port: 7_000)])
-        #expect(configuration.url.location == .host("mymaster", port: 6_379))
+        #expect(configuration.url.firstLocation == .host("mymaster", port: 6_379))
         #expect(configuration.url.credentials?.username == "user" && sentinels.credentials?.username == nil)
         // If only the Sentinels use TLS, the TLS settings are still needed.
         #expect(!configuration.url.usesTLS && sentinels.usesTLS && configuration.tls != nil)

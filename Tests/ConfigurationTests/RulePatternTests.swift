@@ -32,7 +32,7 @@ struct RulePatternTests {
             patternCount += 1
             let expression = try Regex(pattern)
             let matchingTexts = Set(Self.texts.filter { $0.contains(expression) })
-            let validTexts = Set(Self.texts.filter { rule.fault($0) == nil })
+            let validTexts = Set(Self.texts.filter { rule.findFault($0) == nil })
             #expect(!validTexts.isEmpty, "\(name)")
             #expect(validTexts.isSubset(of: matchingTexts), "\(name): \(validTexts.subtracting(matchingTexts))")
             #expect(matchingTexts.count < Self.texts.count, "\(name)")

@@ -60,8 +60,7 @@ struct ContractTests {
                     && $0.sum("causeway_dead_letters_total", ["app": "ride"]) == 0
             }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
-            let text = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
-            let line = try #require(text.split(separator: "\n").first { $0.contains("kind=command-undecodable") })
+            let line = try run.awaitLog("kind=command-undecodable")
             #expect(line.contains("a command does not fit the shapes of its app") && line.contains("app=ride"))
             #expect(line.contains("aps.content-state.eta: an object must be dateRange"), "\(line)")
         }
@@ -83,17 +82,14 @@ struct ContractTests {
             try run.send(try Self.undecodableCommand(id: "before"))
             try run.results.await(["before"], outcome: "held") { try run.deployment.throwIfAnyProcessHasEnded() }
             let worker = try #require(run.deployment.worker)
-            let log = { try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8) }
             try "{".write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
             worker.signal(SIGHUP)
-            try run.await("the refusal of a faulty file of shapes") {
-                try log().contains("the configuration was not reloaded")
-            }
-            #expect(try log().contains("shapes.json: "))
+            try run.awaitLog("the configuration was not reloaded")
+            try run.awaitLog("shapes.json: ")
             let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)
             try shapes.write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
             worker.signal(SIGHUP)
-            try run.await("the reloading of the shapes") { try log().contains("configuration reloaded") }
+            try run.awaitLog("configuration reloaded")
             var laterCommand = try Self.undecodableCommand(id: "after")
             var aps = try #require(laterCommand["aps"] as? JSONObject)
             aps["timestamp"] = 1_790_000_003

@@ -200,6 +200,19 @@ final class ExampleRun {
         }
     }
 
+    // MARK: - The worker's log
+
+    /// Waits until a line of the worker's log has a text, and returns this line. The worker may have ended.
+    @discardableResult
+    func awaitLog(_ text: String) throws -> String {
+        try pollUntilPresent("\(text) in the worker's log", every: .milliseconds(1)) {
+            let log = try String(contentsOfFile: deployment.path("worker.log"), encoding: .utf8)
+            if let line = log.split(separator: "\n").first(where: { $0.contains(text) }) { return String(line) }
+            try deployment.throwIfAnyProcessHasEnded()
+            return nil
+        }
+    }
+
     // MARK: - Redis
 
     /// Performs an action, and waits until Redis has another value for the activity.

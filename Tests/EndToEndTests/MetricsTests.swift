@@ -39,8 +39,8 @@ struct MetricsTests {
                 "\(feed.commandCount) results, there are \(reader.tally.commandCount)",
                 every: .milliseconds(1)
             ) {
-                _ = try feed.advance(
-                    to: Clock.monotonicMilliseconds - beganAtMilliseconds,
+                _ = try feed.writeDueCommands(
+                    elapsedMilliseconds: Clock.monotonicMilliseconds - beganAtMilliseconds,
                     limit: 1_000,
                     topic: commandProducer.commandsTopic,
                     producer: commandProducer.producer

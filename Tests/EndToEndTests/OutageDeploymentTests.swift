@@ -17,7 +17,7 @@ struct OutageDeploymentTests {
             programs: ExampleRun.programs,
             rebalancingBrokerCommand: nil
         )
-        defer { deployment.end() }
+        defer { deployment.stop() }
         try deployment.redis.start()
         try deployment.throwIfAnyProcessHasEnded()
         try deployment.perform(.kill(.redis(0)))

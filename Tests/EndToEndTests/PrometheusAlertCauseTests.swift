@@ -65,9 +65,7 @@ struct PrometheusAlertCauseTests {
             }
             history.expect(firing: "CausewayRedisErrors")
             #expect(try run.findings().contains("CausewayRedisErrors"))
-            #expect(
-                try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains("redis-error")
-            )
+            try run.awaitLog("redis-error")
             try run.deployment.runRedisCommand("CONFIG SET maxmemory 0")
             try updates.awaitAll()
         }
@@ -96,8 +94,7 @@ struct PrometheusAlertCauseTests {
             }
             history.expect(firing: "CausewayRedisReplicasMissing")
             #expect(try run.findings().contains("CausewayRedisReplicasMissing"))
-            let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
-            #expect(log.contains("redis-replicas-missing"))
+            try run.awaitLog("redis-replicas-missing")
             try updates.sendOne()
             let settledScrape = try run.awaitSteadyState("registrations that are settled") {
                 $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0

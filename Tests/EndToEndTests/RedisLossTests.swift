@@ -14,9 +14,7 @@ struct RedisLossTests {
             try run.deployment.replaceRedis()
             try registeredPhones.send(to: registeredPhones.activities)
             try Self.awaitRecovery(run, pushCountMin: 80)
-            #expect(
-                try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains("redis-emptied")
-            )
+            try run.awaitLog("redis-emptied")
         }
     }
 
@@ -94,8 +92,7 @@ struct RedisLossTests {
             )
             defer { run.close() }
             #expect(run.deployment.worker?.wait(timeoutMilliseconds: 60_000) == .exited(78))
-            let log = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
-            #expect(log.contains("redis.mode: the server belongs to a cluster; set redis.mode to cluster"))
+            try run.awaitLog("redis.mode: the server belongs to a cluster; set redis.mode to cluster")
         }
     }
 

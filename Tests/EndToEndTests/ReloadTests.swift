@@ -82,10 +82,7 @@ struct ReloadTests {
                 encoding: .utf8
             )
             try #require(run.deployment.worker).signal(SIGHUP)
-            try run.await("a log line about the added policy") {
-                try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
-                    .contains("configuration reloaded changed=policies.added")
-            }
+            try run.awaitLog("configuration reloaded changed=policies.added")
 
             var (command, aps) = (updates.exampleUpdate, updates.exampleUpdate["aps"] as? JSONObject ?? [:])
             aps["timestamp"] = Int(Date().timeIntervalSince1970)

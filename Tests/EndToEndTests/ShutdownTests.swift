@@ -29,7 +29,7 @@ struct ShutdownTests {
             }
             let worker = try #require(deployment.worker)
             worker.signal(SIGTERM)
-            try match.awaitLog("draining")
+            try match.run.awaitLog("draining")
             try match.play()
             simulator.signal(SIGCONT)
             #expect(worker.wait(timeoutMilliseconds: 90_000) == .exited(0))
@@ -63,7 +63,7 @@ struct ShutdownTests {
             try match.awaitResults { match.reader.tally.commandCount > 0 }
             let worker = try #require(deployment.worker)
             worker.signal(SIGTERM)
-            try match.awaitLog("draining")
+            try match.run.awaitLog("draining")
             // After two seconds the worker must still wait. So it is the second signal that ends the worker.
             #expect(worker.wait(timeoutMilliseconds: 2_000) == nil)
             let start = ContinuousClock.now
@@ -72,8 +72,8 @@ struct ShutdownTests {
             // Without the second signal the drain would take 50 s. An end within 30 s shows that the signal
             // ended the drain.
             #expect(ContinuousClock.now - start < .seconds(30))
-            try match.awaitLog("a second stop signal")
-            try match.awaitLog("worker stopped")
+            try match.run.awaitLog("a second stop signal")
+            try match.run.awaitLog("worker stopped")
 
             simulator.signal(SIGCONT)
             try deployment.startWorker()
@@ -159,8 +159,8 @@ private final class MatchPlayback {
     func play(until count: Int = .max) throws {
         while !feed.isFinished, feed.commandCount < count {
             let limit = min(1_000, count - feed.commandCount)
-            _ = try feed.advance(
-                to: .max,
+            _ = try feed.writeDueCommands(
+                elapsedMilliseconds: .max,
                 limit: limit,
                 topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
@@ -185,12 +185,6 @@ private final class MatchPlayback {
             try run.deployment.throwIfAnyProcessHasEnded()
             while try reader.readArrivedRecords(limit: 1_000) {}
             return isDone()
-        }
-    }
-
-    func awaitLog(_ text: String) throws {
-        try eventually("\(text) in the worker's log", every: .milliseconds(1)) {
-            try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains(text)
         }
     }
 

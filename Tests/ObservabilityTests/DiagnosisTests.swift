@@ -23,7 +23,7 @@ struct DiagnosisTests {
         change(&worker)
         worker.publish(at: 60_000, lanePartitions: partitions, kafkaPartitions: partitions)
         return worker.report(before: totalsBefore, at: 60_000).findings
-            .map { $0.alert.isEmpty ? $0.observation : $0.alert }
+            .map { $0.alertName.isEmpty ? $0.observation : $0.alertName }
     }
 
     @Test func `A healthy worker has no findings`() {
@@ -255,7 +255,7 @@ struct DiagnosisTests {
         worker.firstLane.publish(at: 60_000)
         worker.kafka.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
-        #expect(report.findings.map(\.alert) == ["CausewayRestarting", ""])
+        #expect(report.findings.map(\.alertName) == ["CausewayRestarting", ""])
         #expect(report.findings[0].observation == "The thread lane-1 last completed an iteration 60 s ago.")
         #expect(report.severity == .broken && !report.liveness.hasSucceeded)
     }

@@ -8,7 +8,7 @@ struct HealthTests {
         func isLive(at nowMilliseconds: Int64, uptimeMilliseconds: Int64) -> Bool {
             HealthReport.liveness(
                 iterationAges: metricRegistry.publishedMetrics.map {
-                    ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
+                    ($0.threadName, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
                 },
                 uptimeMilliseconds: uptimeMilliseconds
             )

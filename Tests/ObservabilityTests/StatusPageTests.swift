@@ -113,11 +113,11 @@ struct StatusPageTests {
         status.change(1) { $0.hasConfiguredChannels = true }
         status.change(2) { counts in
             (counts.audienceChannelCount, counts.listedChannelCount) = (12, 8_100)
-            var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
-            lastSnapshot.reconciledAtMilliseconds = 1_789_996_400_000
-            (lastSnapshot.plannedDeletionCount, lastSnapshot.nextDeletionAtMilliseconds) = (3, 1_790_000_005_000)
-            (lastSnapshot.unfinishedCreationCount, lastSnapshot.unpublishedChannelCount) = (1, 2)
-            counts.lastSnapshot = lastSnapshot
+            var reading = ChannelStatus.RegistryReading(atMilliseconds: 1_789_999_970_000)
+            reading.reconciledAtMilliseconds = 1_789_996_400_000
+            (reading.plannedDeletionCount, reading.nextDeletionAtMilliseconds) = (3, 1_790_000_005_000)
+            (reading.unfinishedCreationCount, reading.unpublishedChannelCount) = (1, 2)
+            counts.lastRegistryReading = reading
             counts.lastFailure = .init(
                 atMilliseconds: 1_789_999_999_000,
                 reason: "FeatureNotEnabled: enable <Broadcast>"
@@ -138,7 +138,7 @@ struct StatusPageTests {
         #expect(rows.count == 2 && StatusPage.html(report).contains("enable &lt;Broadcast&gt;"))
         let document = StatusJSON.json(report)
         #expect(document.contains(#""deletionsPlanned":3,"nextDeletionSeconds":5,"#), "\(document)")
-        #expect(report.findings.map(\.alert) == ["CausewayChannelsNearLimit"])
+        #expect(report.findings.map(\.alertName) == ["CausewayChannelsNearLimit"])
     }
 
     /// The times come from Redis, so they may be any number. Sums must not overflow.
@@ -148,9 +148,9 @@ struct StatusPageTests {
             worker.publish(at: 0)
             worker.metricRegistry.channelStatus.change(0) { counts in
                 counts.hasConfiguredChannels = true
-                var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: moment)
-                (lastSnapshot.reconciledAtMilliseconds, lastSnapshot.nextDeletionAtMilliseconds) = (moment, moment)
-                counts.lastSnapshot = lastSnapshot
+                var reading = ChannelStatus.RegistryReading(atMilliseconds: moment)
+                (reading.reconciledAtMilliseconds, reading.nextDeletionAtMilliseconds) = (moment, moment)
+                counts.lastRegistryReading = reading
             }
             let row = try #require(worker.report(before: nil, at: 60_000).table("channels")?.rows.first)
             #expect(row.count == 13)

@@ -294,5 +294,5 @@ private final class AudienceCaller: AudienceStoreHandler {
     }
 
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) {}
+    func audienceStoreDisconnected(_ reason: RedisError) {}
 }

@@ -138,6 +138,6 @@ import Testing
 
     @Test func `The hash tags of marks are spread evenly over the slots`() {
         let slots = MarkHashTags.forCluster.tags.map(\.hashSlot)
-        #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / MarkHashTags.hashSlotsPerHashTag == $0 })
+        #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / MarkHashTags.hashSlotsPerBlock == $0 })
     }
 }

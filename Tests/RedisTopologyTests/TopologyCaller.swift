@@ -21,6 +21,8 @@ final class TopologyCaller {
         var claim: UInt64
         /// Whether the call registers a token instead of starting the activity. A registration asks for replicas.
         var isRegistration = false
+        /// If not nil, the call only asks whether the activity's life that began at this time continues.
+        var lifeBeganAtMilliseconds: Int64?
     }
 
     let loop: EventLoop
@@ -42,7 +44,7 @@ final class TopologyCaller {
     private final class Relay: ActivityStoreHandler {
         weak var caller: TopologyCaller?
         func redisReady() { caller?.redisReady() }
-        func redisLost(_ reason: RedisError) { caller?.redisLost(reason) }
+        func redisDisconnected(_ reason: RedisError) { caller?.redisDisconnected(reason) }
         func redisWarned(_ warning: RedisWarning) { caller?.redisWarned(warning) }
         func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
             caller?.handleReply(tag: tag, reply.verdict)
@@ -70,6 +72,10 @@ final class TopologyCaller {
 
     func enqueue(_ activities: some Sequence<Int>, claim: UInt64, isRegistration: Bool = false) {
         pendingCalls += activities.map { PendingCall(activity: $0, claim: claim, isRegistration: isRegistration) }
+    }
+
+    func enqueueLifetimeCheck(_ activity: Int, beganAtMilliseconds: Int64) {
+        pendingCalls.append(PendingCall(activity: activity, claim: 0, lifeBeganAtMilliseconds: beganAtMilliseconds))
     }
 
     func reset() {
@@ -144,7 +150,13 @@ final class TopologyCaller {
 
     private func issue(_ call: PendingCall) -> IssueResult {
         let operation: StoreCall<[UInt8]>.Operation =
-            if call.isRegistration {
+            if let beganAtMilliseconds = call.lifeBeganAtMilliseconds {
+                .checkLifetime(
+                    beganAtMilliseconds: beganAtMilliseconds,
+                    stateVersion: nil,
+                    claimDelayMilliseconds: 60_000
+                )
+            } else if call.isRegistration {
                 .register(Self.token, allowsFrequentUpdates: nil, shownVersion: nil, source: .record, audiences: nil)
             } else {
                 .admitStart(version: Version(timestamp: 1_700_000_000, sequence: 0), claim: call.claim)
@@ -155,7 +167,7 @@ final class TopologyCaller {
 
     private func redisReady() { events.append(.ready) }
 
-    private func redisLost(_ reason: RedisError) {
+    private func redisDisconnected(_ reason: RedisError) {
         events.append(.lost(reason.code))
         lossReasons.append(reason.reason)
     }

@@ -47,13 +47,15 @@ struct FrameReader: ~Copyable {
     /// Returns the next frame. If the rest of the input is not a whole frame, keeps the rest and returns nil.
     mutating func nextFrame(_ input: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> Frame? {
         while let (header, payload) = try takeWholeFrame(&input) {
-            if let frame = try validate(header, payload) { return frame }
+            if let frame = try checkAndJoin(header, payload) { return frame }
         }
         return nil
     }
 
     // MARK: - Splitting input into frames
 
+    /// Takes one frame from the input, and checks only its length. If the rest of the input is not a whole frame, keeps
+    /// the rest and returns nil.
     private mutating func takeWholeFrame(
         _ input: inout UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> (FrameHeader, UnsafeRawBufferPointer)? {
@@ -114,7 +116,7 @@ struct FrameReader: ~Copyable {
     /// - Returns: nil if the header block is not complete yet. A frame of an unknown type is returned, and the caller
     ///   must ignore it (RFC 9113, section 5.5).
     /// - Throws: if the frame is not valid, or comes between two parts of a header block.
-    private mutating func validate(
+    private mutating func checkAndJoin(
         _ header: FrameHeader,
         _ payload: UnsafeRawBufferPointer
     ) throws(ConnectionFault) -> Frame? {
@@ -227,6 +229,8 @@ struct FrameReader: ~Copyable {
         try appendToHeaderBlock(part)
     }
 
+    /// Appends a CONTINUATION frame to the header block. Returns the complete HEADERS frame after the last part; nil
+    /// before.
     private mutating func continueHeaderBlock(
         _ header: FrameHeader,
         _ part: UnsafeRawBufferPointer

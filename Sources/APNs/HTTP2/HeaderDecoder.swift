@@ -126,6 +126,7 @@ struct HeaderDecoder: ~Copyable {
 
     // MARK: - Static and dynamic table
 
+    /// Returns an entry of the static or the dynamic table (RFC 7541, section 2.3.3).
     private func field(at index: Int) throws(ConnectionFault) -> HeaderField {
         if let field = staticHeaders[index] { return field }
         let age = index - StaticHeaders.count - 1
@@ -133,6 +134,7 @@ struct HeaderDecoder: ~Copyable {
         return dynamicEntries[(newestIndex + age) & (Self.entriesMax - 1)]
     }
 
+    /// Adds a field to the dynamic table, after the oldest entries have made room.
     private mutating func insert(_ field: HeaderField) {
         let entryBytes = field.tableEntryBytes
         evict(downTo: currentTableBytesMax - entryBytes)

@@ -55,7 +55,8 @@ extension HeaderEncoder {
         Self.append(string: fieldValues[field.rawValue], to: &block)
     }
 
-    /// Appends the representation byte and the name of a literal that the peer must not put into a table.
+    /// Appends the beginning of a literal, before its value: a byte that keeps the peer from putting the field into a
+    /// table, and the name.
     private static func append(name: StaticString, to block: inout [UInt8]) {
         appendInteger(0, flags: neverIndexedPattern, prefixBits: 4, to: &block)
         append(string: Array(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)), to: &block)

@@ -49,7 +49,7 @@ struct HeaderEncoder: ~Copyable {
 
     let fieldValues: [[UInt8]]
     var authorization: [UInt8] = []
-    private let pathPrefix: [UInt8]
+    private let devicePathPrefix: [UInt8]
     let broadcastPath: [UInt8]
 
     /// For each field: its number among the entries that the encoder has added to the table, 0 for the first; -1 if the
@@ -75,7 +75,7 @@ struct HeaderEncoder: ~Copyable {
     /// The third constant piece of a push's header block: the name `apns-id`.
     private var encodedAPNsIdentifierName: [UInt8] = []
     /// Whether a push with priority 5 (or 10) can be written from the constant pieces above and three values: path,
-    /// expiration and id. If not, the encoder encodes each field by itself, and then builds the pieces again. Both
+    /// expiration and id. If not, the encoder encodes one field after the other, and then builds the pieces again. Both
     /// properties are false after a change of the provider token or of the table's size.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
@@ -88,7 +88,7 @@ struct HeaderEncoder: ~Copyable {
         fieldValues[Field.priority5.rawValue] = Array("5".utf8)
         fieldValues[Field.priority10.rawValue] = Array("10".utf8)
         self.fieldValues = fieldValues
-        pathPrefix = Array(appHeaders.pathPrefix.utf8)
+        devicePathPrefix = Array(appHeaders.devicePathPrefix.utf8)
         broadcastPath = Array(appHeaders.broadcastPath.utf8)
     }
 
@@ -100,12 +100,12 @@ struct HeaderEncoder: ~Copyable {
     mutating func setAuthorization(_ value: UnsafeRawBufferPointer) {
         precondition(value.count <= Self.authorizationBytesMax)
         authorization = Array(value)
-        // 256 bytes are enough for the names and representation bytes of ten fields, for the expiration and for the
-        // push's id. The other values are counted without compression.
+        // 256 bytes are enough for the encoded names of ten fields, for the expiration and for the push's id. The other
+        // values are counted without compression.
         blockBytesMax =
             256 + fieldValues.reduce(0) { $0 + $1.count } + authorization.count
             + max(
-                pathPrefix.count + PushRequest.deviceTokenBytesMax,
+                devicePathPrefix.count + PushRequest.deviceTokenBytesMax,
                 broadcastPath.count + PushRequest.channelIdentifierBytesMax
             )
         canReusePriority5Fields = false
@@ -152,12 +152,13 @@ struct HeaderEncoder: ~Copyable {
         _ deviceToken: UnsafeRawBufferPointer,
         to start: UnsafeMutableRawPointer
     ) -> UnsafeMutableRawPointer {
-        var end = Self.writeInteger(pathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: start)
-        end = Self.write(pathPrefix, to: end)
+        var end = Self.writeInteger(devicePathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: start)
+        end = Self.write(devicePathPrefix, to: end)
         UnsafeMutableRawBufferPointer(start: end, count: deviceToken.count).copyMemory(from: deviceToken)
         return end + deviceToken.count
     }
 
+    /// Writes a number as a string of HPACK: a byte with the string's length, then the digits.
     private static func writeDecimal(_ number: Int64, to start: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         let count = Decimal.write(UInt64(number), to: start + 1)
         start.storeBytes(of: UInt8(truncatingIfNeeded: count), as: UInt8.self)
@@ -216,6 +217,7 @@ struct HeaderEncoder: ~Copyable {
     static let postMethodStaticIndex = 3
     static let httpsSchemeStaticIndex = 7
 
+    /// Writes a push's header block one field after the other, and then builds the constant pieces.
     private mutating func writeFieldByField(
         to output: UnsafeMutableRawPointer,
         _ deviceToken: UnsafeRawBufferPointer,
@@ -236,7 +238,7 @@ struct HeaderEncoder: ~Copyable {
             )
         }
         noteInsertion(.expiration)
-        block += encodeName(.identifier)
+        block += encodeLiteralStart(.identifier)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
             block += UnsafeRawBufferPointer(start: start, count: Self.writeIdentifier(identifier, to: start) - start)
@@ -264,7 +266,7 @@ struct HeaderEncoder: ~Copyable {
         )
         priority5FieldsAfterPath = canReusePriority5Fields ? encodeFieldsAfterPath(.priority5) : []
         priority10FieldsAfterPath = canReusePriority10Fields ? encodeFieldsAfterPath(.priority10) : []
-        encodedAPNsIdentifierName = encodeName(.identifier)
+        encodedAPNsIdentifierName = encodeLiteralStart(.identifier)
     }
 
     private mutating func encodeFieldsBeforePath() -> [UInt8] {
@@ -282,13 +284,13 @@ struct HeaderEncoder: ~Copyable {
         append(.pushType, to: &piece)
         append(.topic, to: &piece)
         append(priority, to: &piece)
-        return piece + encodeName(.expiration)
+        return piece + encodeLiteralStart(.expiration)
     }
 
     private func appendPath(_ deviceToken: UnsafeRawBufferPointer, to block: inout [UInt8]) {
         Self.appendInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
-        Self.appendInteger(pathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: &block)
-        block += pathPrefix
+        Self.appendInteger(devicePathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: &block)
+        block += devicePathPrefix
         block += deviceToken
     }
 
@@ -298,7 +300,7 @@ struct HeaderEncoder: ~Copyable {
         if insertionNumbers[field.rawValue] >= 0 {
             Self.appendInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         } else {
-            block += encodeName(field)
+            block += encodeLiteralStart(field)
             Self.append(string: fieldValues[field.rawValue], to: &block)
             noteInsertion(field)
         }
@@ -306,7 +308,7 @@ struct HeaderEncoder: ~Copyable {
 
     /// Returns the beginning of a literal, before its value. If the encoder adds entries and the table does not have
     /// the field, the first bits make the peer add the field.
-    private func encodeName(_ field: Field) -> [UInt8] {
+    private func encodeLiteralStart(_ field: Field) -> [UInt8] {
         var piece: [UInt8] = []
         let isInTable = insertionNumbers[field.rawValue] >= 0
         let index = isInTable ? tableIndex(field) : field.staticIndex
@@ -322,6 +324,7 @@ struct HeaderEncoder: ~Copyable {
         return piece
     }
 
+    /// The index of a field that is in the table. The newest entry comes directly after the static table.
     func tableIndex(_ field: Field) -> Int {
         StaticHeaders.count + insertedEntryCount - insertionNumbers[field.rawValue]
     }

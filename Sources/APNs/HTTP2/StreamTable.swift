@@ -66,6 +66,7 @@ struct StreamTable: ~Copyable {
         entries[gap].streamIdentifier = 0
     }
 
+    /// The index at which a look-up of the stream begins.
     private func homeIndex(_ streamIdentifier: Int32) -> Int {
         // This factor, nearly 2^32 divided by the golden ratio, puts consecutive streams far apart in the table.
         Int(truncatingIfNeeded: (UInt32(bitPattern: streamIdentifier >> 1) &* 0x9E37_79B1) >> hashShiftBits)

@@ -126,8 +126,10 @@ public final class ChannelManagement: Sendable {
                 expecting: 201
             )
         } catch {
-            // APNs may have created the channel before it failed. Another 2xx than 201 says nothing about the channel.
-            guard error.status >= 500 || error.status / 100 == 2 else { throw error }
+            // Neither a 5xx nor a 2xx other than 201 shows whether APNs has created the channel.
+            // A 503 says that the service takes no requests, so it counts as a refusal. If it were ambiguous, each
+            // outage would leave intents (R32), and comparisons could delete other programs' new channels (K14).
+            guard error.status >= 500 && error.status != 503 || error.status / 100 == 2 else { throw error }
             throw ChannelError(cause: .ambiguous, status: error.status, detail: error.detail)
         }
         guard let channel = response.channelIdentifier, !channel.isEmpty else {
@@ -199,6 +201,7 @@ public final class ChannelManagement: Sendable {
         return ChannelError(cause: .refused(reason), status: response.status, detail: detail)
     }
 
+    /// Sends a request after all earlier ones, and returns the response. Throws if the response has another status.
     private func perform(_ request: ManagementRequest, expecting status: Int) async throws(ChannelError)
         -> ManagementResponse
     {
@@ -240,6 +243,7 @@ public final class ChannelManagement: Sendable {
         }
     }
 
+    /// Sends a request on a connection of its own. Blocks the thread until the request has ended.
     private static func performBlocking(
         _ request: ManagementRequest,
         _ endpoint: ManagementEndpoint,

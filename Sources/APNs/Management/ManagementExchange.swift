@@ -54,7 +54,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private var peerSettings = PeerSettings()
     private var deadlineTimer = TimerIdentifier.none
     private var deadlineMilliseconds: Int64 = 0
-    private var usedWindowBytes = 0
+    private var usedReceiveWindowBytes = 0
     private var response = ManagementResponse(status: 0, channelIdentifier: nil, body: [])
     private var result: Result<ManagementResponse, ManagementFault>?
 
@@ -101,6 +101,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
     }
 
+    /// Connects to the host's next address. If none is left, ends the exchange with the failure of the last attempt.
     private func connectToNextAddress(after failure: String) {
         guard let (address, timeoutMilliseconds) = addressAttempts?.next(nowMilliseconds: loop.nowMilliseconds) else {
             return fail("\(endpoint.authority): \(failure)")
@@ -257,15 +258,15 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             return fail("\(endpoint.authority) responded with more than \(Self.responseBodyBytesMax) bytes")
         }
         if frame.flags & FrameFlags.endStream != 0 { return finishResponse() }
-        usedWindowBytes += frame.flowControlledBytes
+        usedReceiveWindowBytes += frame.flowControlledBytes
         // Open the windows again whenever 16,384 bytes have arrived, well before the connection's window of 65,535
         // bytes is used up.
-        guard usedWindowBytes >= 16_384 else { return }
+        guard usedReceiveWindowBytes >= 16_384 else { return }
         for identifier in [0, Self.streamIdentifier] {
-            let increment = withUnsafeBytes(of: UInt32(usedWindowBytes).bigEndian) { Array($0) }
+            let increment = withUnsafeBytes(of: UInt32(usedReceiveWindowBytes).bigEndian) { Array($0) }
             writeFrame(FrameType.windowUpdate, streamIdentifier: identifier, increment)
         }
-        usedWindowBytes = 0
+        usedReceiveWindowBytes = 0
     }
 
     private func finishResponse() {

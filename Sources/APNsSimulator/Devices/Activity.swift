@@ -15,7 +15,7 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case ignoredAfterEnd
     /// The push lacked the content state or attributes, or the app could not decode them as its declared types.
     case undecodable
-    /// The push's body is not that of a Live Activity push.
+    /// The push's body was not JSON, or lacked `aps`, a known event or a timestamp.
     case malformed
     /// The push was a start without a complete alert.
     case incompleteAlert
@@ -52,7 +52,6 @@ public struct EffectCounts: Sendable, Equatable {
         set { counts[Int(effect.rawValue)] = newValue }
     }
 
-    /// The sum over all effects.
     public var total: Int { counts.reduce(0, +) }
 }
 
@@ -82,10 +81,10 @@ struct PushStatistics {
     private(set) var shortestGapMilliseconds: Int64?
     private var lastPushAtMilliseconds: Int64?
     /// The priority of the last push; 0 before the first push.
-    private(set) var lastPriority: UInt8 = 0
+    private(set) var lastPushPriority: UInt8 = 0
 
     mutating func addPush(priority: UInt8, atMilliseconds: Int64) {
-        lastPriority = priority
+        lastPushPriority = priority
         if priority == 10 { priority10PushCount += 1 } else { priority5PushCount += 1 }
         if let lastPushAtMilliseconds {
             let gapMilliseconds = atMilliseconds - lastPushAtMilliseconds

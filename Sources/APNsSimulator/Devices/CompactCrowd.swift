@@ -29,8 +29,8 @@ public struct CompactCrowd: Sendable, Equatable {
     /// One in this many phones has frequent updates switched on; 0: none.
     public var frequentUpdatesEveryNthPhone = 0
     public var identifierForm = IdentifierForm.numbered
-    /// The timestamp of the content that the activities show at first, UNIX seconds. With 0, the registrations do not
-    /// say what the activities show.
+    /// The timestamp of the content that the activities show at first, UNIX seconds. If it is 0, the registrations do
+    /// not contain it.
     public var timestamp: Int64 = 0
 
     public init(app: String, name: String, phoneCount: Int) {
@@ -137,12 +137,14 @@ enum CompactToken {
         UInt64(bigEndian: token.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self))
     }
 
+    /// Returns a number that depends only on the crowd's key. A token's second word is the XOR of this number with the
+    /// phone's number and the generation.
     private static func packedNumbersMask(_ key: UInt64) -> UInt64 {
         var random = SplitMix64(seed: key)
         return random.next()
     }
 
-    /// Writes sixteen lower-case digits for each word, the most significant digit first.
+    /// Returns sixteen lower-case hexadecimal digits for each word, the most significant digit first.
     static func hexadecimal(of words: [UInt64]) -> [UInt8] {
         words.map(\.bigEndian)
             .withUnsafeBytes { bytes in

@@ -113,7 +113,7 @@ struct CompactPhones {
 
     // MARK: - Finding a phone by its token
 
-    /// Returns the owner of a token; nil if no crowd has it.
+    /// Returns the crowd and the phone that a token belongs to; nil if the token belongs to no crowd.
     func find(_ token: UnsafeRawBufferPointer) -> (crowd: Int, number: Int, generation: UInt8)? {
         guard !crowdKeys.isEmpty, token.count == TokenTable.tokenByteCount else { return nil }
         let key = CompactToken.key(of: token)
@@ -152,8 +152,8 @@ struct CompactPhones {
         return decodedBody
     }
 
-    /// Returns the index of a state in `states`. A state that `states` does not have is added. If `states` is full
-    /// (`distinctStatesMax`), such a state gets the last index: its pushes are then counted for the last stored state.
+    /// Returns the index of a state in `states`, and adds a new state. If `states` is full (`distinctStatesMax`), a new
+    /// state gets the last index: its pushes are then counted for the last stored state.
     mutating func findOrAddState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = stateIndicesByKey[key] { return known }

@@ -255,8 +255,8 @@ extension DeviceModel {
         }
     }
 
-    /// Throws if the JSON text does not match the shape that the app declares. A real app cannot start an
-    /// activity with such values.
+    /// Throws if the JSON text does not match the declared shape. A real app cannot start such an activity, because
+    /// the app's Swift types cannot hold the values.
     private func validate(_ json: String, _ shape: Shape, nowMilliseconds: Int64) throws(Fault) {
         let text = Array(json.utf8)
         let problem: String? = text.withUnsafeBytes { bytes in
@@ -271,6 +271,7 @@ extension DeviceModel {
         if let problem { throw .contentDoesNotDecode(problem) }
     }
 
+    /// Puts an active activity without a token on a phone, and returns the activity's index.
     mutating func addActivity(
         phone: Int,
         type: Int,
@@ -313,6 +314,9 @@ extension DeviceModel {
         )
     }
 
+    /// Posts a registration of a phone's push-to-start token.
+    ///
+    /// - Parameter position: the index of the token's attributes type in `App.typeIndices`.
     private mutating func postStartToken(phone: Int, position: Int, nowMilliseconds: Int64) {
         let installedPhone = phones[phone]
         let type = types[apps[installedPhone.appIndex].typeIndices[position]]

@@ -47,6 +47,8 @@ extension DeviceModel {
         return .success
     }
 
+    /// Delivers a broadcast to one subscribed activity. If the phone is offline, counts the broadcast as missed. If the
+    /// activity is not active, does nothing.
     private mutating func deliverBroadcast(
         _ message: BroadcastChannel.AcceptedBroadcast,
         to activity: Int,
@@ -162,6 +164,7 @@ extension DeviceModel {
         return index
     }
 
+    /// Subscribes an activity to a channel. The activity gets only broadcasts that the channel accepts from now on.
     mutating func subscribe(_ activity: Int, to channel: Int) {
         activities[activity].channelIndex = channel
         activities[activity].lastBroadcastNumber = channels[channel].broadcastCount

@@ -65,8 +65,8 @@ extension DeviceModel {
             }
     }
 
-    /// Returns the index of a crowd. Throws if no crowd of the app has this name, or if the crowd does not have all
-    /// phones with these numbers.
+    /// Returns the index of a crowd. Throws if the app has no crowd with this name, or if the crowd has fewer phones
+    /// than `numbers` needs.
     func crowdIndex(_ name: String, app: String, containing numbers: Range<Int> = 0..<0) throws(Fault) -> Int {
         guard
             let crowd = compactPhones.crowds.firstIndex(where: {
@@ -132,6 +132,7 @@ extension DeviceModel {
         return effect
     }
 
+    /// Shows the content of a push on a compact phone, counts the push's alert, and returns the push's effect.
     private mutating func apply(
         _ decodedBody: CompactPhones.DecodedBody,
         to number: Int,

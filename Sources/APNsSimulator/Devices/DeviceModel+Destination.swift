@@ -18,7 +18,7 @@ extension DeviceModel {
     /// phone has ever had the token.
     ///
     /// - Parameter effect: the effect of the push that was just delivered to the token; nil: no push was delivered.
-    ///   After `started`, the returned activity is the one that the push has started: the phone's last one.
+    ///   After `started`, the returned activity is the one that the push has started: the phone's youngest one.
     func destination(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushDestination? {
         if let (crowd, number, _) = compactPhones.find(token) {
             let definition = compactPhones.crowds[crowd].definition

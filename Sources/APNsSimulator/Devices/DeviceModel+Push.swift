@@ -334,7 +334,7 @@ extension DeviceModel {
     /// equal, and the timestamps differ by at most `duplicateStartTimestampDifferenceSecondsMax`.
     ///
     /// A push does not name its activity, and an app may start two activities with equal attributes. So the alert and
-    /// the timestamp are compared too. The content state is not, because a repeated start may have a newer state.
+    /// the timestamp are compared too. The content states may differ, because a repeated start may have a newer one.
     private mutating func isDuplicateStart(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -352,7 +352,7 @@ extension DeviceModel {
             guard activities[index].isActive, let startAlert = activities[index].alerts.first,
                 let alert = payload.alertIndex
             else { continue }
-            // A payload may have any timestamp, so the difference may not fit 64 bits.
+            // A payload may have any timestamp, so the subtraction can overflow.
             let (seconds, isTooLarge) = startAlert.timestamp.subtractingReportingOverflow(payload.timestamp)
             guard !isTooLarge, seconds.magnitude <= Self.duplicateStartTimestampDifferenceSecondsMax else { continue }
             if isSame(tape, at: attributes, asJSON: activities[index].attributes, &otherTape),

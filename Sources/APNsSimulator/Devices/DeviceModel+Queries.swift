@@ -155,9 +155,9 @@ extension DeviceModel {
         return summary
     }
 
-    /// Returns at most `limit` registrations in the order of posting, beginning with the one that has the number
-    /// `cursor`. The first one that was ever posted has the number 0. Returns nil if the log has dropped some of them,
-    /// or if the cursor is above ``registrationCount``.
+    /// Returns at most `limit` registrations in the order of posting, from number `cursor` on. The first registration
+    /// that was ever posted has number 0. Returns nil if the log has dropped registration `cursor`, or if the cursor is
+    /// above ``registrationCount``.
     public func registrations(since cursor: Int, limit: Int) -> [RegistrationRecord]? {
         registrations.records(since: cursor, limit: limit).map(Array.init)
     }

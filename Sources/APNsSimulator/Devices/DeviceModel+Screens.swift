@@ -3,8 +3,8 @@
 /// A push must stay cheap, so it only marks its phone as changed (`markChanged`) and counts faults of its sender. The
 /// screens are determined when the page requests them.
 extension DeviceModel {
-    /// The maximum number of phones whose Lock Screens a response has: the first ones that were installed. The limit
-    /// must not exceed 65,536, because a response has two bytes for a phone's number.
+    /// A response has the Lock Screens of at most this many phones: those that were installed first. The limit must
+    /// not exceed 65,536, because a response has two bytes for a phone's number.
     public static let screensPerResponseMax = 20_000
     /// The maximum number of phones that a response describes in full.
     public static let focusedPhonesPerResponseMax = 64
@@ -24,7 +24,7 @@ extension DeviceModel {
     ///   phones
     /// - `screens`: base64 of six bytes for each changed phone: its number in two bytes, the low one first; its
     ///   state; the number of alerts (modulo 256); the tint; a hash of the content. If the last push to the shown
-    ///   activity had priority 10, the state has 16 added
+    ///   activity had priority 10, 16 is added to the state
     /// - `focus`: the details of each changed phone that the parameter `focus` lists
     ///
     /// - Parameters:
@@ -70,6 +70,8 @@ extension DeviceModel {
         lostResponseMoments.append(atMilliseconds)
     }
 
+    /// Counts an alert that rang again: as doubtful if the response to the earlier push may have been lost, otherwise
+    /// as a fault of the sender.
     mutating func countRepeatedAlert(of earlier: Alert) {
         if lostResponseMoments.mayHaveLostResponse(rangAtMilliseconds: earlier.rangAtMilliseconds) {
             senderFaults.doubtfulAlertRepeatCount += 1
@@ -84,8 +86,7 @@ extension DeviceModel {
         phones[phone].activityIndices.last { activities[$0].isVisible } ?? phones[phone].activityIndices.last
     }
 
-    /// Returns the state of a phone's screen now. If the last request saw another state, marks the phone as
-    /// changed.
+    /// Returns the state of a phone's screen now. If the page last got another state, marks the phone as changed.
     private mutating func refreshScreenState(of phone: Int, nowMilliseconds: Int64) -> ScreenState {
         var state = ScreenState.empty
         if let shownActivity = shownActivityIndex(of: phone) {
@@ -107,11 +108,12 @@ extension DeviceModel {
         return state
     }
 
+    /// Appends the six bytes of a phone, in the form of `screens` of `screensJSON`.
     private mutating func append(_ phone: Int, to screens: inout [UInt8]) {
         var (state, alerts, tint, shade) = (phones[phone].reportedState.rawValue, UInt8(0), UInt8(0), UInt8(0))
         if let shownActivity = shownActivityIndex(of: phone) {
             let (number, hash) = stateNameTable.nameNumberAndHash(of: activities[shownActivity].shownContentState)
-            if activities[shownActivity].pushStatistics.lastPriority == 10 { state |= Self.priority10Bit }
+            if activities[shownActivity].pushStatistics.lastPushPriority == 10 { state |= Self.priority10Bit }
             alerts = UInt8(truncatingIfNeeded: activities[shownActivity].alertCount)
             (tint, shade) = (number, UInt8(truncatingIfNeeded: hash))
         }
@@ -120,6 +122,7 @@ extension DeviceModel {
         ]
     }
 
+    /// Writes the details of a phone, as in `focus` of `screensJSON`.
     private func write(screen number: Int, to writer: inout JSONWriter) {
         let phone = phones[number]
         writer.object { writer in
@@ -135,7 +138,7 @@ extension DeviceModel {
             writer.member("timestamp", activity.shownTimestamp)
             writer.member("shownAt", activity.shownAtMilliseconds)
             writer.member("startedAt", activity.startedAtMilliseconds)
-            writer.member("priority", activity.pushStatistics.lastPriority)
+            writer.member("priority", activity.pushStatistics.lastPushPriority)
             writer.member("pushesAt5", activity.pushStatistics.priority5PushCount)
             writer.member("pushesAt10", activity.pushStatistics.priority10PushCount)
             writer.member("alerts", activity.alertCount)

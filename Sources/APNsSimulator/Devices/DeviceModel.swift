@@ -56,10 +56,10 @@ public struct DeviceModel: ~Copyable {
         var effects = EffectCounts()
         var duplicateStartCount = 0
         var lastProblem: String?
-        /// The number of the phone's last change; see `changeCount`.
+        /// The value of ``DeviceModel/changeCount`` at the phone's last change.
         var lastChangeNumber = 0
-        /// What the screen showed at the last request. Time alone can change a screen, for example when its
-        /// content becomes stale. So the next request compares the screen with this state.
+        /// The state of the screen when the web page last requested the screens. Time alone can change a screen, for
+        /// example when its content becomes stale. So the next request compares the screen with this state.
         var reportedState = ScreenState.empty
     }
 

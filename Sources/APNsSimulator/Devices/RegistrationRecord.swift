@@ -12,11 +12,11 @@ public struct RegistrationRecord: Sendable, Equatable {
     }
 }
 
-/// Registrations in the order in which they happened. A reader keeps a cursor: the number of records that it
-/// has seen.
+/// Registrations in the order in which apps posted them. A reader keeps a cursor: the number of records that it has
+/// seen.
 struct RegistrationLog {
-    /// The maximum number of records. When the log is full, the older half of the records is dropped. A million records
-    /// are dropped at a time, because the other records must then be moved in memory, which is slow.
+    /// The maximum number of records. When the log is full, the older half of the records is dropped at once. To drop
+    /// one record at a time would be slow, because after each drop the other records must be moved in memory.
     static let recordsMax = 2_000_000
 
     private var records: [RegistrationRecord] = []

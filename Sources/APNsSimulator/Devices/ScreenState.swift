@@ -52,6 +52,7 @@ struct LostResponseMoments {
         lossesAtMilliseconds.append(atMilliseconds)
     }
 
+    /// Whether the response to a push may have been lost. The push's alert rang at this time.
     func mayHaveLostResponse(rangAtMilliseconds: Int64) -> Bool {
         lossesAtMilliseconds.contains {
             $0 - Self.lossAfterAlertMillisecondsMax <= rangAtMilliseconds && rangAtMilliseconds <= $0
@@ -103,6 +104,7 @@ struct StateNameTable: ~Copyable {
         return number
     }
 
+    /// Returns the name of a content state (`nameKeys`); empty if there is none.
     private mutating func findName(in content: UnsafeRawBufferPointer) -> String {
         do throws(JSONTape.Fault) {
             try tape.read(content)

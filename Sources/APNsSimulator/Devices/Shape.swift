@@ -90,7 +90,7 @@ public struct Shape: Sendable {
         }
         var declaredFields: [(name: String, value: Int)] = []
         tape.forEachMember(of: object) { key, value in declaredFields.append((tape.string(key), value)) }
-        // Give all children of this node consecutive indexes. The children of the children follow later.
+        // `children` is one range of `nodes`. So add all children of this node first; their own children follow later.
         for field in declaredFields {
             names.append(Array(field.name.utf8))
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, nameIndex: names.count - 1))
@@ -101,6 +101,7 @@ public struct Shape: Sendable {
         }
     }
 
+    /// Reads the type of a field or element, for example `"string?"` or `{"array": "int"}`, into its node.
     private mutating func setNode(_ nodeIndex: Int, _ tape: borrowing JSONTape, at index: Int, path: String)
         throws(Fault)
     {
@@ -127,6 +128,7 @@ public struct Shape: Sendable {
         }
     }
 
+    /// Reads a type that is written as an object with one key, for example `{"enum": ["a", "b"]}`, into its node.
     private mutating func setComposite(
         _ nodeIndex: Int,
         _ tape: borrowing JSONTape,

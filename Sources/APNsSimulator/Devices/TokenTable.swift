@@ -103,6 +103,7 @@ struct TokenTable {
         buckets[bucket] = UInt32(index + 1)
     }
 
+    /// Doubles the number of buckets, and enters all tokens again.
     private mutating func rehash() {
         buckets = Array(repeating: 0, count: buckets.count * 2)
         for index in entries.indices { insert(index) }

@@ -85,7 +85,7 @@ extension JSONTape {
     }
 
     /// Throws if the request's object has a property that is not in the list.
-    func rejectMembers(except names: Set<String>, _ problem: String) throws(SimulatorError) {
+    func rejectProperties(except names: Set<String>, _ problem: String) throws(SimulatorError) {
         try forEachMember(of: 0) { (key, _) throws(SimulatorError) in
             let name = string(key)
             guard names.contains(name) else { throw SimulatorError(.invalidRequest, "\(problem): \(name)") }

@@ -6,7 +6,7 @@ extension ControlHandler {
 
     func createCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let crowd = try call.readBody { tape throws(SimulatorError) in
-            try tape.rejectMembers(
+            try tape.rejectProperties(
                 except: [
                     "app", "name", "count", "audiences", "environment", "frequentEvery", "identifiers", "timestamp",
                 ],

@@ -19,7 +19,7 @@ extension ControlHandler {
 
     func sendGoAway(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let goAway = try call.readBodyIfPresent(default: GoAway()) { tape throws(SimulatorError) in
-            try tape.rejectMembers(
+            try tape.rejectProperties(
                 except: ["code", "reason", "lastStream", "graceMilliseconds"],
                 "no such part of a GOAWAY"
             )
@@ -38,7 +38,7 @@ extension ControlHandler {
 
     func makeConnectionsHalfOpen(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let stopsReading = try call.readBodyIfPresent(default: false) { tape throws(SimulatorError) in
-            try tape.rejectMembers(except: ["stopsReading"], "no such part of a silence")
+            try tape.rejectProperties(except: ["stopsReading"], "no such part of a silence")
             return try tape.optionalBool("stopsReading", of: 0) ?? false
         }
         try await simulator.makeConnectionsHalfOpen(stopsReading: stopsReading)
@@ -61,7 +61,7 @@ extension GoAway {
 }
 
 extension Faults {
-    private static let memberNames: Set<String> = [
+    private static let propertyNames: Set<String> = [
         "latencyMillisecondsMin", "latencyMillisecondsMax", "internalServerErrorShare", "serviceUnavailableShare",
         "tooManyRequestsShare", "reasonShares", "unknownReasonShare", "notJSONShare", "lateShare", "lateMilliseconds",
         "refusedShare", "resetShare", "resetCode", "noResponseShare", "requestsWithoutResponseTakeEffect",
@@ -75,7 +75,7 @@ extension Faults {
     fileprivate init(_ tape: borrowing JSONTape) throws(SimulatorError) {
         self.init()
         // Refuse unknown properties. Otherwise a test with a misspelt fault would run without the fault.
-        try tape.rejectMembers(except: Self.memberNames, "no such fault")
+        try tape.rejectProperties(except: Self.propertyNames, "no such fault")
         try readShares(tape)
         let lower: Int = try tape.optionalInteger("latencyMillisecondsMin", of: 0) ?? 0
         let upper: Int = try tape.optionalInteger("latencyMillisecondsMax", of: 0) ?? 0

@@ -110,7 +110,7 @@ extension ControlHandler {
             writer.member("pushLogLinesLost", statistics.lostPushLogLineCount)
             writer.member("goAways", statistics.goAwayCount)
             writer.member("connectionsCut", statistics.cutConnectionCount)
-            writer.member("connectionsSilenced", statistics.silencedConnectionCount)
+            writer.member("connectionsSilenced", statistics.halfOpenConnectionCount)
             writer.member("undocumentedResponses", statistics.undocumentedResponseCount)
             writer.member("informationalResponses", statistics.informationalResponseCount)
             writer.member("connectionsAccepted", statistics.acceptedConnectionCount)

@@ -16,11 +16,11 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose deadline passed while they were not in `waiters`. Each reader stays here until its call of
-        /// `awaitRegistrations` removes it. There are two kinds:
-        /// - The reader was woken, or returned without waiting, just before the deadline.
-        /// - `awaitRegistrations` had not yet added the reader to `waiters`. `awaitRegistrations` then returns at once:
-        ///   if it added the reader after the deadline, no timeout would wake the reader.
+        /// Readers whose deadline passed while they were not in `waiters`. The reader's own call of
+        /// `awaitRegistrations` removes the reader from this set. A reader gets into the set in two cases:
+        /// - The reader had been woken, or had not needed to wait.
+        /// - `awaitRegistrations` had not added the reader to `waiters` yet. It must not add the reader any more,
+        ///   because no later timeout would wake the reader. It returns at once instead.
         var identifiersPastDeadline: Set<Int> = []
     }
 
@@ -89,6 +89,7 @@ final class RegistrationNotifier: Sendable {
         return isAllowed
     }
 
+    /// Ends the wait of a reader whose deadline has passed.
     private func expireWaiter(_ identifier: Int) {
         let waiter = state.withLock { state in
             let waiter = state.waiters.removeValue(forKey: identifier)

@@ -1,7 +1,7 @@
 import Glibc
 
 extension JSONTape {
-    /// Returns the bytes of a value as they are in the text. A string is without its quotes.
+    /// Returns the bytes of a value as they are in the text. The quotes of a string are left out.
     func bytes(_ index: Int) -> UnsafeRawBufferPointer {
         let value = self[index]
         return UnsafeRawBufferPointer(rebasing: text[Int(value.start)..<Int(value.end)])

@@ -168,7 +168,7 @@ struct JSONScanner {
         return text[offset] == (kind == .object ? UInt8(ascii: "}") : UInt8(ascii: "]"))
     }
 
-    /// Closes a container. Returns the index of the container around it plus one; 0: there is none.
+    /// Closes a container. Returns one more than the index of the container around it; 0: it is the outermost one.
     private func close(_ index: Int, in tape: inout JSONTape) -> UInt32 {
         let parent = tape[index].nextIndex
         tape.closeContainer(index, end: offset)

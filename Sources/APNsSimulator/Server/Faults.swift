@@ -162,7 +162,7 @@ enum UndocumentedResponse {
     }
 }
 
-/// What the service does with a valid request. Faults choose other cases than `processed`.
+/// What the service does with a valid request: `processed`, unless ``Faults`` demand another case.
 enum RequestHandling {
     case processed
     case late
@@ -173,8 +173,8 @@ enum RequestHandling {
     case noResponse
 }
 
-/// The faults of a connection. A number `…AfterRequests` says how many requests a connection has had when its fault
-/// happens; `Int.max`: never.
+/// The faults of a connection. A number `…AfterRequests` counts the connection's requests. For example, a connection
+/// is cut after `cutAfterRequests` requests; `Int.max`: never.
 struct ConnectionFaults {
     var goAwayAfterRequests: Int
     var unprocessedRequestCount: Int
@@ -200,7 +200,7 @@ struct FaultSampler {
     let faults: Faults
     let connectionFaults: ConnectionFaults
     private let thresholds: [(upTo: UInt64, handling: RequestHandling)]
-    private let informationalThreshold: UInt64
+    private let earlyHintsThreshold: UInt64
     /// How many more requests the shares apply to.
     private var remainingRequestCount: Int
 
@@ -223,10 +223,11 @@ struct FaultSampler {
             thresholds.append((UInt64(min(sum, 1) * 4_294_967_296), handling))
         }
         self.thresholds = thresholds
-        informationalThreshold = UInt64(faults.informationalShare * 4_294_967_296)
+        earlyHintsThreshold = UInt64(faults.informationalShare * 4_294_967_296)
         remainingRequestCount = faults.requestsSubjectToFaultsMax ?? .max
     }
 
+    /// Decides at random what happens to the next valid request.
     mutating func sampleHandling(_ random: inout SplitMix64) -> RequestHandling {
         if thresholds.isEmpty || remainingRequestCount == 0 { return .processed }
         if remainingRequestCount < .max { remainingRequestCount -= 1 }
@@ -237,7 +238,7 @@ struct FaultSampler {
 
     /// Decides at random whether a response begins with the status 103 (early hints). Returns whether it does.
     func sampleEarlyHints(_ random: inout SplitMix64) -> Bool {
-        informationalThreshold > 0 && random.next() >> 32 < informationalThreshold
+        earlyHintsThreshold > 0 && random.next() >> 32 < earlyHintsThreshold
     }
 
     func sampleLatencyMilliseconds(_ random: inout SplitMix64) -> Int64 {

@@ -139,6 +139,7 @@ final class PushLog: IterationEndHandler {
         }
     }
 
+    /// Adds a line to the buffer, which is written at the end of the thread's iteration, or earlier if it is full.
     func append(_ line: [UInt8]) {
         buffer.append(contentsOf: line)
         buffer.append(UInt8(ascii: "\n"))

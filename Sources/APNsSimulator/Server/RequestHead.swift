@@ -186,9 +186,9 @@ struct RequestHead {
     private mutating func setChannelPath(_ value: UnsafeRawBufferPointer, memory: RequestMemory) {
         let broadcasts: StaticString = "/4/broadcasts/apps/"
         let apps: StaticString = "/1/apps/"
-        if let bundle = Self.rest(of: value, behind: broadcasts) {
+        if let bundle = Self.rest(of: value, after: broadcasts) {
             setBundleIdentifier(bundle, path: .broadcast, memory: memory)
-        } else if let rest = Self.rest(of: value, behind: apps),
+        } else if let rest = Self.rest(of: value, after: apps),
             let slash = rest.firstIndex(of: UInt8(ascii: "/"))
         {
             let word = UnsafeRawBufferPointer(rebasing: rest[slash...])
@@ -205,7 +205,7 @@ struct RequestHead {
         self.path = path
     }
 
-    private static func rest(of value: UnsafeRawBufferPointer, behind prefix: StaticString) -> UnsafeRawBufferPointer? {
+    private static func rest(of value: UnsafeRawBufferPointer, after prefix: StaticString) -> UnsafeRawBufferPointer? {
         let length = prefix.utf8CodeUnitCount
         guard value.count > length, isEqual(UnsafeRawBufferPointer(rebasing: value[..<length]), prefix) else {
             return nil

@@ -65,6 +65,8 @@ struct RequestSlab: ~Copyable {
         return slot
     }
 
+    /// Empties a slot for another request. A delayed response to the old request is not sent any more, because the
+    /// slot's `generation` changes.
     mutating func free(_ slot: UnsafeMutablePointer<RequestSlot>) {
         precondition(usedSlotCount > 0)
         slot.pointee.head = RequestHead()

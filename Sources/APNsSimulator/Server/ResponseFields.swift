@@ -66,7 +66,7 @@ final class ResponseFields {
     }
 
     /// Returns the fields of a 103 (RFC 8297), which precedes the response. Valid until the next call.
-    func makeInformationalFields() -> UnsafeMutableBufferPointer<nghttp2_nv> {
+    func makeEarlyHintsFields() -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] = earlyHintsStatusField
         return UnsafeMutableBufferPointer(start: fields, count: 1)
     }

@@ -53,11 +53,12 @@ extension ServerConnection {
         server.setup.sharedModel.withModel { $0.noteLostResponses(atMilliseconds: nowMilliseconds) }
     }
 
+    /// Leaves the connection half open. Does nothing during the handshake, or if the connection is half open or closed.
     func becomeHalfOpen(stopsReading: Bool) {
         guard phase == .serving || phase == .draining, !isHalfOpen else { return }
         isHalfOpen = true
         noteLostResponses()
-        server.statistics.silencedConnectionCount += 1
+        server.statistics.halfOpenConnectionCount += 1
         hasStoppedReading = stopsReading
         if stopsReading { stream?.pauseReading() }
     }
@@ -75,6 +76,7 @@ extension ServerConnection {
 
     // MARK: - GOAWAY
 
+    /// Sends a GOAWAY. Does nothing during the handshake, or if the connection has already got a GOAWAY or is closed.
     func sendGoAway(_ goAway: GoAway) {
         submitGoAway(goAway)
         send()

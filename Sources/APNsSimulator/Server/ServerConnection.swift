@@ -225,7 +225,7 @@ final class ServerConnection {
     private func submitResponse(_ slot: UnsafeMutablePointer<RequestSlot>) {
         guard let session else { return }
         if server.sampleEarlyHints(service) {
-            let head = server.responseFields.makeInformationalFields()
+            let head = server.responseFields.makeEarlyHintsFields()
             let flags = UInt8(NGHTTP2_FLAG_NONE.rawValue)
             let stream = slot.pointee.streamIdentifier
             nghttp2_submit_headers(session, flags, stream, nil, head.baseAddress, head.count, nil)

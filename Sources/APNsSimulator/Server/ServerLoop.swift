@@ -144,6 +144,7 @@ final class ServerLoop {
         return listener.port
     }
 
+    /// Serves an accepted connection on this thread. Closes the connection at once if the thread has too many.
     func addConnection(descriptor: Int32, service: SimulatedService) {
         guard connections.count < setup.limits.connectionsPerThreadMax,
             let connection = ServerConnection(descriptor, service: service, server: self)
@@ -156,6 +157,7 @@ final class ServerLoop {
         statistics.openConnectionCount += 1
     }
 
+    /// Releases a connection that has closed. A second call for the same connection changes nothing.
     func remove(_ connection: ServerConnection) {
         guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
         statistics.openConnectionCount -= 1
@@ -214,6 +216,7 @@ final class ServerLoop {
         for connection in connections.values { connection.becomeHalfOpen(stopsReading: stopsReading) }
     }
 
+    /// Runs the queued work, closes the listeners and all connections, and ends the event loop of this thread.
     func shutDown() {
         for listener in listeners { listener.close() }
         mailbox.close()
@@ -236,6 +239,7 @@ final class ServerLoop {
         return true
     }
 
+    /// Sets the timer for the earliest delayed response, unless the timer fires earlier anyway.
     private func scheduleResponseTimer() {
         guard let dueMilliseconds = responseQueue.earliestDueMilliseconds,
             dueMilliseconds < responseTimerDueMilliseconds

@@ -23,7 +23,7 @@ public struct ServiceStatistics: Sendable {
     /// Connections that the simulator closed without GOAWAY and close_notify.
     public internal(set) var cutConnectionCount = 0
     /// Connections that were left half open: the simulator sends nothing on them any more.
-    public internal(set) var silencedConnectionCount = 0
+    public internal(set) var halfOpenConnectionCount = 0
     /// Responses that Apple does not document: see `UndocumentedResponse`.
     public internal(set) var undocumentedResponseCount = 0
     /// Responses with a status below 200, which precede the actual response.
@@ -81,7 +81,7 @@ public struct ServiceStatistics: Sendable {
         tokenVerificationCount += other.tokenVerificationCount
         goAwayCount += other.goAwayCount
         cutConnectionCount += other.cutConnectionCount
-        silencedConnectionCount += other.silencedConnectionCount
+        halfOpenConnectionCount += other.halfOpenConnectionCount
         undocumentedResponseCount += other.undocumentedResponseCount
         informationalResponseCount += other.informationalResponseCount
         refusedStreamCount += other.refusedStreamCount

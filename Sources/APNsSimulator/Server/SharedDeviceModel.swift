@@ -8,6 +8,7 @@ final class SharedDeviceModel: @unchecked Sendable {
     private let lock: UnsafeMutablePointer<pthread_mutex_t>?
     private var model: DeviceModel
 
+    /// - Parameter isShared: whether several threads use the model, so that it needs a lock.
     init(model: consuming DeviceModel, isShared: Bool) {
         self.model = model
         guard isShared else {

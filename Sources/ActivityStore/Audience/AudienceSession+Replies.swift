@@ -47,7 +47,7 @@ extension AudienceSession {
             let element = reader.element(index)
             if element.kind == .error {
                 let error = RedisError(reply: element.bytes)
-                handleFailure(error)
+                handleFailureOfOldestCall(error)
                 if error.endsConnection { connection.disconnect(error) }
             } else if element.kind == .integer, let result = EntryAppendResult(rawValue: element.integer) {
                 connection.resetReconnectPause()
@@ -60,7 +60,7 @@ extension AudienceSession {
         }
     }
 
-    /// The verdicts on a checkpoint, indexed by the number in the script's reply.
+    /// The verdicts on a checkpoint. The index of a verdict is its number in the script's reply.
     private static let checkpointVerdicts: [AudienceVerdict] = [.claimedByAnother, .settled, .claimLost]
 
     /// Handles the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was recorded.
@@ -91,7 +91,7 @@ extension AudienceSession {
     /// and then later calls would get wrong replies too.
     private func handleProtocolViolation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
-        handleFailure(error)
+        handleFailureOfOldestCall(error)
         connection.disconnect(error)
     }
 
@@ -110,6 +110,8 @@ extension AudienceSession {
         }
     }
 
+    /// Reads the reply to `admit`: a grant with the audience's channels, a wait, or the verdict that refuses the
+    /// command. Nil if the reply has another form.
     private func parseAdmission(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         for (word, verdict) in Self.verdictWords where reply.isWord(word) { return AudienceReply(verdict) }
         if reply.elementCount == 2, reader.element(0).isWord("wait"),
@@ -151,6 +153,7 @@ extension AudienceSession {
         ("superseded", .superseded), ("duplicate", .duplicate), ("unchanged", .unchanged), ("ended", .ended),
     ]
 
+    /// Reads the state for a member that joins; nil if the reply has another form.
     private func parseNewestState(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         if reply.isWord("unknown") { return AudienceReply(.unknown) }
         guard reply.elementCount == 6, reader.element(0).isWord("send"),
@@ -166,6 +169,8 @@ extension AudienceSession {
         return audienceReply
     }
 
+    /// Reads the reply to the claim of a range: the newest version and the range's last checkpoint. Nil if the reply
+    /// has another form.
     private func parseClaim(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 3, reader.element(0).isWord("progress"), reader.element(2).kind == .string else {
             return nil
@@ -190,6 +195,8 @@ extension AudienceSession {
         return reply
     }
 
+    /// Reads how many ranges and broadcasts of a version are unfinished, or if none is, the version's totals. Nil if
+    /// the reply has another form.
     private func parseFinish(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 2 || reply.elementCount == 3, reader.element(0).isWord("finished"),
             let unfinishedPartCount = reader.readInteger(

@@ -68,6 +68,7 @@ final class AudienceSession: RedisSession {
         flushCheckpoints(on: connection)
     }
 
+    /// Writes all collected entries as one Redis command, which calls the script `append`.
     private func flushAppends(on connection: RedisConnection) {
         guard collectedAppendCount > 0 else { return }
         let count = collectedAppendCount
@@ -77,7 +78,7 @@ final class AudienceSession: RedisSession {
             ScriptCallPrefixes.bytesPerPrefix + 3 * overheadBytes
             + count * (AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax + 2 * overheadBytes)
         connection.write(callCount: count, bytesMax: bytesMax) { room in
-            var writer = RedisCommandWriter(room, argumentCount: ScriptCallPrefixes.argumentCount + 1 + 2 * count)
+            var writer = RedisCommandWriter(room, argumentCount: ScriptCallPrefixes.argumentsPerPrefix + 1 + 2 * count)
             writer.writeVerbatim(connection.scriptCallPrefixes[AudienceScript.append.rawValue])
             writer.writeArgument(number: count)
             for index in collectedAppendIndices[..<count] {
@@ -103,7 +104,7 @@ final class AudienceSession: RedisSession {
         let keyCount = bounds.splitPosition == nil ? 2 : 3
         write(
             AudienceSessionCall(tag: 0, kind: .arrange, appendIndex: index),
-            argumentCount: ScriptCallPrefixes.argumentCount + 1 + keyCount + 4,
+            argumentCount: ScriptCallPrefixes.argumentsPerPrefix + 1 + keyCount + 4,
             bytesMax: ScriptCallPrefixes.bytesPerPrefix + 3 * AudienceStoreKey.bytesMax + 64,
             on: connection
         ) { writer in
@@ -148,6 +149,7 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
+    /// Writes all collected checkpoints as one Redis command, which calls the script `audience`.
     private func flushCheckpoints(on connection: RedisConnection) {
         let count = collectedCheckpoints.count
         guard count > 0 else { return }
@@ -155,7 +157,7 @@ final class AudienceSession: RedisSession {
         connection.write(callCount: count, bytesMax: bytesMax) { room in
             var writer = RedisCommandWriter(
                 room,
-                argumentCount: ScriptCallPrefixes.argumentCount + collectedCheckpoints.argumentCount
+                argumentCount: ScriptCallPrefixes.argumentsPerPrefix + collectedCheckpoints.argumentCount
             )
             writer.writeVerbatim(connection.scriptCallPrefixes[AudienceScript.audience.rawValue])
             collectedCheckpoints.write(to: &writer)
@@ -183,7 +185,7 @@ final class AudienceSession: RedisSession {
         let (kind, argumentCount, argumentBytesMax) = call.operation.scriptCallSize
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),
-            argumentCount: ScriptCallPrefixes.argumentCount + 2 + argumentCount,
+            argumentCount: ScriptCallPrefixes.argumentsPerPrefix + 2 + argumentCount,
             bytesMax: ScriptCallPrefixes.bytesPerPrefix + key.count + RedisCommandWriter.operationNameBytesMax
                 + argumentBytesMax,
             on: connection
@@ -224,7 +226,7 @@ final class AudienceSession: RedisSession {
         collectedCheckpoints.removeAll()
     }
 
-    func handleFailure(_ error: RedisError) {
+    func handleFailureOfOldestCall(_ error: RedisError) {
         guard let call = outstandingCalls.removeOldest() else {
             preconditionFailure("a call failed that was not issued")
         }

@@ -14,7 +14,7 @@ public protocol AudienceStoreHandler: AnyObject {
     func audienceStoreReady()
     /// Reports that a connection was lost, an attempt to connect failed, or a look-up of a cluster's hash slots failed.
     /// The store tries again automatically.
-    func audienceStoreLost(_ reason: RedisError)
+    func audienceStoreDisconnected(_ reason: RedisError)
 }
 
 /// How much additional work members' entries have caused. The counts only grow.

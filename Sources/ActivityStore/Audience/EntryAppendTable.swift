@@ -5,7 +5,7 @@ import LiveActivity
 struct EntryAppendTable: ~Copyable {
     /// The maximum number of appends under way. A lane sends the appends of an iteration together, so it adds at most
     /// this many entries in one round trip. The table allocates 0.7 MiB for them.
-    static let capacity = 1_024
+    static let appendsMax = 1_024
 
     enum Phase: BitwiseCopyable {
         case free
@@ -27,17 +27,17 @@ struct EntryAppendTable: ~Copyable {
         var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How many directories this append has received. The lane receives one when it reads the directory, and as the
-        /// reply of the script `arrange`. If more than `receivedDirectoriesMax` arrive, the append fails.
+        /// How many directories this append has received: the reply to each reading of the directory, and to each run
+        /// of the script `arrange`. If more than `receivedDirectoriesMax` arrive, the append fails.
         var receivedDirectoryCount: UInt8
         var bounds: PageBounds
     }
 
     private static let slotBytes = AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax
-    private let slotBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity * slotBytes, alignment: 8)
-    private let appends = UnsafeMutableBufferPointer<EntryAppend>.allocate(capacity: capacity)
-    private let freeIndices = UnsafeMutableBufferPointer<UInt16>.allocate(capacity: capacity)
-    private var freeIndexCount = capacity
+    private let slotBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: appendsMax * slotBytes, alignment: 8)
+    private let appends = UnsafeMutableBufferPointer<EntryAppend>.allocate(capacity: appendsMax)
+    private let freeIndices = UnsafeMutableBufferPointer<UInt16>.allocate(capacity: appendsMax)
+    private var freeIndexCount = appendsMax
 
     init() {
         let bounds = PageBounds(lowerBound: 0, nextLowerBound: 0)
@@ -53,7 +53,7 @@ struct EntryAppendTable: ~Copyable {
                 bounds: bounds
             )
         )
-        for index in 0..<Self.capacity { freeIndices.initializeElement(at: index, to: UInt16(index)) }
+        for index in 0..<Self.appendsMax { freeIndices.initializeElement(at: index, to: UInt16(index)) }
     }
 
     deinit {
@@ -74,6 +74,8 @@ struct EntryAppendTable: ~Copyable {
         case outOfBounds
     }
 
+    /// Adds an append that has not been sent. Copies the hash tag of the segment's keys and the encoded entry into the
+    /// table.
     mutating func insert(
         tag: UInt64,
         app: UnsafeRawBufferPointer,

@@ -15,8 +15,8 @@ import Redis
 ///    reply first. Then the lane calls `arrange`, unless this script is already running for the page.
 final class EntryAppender: RedisHandler {
     /// The maximum number of directories that an append may receive. If one more arrives, the append fails. Normally an
-    /// append receives fewer, even if many members join one page at the same time. The limit is for an entry that is
-    /// refused again and again, although `arrange` has run.
+    /// append receives fewer, even if many members join one page at the same time. The limit ends an append whose entry
+    /// is refused again and again, although `arrange` has run.
     private static let receivedDirectoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
@@ -34,12 +34,14 @@ final class EntryAppender: RedisHandler {
     }
 
     func redisReady() { handler?.audienceStoreReady() }
-    func redisLost(_ reason: RedisError) { handler?.audienceStoreLost(reason) }
+    func redisDisconnected(_ reason: RedisError) { handler?.audienceStoreDisconnected(reason) }
     /// Ignores the warning, because the activity store's connections to the same servers report it too.
     func redisWarned(_ warning: RedisWarning) {}
 
     // MARK: - Steps
 
+    /// Begins to add an entry to the member's page. If the result is `issued`, the handler later gets exactly one reply
+    /// or failure with this tag.
     func beginAppend(
         tag: UInt64,
         app: UnsafeRawBufferPointer,
@@ -68,6 +70,7 @@ final class EntryAppender: RedisHandler {
         return session.collectEntry(appendIndex, on: connection)
     }
 
+    /// Continues an append after the script `append` has replied: reports success, or makes the call of the next step.
     func handleAppendResult(_ appendIndex: UInt16, _ result: EntryAppendResult) {
         switch result {
         case .refused:
@@ -138,6 +141,8 @@ final class EntryAppender: RedisHandler {
         }
     }
 
+    /// Ends an append, because a call of one of its steps has failed. Reports the failure, unless the caller has its
+    /// reply.
     func failAppend(_ appendIndex: UInt16, _ error: RedisError) {
         let entryAppend = appendTable[appendIndex]
         appendTable.free(appendIndex)

@@ -6,7 +6,8 @@ enum PageLimits {
     /// KiB, then in steps of 8 KiB. Each step writes the page again. A longer page costs more to write, so its steps
     /// are larger.
     ///
-    /// Each resulting size is a size class of Redis' allocator (jemalloc), so the allocator reserves no more than that.
+    /// Each size after a step is a size class of Redis' allocator (jemalloc), so the allocator reserves no more than
+    /// this size.
     static let smallPageGrowthBytes = 2_048
     static let smallPageBytesMax = 8_192
     static let mediumPageGrowthBytes = 4_096
@@ -17,8 +18,8 @@ enum PageLimits {
     /// The length above which a page is rearranged, in bytes. A higher limit would stop the server for too long:
     /// splitting a page of this length already takes 0.4 ms. With a lower limit, a round would have to read more pages.
     static let unarrangedPageBytesMax = 4 * largePageGrowthBytes - stringOverheadBytes
-    /// Returns the length above which a page is split, measured after outdated entries were removed. It is well below
-    /// `unarrangedPageBytesMax`: otherwise a page that is not split would soon be too long again.
+    /// Returns the length above which a page is split after its outdated entries were removed. This length is well
+    /// below `unarrangedPageBytesMax`: otherwise a page that is not split would soon be too long again.
     ///
     /// - Parameter unarrangedBytesMax: the length above which a page is rearranged.
     static func unsplitPageBytesMax(of unarrangedBytesMax: Int) -> Int { unarrangedBytesMax * 7 / 10 }
@@ -42,8 +43,9 @@ enum PageLimits {
     /// registration of the token. An activity lives for eight hours and stays on the Lock Screen for up to four more
     /// (Apple, "ActivityKit"). So an older token is dead.
     static let activityEntryAgeMillisecondsMax: Int64 = 12 * 3_600_000
-    /// The age above which `arrange` removes an entry that says that a member left, counted from the entry's time. By
-    /// then, every older entry of the member should have arrived.
+    /// The age above which `arrange` removes an entry that says that a member left, counted from the entry's time. A
+    /// removal that is too early does harm: an older entry of the member, if it arrives afterwards, lists the member
+    /// again. After this time, no older entry should still arrive.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
     /// Returns the length up to which a page of this length can grow before Redis must reserve more memory for it.

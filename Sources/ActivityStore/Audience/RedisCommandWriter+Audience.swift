@@ -110,15 +110,15 @@ extension RedisCommandWriter {
 
     private mutating func writeCounts(_ counts: MemberOutcomeCounts, _ times: ResponseTimes) {
         for outcome in MemberOutcome.allCases {
-            writeNumber(UInt64(counts[outcome]), byteCount: StoredCounts.countByteCount)
+            writeNumber(UInt64(counts[outcome]), byteCount: StoredCounts.bytesPerCount)
         }
         writeNumber(
             StoredCounts.storedNumber(ofMilliseconds: times.firstResponseAtMilliseconds),
-            byteCount: StoredCounts.timeByteCount
+            byteCount: StoredCounts.bytesPerTime
         )
         writeNumber(
             StoredCounts.storedNumber(ofMilliseconds: times.lastResponseAtMilliseconds),
-            byteCount: StoredCounts.timeByteCount
+            byteCount: StoredCounts.bytesPerTime
         )
     }
 }
@@ -157,8 +157,8 @@ enum StoredFanout {
 
 /// How the script `audience` stores finished broadcasts: like finished ranges, but under indexes that no range has.
 enum StoredBroadcastCounts {
-    /// Returns the number that identifies a broadcast. It is stored in the place of a range's index. No range has this
-    /// number, because the index of a range is at most 255.
+    /// Returns the number that Redis stores for a broadcast in the place of a range's index. No range has this number,
+    /// because the index of a range is at most 255.
     static func index(of environment: APNsEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
     /// The length of the part that counts a version's broadcasts by outcome, one byte each. A byte is enough, because a
@@ -178,9 +178,9 @@ enum StoredBroadcastCounts {
 /// the version has broadcasts, their counts follow (``StoredBroadcastCounts``). The times are those of the first and
 /// the last response that any range or broadcast got.
 enum StoredCounts {
-    static let countByteCount = 4
-    static let timeByteCount = 6
-    static let byteCount = MemberOutcome.allCases.count * countByteCount + 2 * timeByteCount
+    static let bytesPerCount = 4
+    static let bytesPerTime = 6
+    static let byteCount = MemberOutcome.allCases.count * bytesPerCount + 2 * bytesPerTime
 
     /// Returns the number that stores a time: the milliseconds plus one; 0 for no time (-1).
     static func storedNumber(ofMilliseconds milliseconds: Int64) -> UInt64 {
@@ -193,11 +193,11 @@ enum StoredCounts {
         var counts = MemberOutcomeCounts()
         var offset = 0
         for outcome in MemberOutcome.allCases {
-            counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + countByteCount)]))
-            offset += countByteCount
+            counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + bytesPerCount)]))
+            offset += bytesPerCount
         }
-        let first = LittleEndian.read(bytes[offset..<(offset + timeByteCount)])
-        let last = LittleEndian.read(bytes[(offset + timeByteCount)...])
+        let first = LittleEndian.read(bytes[offset..<(offset + bytesPerTime)])
+        let last = LittleEndian.read(bytes[(offset + bytesPerTime)...])
         let times = ResponseTimes(
             firstResponseAtMilliseconds: Int64(first) - 1,
             lastResponseAtMilliseconds: Int64(last) - 1

@@ -8,7 +8,7 @@ public struct ActivityInspection: Sendable, Equatable {
     public enum VersionPhase: String, Sendable, CaseIterable {
         /// The version is admitted, but must not be sent yet. One of these is true:
         /// - The activity's pace allows no push yet.
-        /// - There is no token. The phase becomes `held` when a worker gives the command to Redis.
+        /// - There is no token. When a worker gives Redis the command to hold it, the phase becomes `held`.
         /// - The version was settled but never shown, and `causeway replay` has asked Redis to admit it again.
         case waiting
         /// A worker was allowed to send the version. Redis does not have APNs' response yet.
@@ -30,7 +30,7 @@ public struct ActivityInspection: Sendable, Equatable {
 
     public struct LastPush: Sendable, Equatable {
         /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data, this value may be
-        /// higher than the push's timestamp, because records that are read again raise it (R25).
+        /// higher than the push's timestamp, because a record that is read again may raise it (R25).
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }
@@ -97,7 +97,7 @@ public struct ActivityInspection: Sendable, Equatable {
         let tokenByteCountAndFlags = Int(try unread.readNumber(byteCount: 2))
         let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.followBitsInTokenByteCount
         let flags = try unread.readByte()
-        allowsFrequentUpdates = flags & StoredActivity.Flag.frequentUpdatesBit != 0
+        allowsFrequentUpdates = flags & StoredActivity.Flag.allowsFrequentUpdatesBit != 0
         let phaseLetter = try readNewestVersion(&unread)
         registeredAtMilliseconds = try unread.readBinaryMilliseconds()
         token = try InspectedToken(form: flags & 7, try unread.readPart("token", count: tokenByteCount))
@@ -142,20 +142,20 @@ public struct ActivityInspection: Sendable, Equatable {
 
     /// Reads the parts that only few values have: about a retired token, a 429 and a start.
     private mutating func readOptionalParts(_ unread: inout InspectedField, _ flags: UInt8) throws(InspectionError) {
-        if flags & StoredActivity.Flag.retiredTokenBit != 0 {
+        if flags & StoredActivity.Flag.hasRetiredTokenBit != 0 {
             _ = try unread.readPart("retired", count: StoredActivity.retiredTokenDigestBytes)
         }
-        if flags & StoredActivity.Flag.throttleBit != 0 {
+        if flags & StoredActivity.Flag.hasThrottleBit != 0 {
             unread = unread.renamed("limit")
             recordedDoublingCount = Int64(try unread.readByte())
             throttledAtMilliseconds = try unread.readBinaryMilliseconds()
         }
-        if flags & StoredActivity.Flag.startBit != 0 {
+        if flags & StoredActivity.Flag.hasStartBit != 0 {
             unread = unread.renamed("start")
             let version = try unread.readVersion()
             // A start without a claim is settled: Redis removes the claim when APNs accepts the start.
-            let isClaimed = flags & StoredActivity.Flag.claimBit != 0
-            let letter = isClaimed ? try unread.readPart("start", count: 14).remainder.first : nil
+            let isClaimed = flags & StoredActivity.Flag.hasClaimBit != 0
+            let letter = isClaimed ? try unread.readPart("start", count: 14).unreadBytes.first : nil
             start = Start(
                 version: version,
                 isSettled: letter == nil || letter == UInt8(ascii: "s"),
@@ -178,11 +178,11 @@ public struct ActivityInspection: Sendable, Equatable {
         if hasAlert || letter == UInt8(ascii: "h") || letter == UInt8(ascii: "k") {
             heldCommand = HeldCommand(
                 version: try part.readDecimalVersion(),
-                command: part.remainder,
+                command: part.unreadBytes,
                 hasAlert: hasAlert
             )
-            if part.remainder.isEmpty { throw part.error }
-        } else if !part.remainder.isEmpty {
+            if part.unreadBytes.isEmpty { throw part.error }
+        } else if !part.unreadBytes.isEmpty {
             throw part.error
         }
     }

@@ -8,7 +8,7 @@ public struct AudienceInspection: Sendable, Equatable {
         public let isSettled: Bool
     }
 
-    /// The newest version that was admitted to be sent.
+    /// The audience's newest version that was admitted to be sent.
     public struct AdmittedVersion: Sendable, Equatable {
         public let version: Version
         /// The digest of the state that members show after this version.
@@ -121,7 +121,7 @@ public struct AudienceInspection: Sendable, Equatable {
 
 extension AudienceInspection.Channel {
     fileprivate init(_ field: InspectedField, _ environment: APNsEnvironment) throws(InspectionError) {
-        let bytes = field.remainder
+        let bytes = field.unreadBytes
         guard let channel = bytes.withUnsafeBytes({ AudienceChannel(field: $0, environment: environment) }) else {
             throw field.error
         }
@@ -158,7 +158,7 @@ extension AudienceInspection.Fanout {
     ///   - field: the unread part of the field `l`. The version's bytes are read from it.
     ///   - valuesByField: all fields of the hash. They say which ranges are finished, and with which counts.
     fileprivate init(_ field: inout InspectedField, _ valuesByField: [[UInt8]: [UInt8]]) throws(InspectionError) {
-        let fanoutName = Array(field.remainder.prefix(StoredVersion.byteCount + 2))
+        let fanoutName = Array(field.unreadBytes.prefix(StoredVersion.byteCount + 2))
         version = try field.readVersion()
         rangeCount = Int(try field.readNumber(byteCount: 2))
         admittedAtMilliseconds = try field.readBinaryMilliseconds()

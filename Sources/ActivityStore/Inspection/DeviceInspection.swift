@@ -29,7 +29,7 @@ public struct DeviceInspection: Sendable, Equatable {
         if var field = hash.field("s") { startBudgetFullAtMilliseconds = try field.readDecimalMilliseconds() }
         for type in hash.attributesTypes() {
             var typeState = AttributesTypeState(attributesType: type)
-            (typeState.registeredAtMilliseconds, typeState.token) = try hash.readToken(suffix: ":\(type)")
+            (typeState.registeredAtMilliseconds, typeState.token) = try hash.readToken(ofAttributesType: type)
             if let field = hash.field("w:\(type)") { typeState.heldStarts = try Self.readHeldStarts(field) }
             attributesTypeStates.append(typeState)
         }
@@ -37,13 +37,13 @@ public struct DeviceInspection: Sendable, Equatable {
 
     private static func readHeldStarts(_ field: InspectedField) throws(InspectionError) -> [HeldStart] {
         var (field, starts) = (field, [HeldStart]())
-        while !field.remainder.isEmpty {
+        while !field.unreadBytes.isEmpty {
             guard starts.count < StoreLimits.heldStartsMax else { throw field.error }
             let activityByteCount = Int(try field.readNumber(byteCount: 2))
             let commandByteCount = Int(try field.readNumber(byteCount: 4))
             let version = try field.readDecimalVersion()
-            let activity = try field.readPart(field.name, count: activityByteCount).remainder
-            let command = try field.readPart(field.name, count: commandByteCount).remainder
+            let activity = try field.readPart(field.name, count: activityByteCount).unreadBytes
+            let command = try field.readPart(field.name, count: commandByteCount).unreadBytes
             starts.append(HeldStart(activity: activity, version: version, command: command))
         }
         return starts

@@ -23,7 +23,7 @@ public struct InspectedToken: Sendable, Equatable {
 
     /// Reads an activity's token; nil if there is none. `form` is the number of the token's ``TokenForm``, or 0.
     init?(form: UInt8, _ part: InspectedField) throws(InspectionError) {
-        let stored = part.remainder
+        let stored = part.unreadBytes
         if form == 0 && stored.isEmpty { return nil }
         var buffer = [UInt8](repeating: 0, count: StoredDeviceToken.bytesMax * 2)
         let decodedToken = buffer.withUnsafeMutableBytes { buffer in
@@ -76,13 +76,16 @@ struct InspectedHash {
         fields[name].map { InspectedField(name: name, bytes: $0[...]) }
     }
 
-    /// Reads the token in the fields `t` and `u` of a device's hash.
-    func readToken(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?)
-    {
-        guard var timeAndToken = field("t\(suffix)") else { return (nil, nil) }
+    /// Reads a device's token for an attributes type. The hash's field `t` has the time of the registration and the
+    /// beginning of the token, and the field `u` has the rest of a long token. There is a time without a token after an
+    /// unregistration, and after the token was retired.
+    func readToken(
+        ofAttributesType attributesType: String
+    ) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
+        guard var timeAndToken = field("t:\(attributesType)") else { return (nil, nil) }
         let registeredAtMilliseconds = try timeAndToken.readDecimalMilliseconds()
-        let stored = timeAndToken.remainder + (fields["u\(suffix)"] ?? [])
-        if timeAndToken.remainder.isEmpty { return (registeredAtMilliseconds, nil) }
+        let stored = timeAndToken.unreadBytes + (fields["u:\(attributesType)"] ?? [])
+        if timeAndToken.unreadBytes.isEmpty { return (registeredAtMilliseconds, nil) }
         var buffer = [UInt8](repeating: 0, count: StoredDeviceToken.bytesMax * 2)
         let decodedToken = buffer.withUnsafeMutableBytes { buffer in
             stored.withUnsafeBytes { stored in buffer.baseAddress.flatMap { StoredDeviceToken.decode(stored, to: $0) } }
@@ -113,7 +116,7 @@ struct InspectedField {
 
     var isEmpty: Bool { bytes.isEmpty }
     /// The bytes that are still unread.
-    var remainder: [UInt8] { Array(bytes) }
+    var unreadBytes: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
 
     /// Returns the unread bytes under another name. Errors then report this name.

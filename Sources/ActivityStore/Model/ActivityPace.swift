@@ -3,8 +3,8 @@ import LiveActivity
 /// What limits an activity in time, in the model: until when Redis admits updates, how much of the budget is left, and
 /// how long the spacing is after a 429. Times are UNIX milliseconds.
 public struct ActivityPace: Hashable, Sendable {
-    /// When Redis allowed the activity's newest start. If Redis has allowed no start: when Redis took the activity's
-    /// first command or token, not counting refused ones.
+    /// When Redis allowed the activity's newest start. If Redis has allowed no start: when Redis first accepted a
+    /// command or a token of the activity.
     public internal(set) var beganAtMilliseconds: Int64
     /// When the budget for pushes of priority 10 will be full. A time in the past means that the budget is full.
     public internal(set) var budgetFullAtMilliseconds: Int64 = 0
@@ -41,6 +41,7 @@ public struct ActivityPace: Hashable, Sendable {
         return Int(max(0, Int64(spacingDoublingCount) - undoneDoublingCount))
     }
 
+    /// Returns the time that must be between two pushes now: the policy's spacing, doubled for recent 429s.
     func spacingMilliseconds(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int64 {
         // The scripts decide the same: find the places with `git grep 'decision: spacing'`.
         let doublingCount = currentDoublingCount(pace, at: nowMilliseconds)
@@ -81,6 +82,14 @@ extension Policy.Bucket {
             pushesLeftCount -= 1
         }
         return pushesLeftCount
+    }
+
+    /// Returns when an empty bucket will be full. No time at which a bucket will be full is later, unless its policy got
+    /// faster refills since, or the clock was set back. Such a time is cut to this one. Otherwise the bucket would stay
+    /// empty for longer than its refills take.
+    func fullAtMillisecondsMax(nowMilliseconds: Int64) -> Int64 {
+        // The scripts decide the same: find the places with `git grep 'decision: budget'`.
+        nowMilliseconds + Int64(pushes) * intervalMilliseconds
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {

@@ -51,7 +51,7 @@ extension ActivityState {
     private mutating func adoptToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
         let lacksToken = token == nil
         guard let registration = call.registration, token?.isSameToken(as: registration) != true,
-            retiredToken?.isSameToken(as: registration) != true, storeTokenIfNewer(registration)
+            retiredToken?.isSameToken(as: registration) != true, storeTokenUnlessOlder(registration)
         else { return false }
         if call.isReread, lacksToken { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
         beginLife(at: nowMilliseconds)
@@ -68,7 +68,8 @@ extension ActivityState {
         if newestIsEnd {
             if call.isEnd {
                 if newest == call.version { return versionPhase.isSettled ? .duplicate : nil }
-                return versionPhase == .notShown && newest < call.version ? nil : .ended
+                let maySupersede = versionPhase == .notShown || versionPhase != .settled && !call.isLifetimeEnd
+                return maySupersede && newest < call.version ? nil : .ended
             }
             return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .ended
         }
@@ -90,8 +91,9 @@ extension ActivityState {
 
     /// Whether a refused command gets the verdict `alertAwaitsCarrier`: the newest version may carry its alert. All of
     /// these must be true:
-    /// - `call.mayReplaceHeldAlert` is true: the command has an alert, or Redis has already replied to it with the held
-    ///   command's alert. In the second case it may have no alert. The worker then finishes it as `superseded`.
+    /// - `call.mayReplaceHeldAlert` is true: the command has an alert, or an earlier reply to this command had the held
+    ///   command's alert. In the second case the command itself may have no alert; the worker then finishes it as
+    ///   `superseded`.
     /// - The command is older than the newest version.
     /// - The newest version is not settled yet.
     /// - The newest version is not a start. A start cannot carry the alert, because the alert belongs to the life
@@ -125,6 +127,7 @@ extension ActivityState {
         else { return nil }
         var reply = StoreReply<[UInt8]>(.alertHeld)
         reply.heldCommand = heldCommand.command
+        reply.registeredAtMilliseconds = registeredAtMilliseconds ?? 0
         return reply
     }
 
@@ -170,6 +173,8 @@ extension ActivityState {
         return renewsExpiry
     }
 
+    /// Decides the priority of a push that may be sent, and draws on the budget for priority 10. Writes both results
+    /// into the reply.
     private mutating func draw(
         _ call: StateAdmission<[UInt8]>,
         nowMilliseconds: Int64,
@@ -196,6 +201,10 @@ extension ActivityState {
                 )
             } else {
                 reply.isDemoted = true
+                self.pace?.budgetFullAtMilliseconds = min(
+                    pace.budgetFullAtMilliseconds,
+                    bucket.fullAtMillisecondsMax(nowMilliseconds: nowMilliseconds)
+                )
             }
         }
         reply.budgetLeft = pushesLeftCount
@@ -224,17 +233,17 @@ extension ActivityState {
         // it like a new start, which begins a life.
         let isRecordedAsNewest = isRecordedAgain && newestVersion == version && !newestIsEnd
         if let newest = newestVersion, newest >= version, !isRecordedAsNewest {
-            // The newest version is an update with exactly the start's version, and is settled.
+            // A settled update has exactly the start's version, so the start counts as a repetition.
             if newest == version && versionPhase.isSettled && !newestIsEnd {
                 return (StoreReply(.duplicate), .unchanged)
             }
-            // Whether the start's timestamp is above the last assigned one. If the start is recorded again, the two may
-            // also be equal, because `recordStart` may have assigned the start's own timestamp.
+            // Whether the start's timestamp is above the last assigned one. If `isRecordedAgain`, the two may also be
+            // equal, because `recordStart` may have assigned the start's own timestamp.
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
-            // The start is not needed if the activity has ended, has a token, or got a push that is not older than the
-            // start (`isAfterLastTimestamp` is false). Otherwise the start is sent, but the newer version stays the
-            // newest.
+            // Refuse a start that is not needed: the activity has ended, has a token, or got a push that is not older
+            // than the start (`isAfterLastTimestamp` is false). Any other start is sent, but the newer version stays
+            // the newest.
             if newestIsEnd || token != nil || !isAfterLastTimestamp {
                 return (StoreReply(.superseded), .unchanged)
             }

@@ -72,6 +72,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         heldCommand.map { $0.version == newestVersion && $0.isEnd == newestIsEnd } ?? false
     }
 
+    /// Keeps a command until a token registers. Refuses a command that is not the newest version, or is settled.
     mutating func hold(_ version: Version, _ command: [UInt8], hasAlert: Bool) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
@@ -88,6 +89,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.held), .renewed)
     }
 
+    /// Stores a registration: its token, its audiences and whether it allows frequent updates. Refuses a registration
+    /// that is older than the stored one, or leads to too many unconfirmed departures.
     mutating func register(
         _ registration: TokenRegistration<[UInt8]>,
         allowsFrequentUpdates: Bool?,
@@ -109,9 +112,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
-        // A registration may need several calls, and only its first call names audiences. If Redis now has this
-        // registration's time with another token or without a token, another registration or an unregistration came
-        // after the first call. Then this later call must change nothing. Two kinds of calls are not checked:
+        // A registration may need several calls, and only its first call names audiences. This may be a later call. If
+        // Redis has the registration's time, but another token or none, something else was stored after the first call:
+        // another registration or an unregistration. Then this call must change nothing. Two kinds of calls are not
+        // checked:
         // - calls with the time 0, because a stored 0 means that no registration has come yet;
         // - calls for a token that came with a command, because a command never names audiences.
         let isReplacedSinceFirstCall =
@@ -124,7 +128,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             (reply.verdict, reply.wasMemberOfAllAudiences, reply.departures) = (.full, false, encodedDepartures)
             return (reply, .unchanged)
         }
-        _ = storeTokenIfNewer(registration)
+        _ = storeTokenUnlessOlder(registration)
         if source == .reread { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
         beginLife(at: nowMilliseconds)
         if let allowsFrequentUpdates { pace?.allowsFrequentUpdates = allowsFrequentUpdates }
@@ -140,6 +144,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
+    /// Removes the token and leaves all audiences, unless a later registration is stored.
     mutating func unregister(at milliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let isStale = milliseconds < registeredAtMilliseconds ?? 0
         var reply = StoreReply<[UInt8]>(isStale ? .stale : .unregistered)
@@ -200,6 +205,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return heldCommand == previousHeldCommand ? expiryChange : .renewed
     }
 
+    /// Lets the newest version be admitted again, if it was settled but never shown.
     mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, ExpiryChange) {
         guard newestVersion == version else { return (StoreReply(.superseded), .unchanged) }
         if versionPhase == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
@@ -243,7 +249,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if pace == nil { pace = ActivityPace(beganAtMilliseconds: nowMilliseconds) }
     }
 
-    mutating func storeTokenIfNewer(_ registration: TokenRegistration<[UInt8]>) -> Bool {
+    /// Stores a token, unless a later registration or unregistration is stored. Returns whether it did.
+    mutating func storeTokenUnlessOlder(_ registration: TokenRegistration<[UInt8]>) -> Bool {
         guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else { return false }
         token = registration
         registeredAtMilliseconds = registration.registeredAtMilliseconds

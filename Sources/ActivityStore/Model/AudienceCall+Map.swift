@@ -55,8 +55,8 @@ extension MemberEntry {
         replacingBytes(identifier: transform(identifier), token: transform(token))
     }
 
-    /// Returns a copy of this entry that has its id and token in another form, such as a pointer instead of an array.
-    /// The caller passes them in this form, as `identifier` and `token`.
+    /// Returns a copy of this entry with the given id and token. These are the entry's own id and token in another
+    /// form, such as a pointer instead of an array.
     func replacingBytes<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             location: location,

@@ -20,7 +20,7 @@ package struct AudienceState: Sendable {
         var expirationSeconds: Int64
     }
 
-    /// How many ranges and broadcasts a version has, and the results of those that are finished.
+    /// A version's fan-out: how many ranges and broadcasts it has, and the results of those that are finished.
     struct Fanout: Sendable {
         var version: Version
         var rangeCount: UInt16
@@ -69,7 +69,7 @@ package struct AudienceState: Sendable {
         case .readNewestState: return makeNewestStateReply(nowMilliseconds: nowMilliseconds)
         case .claim(let range, let claim): return claimRange(range, claim: claim, nowMilliseconds: nowMilliseconds)
         case .checkpoint(let range, let claim, let text):
-            return checkpoint(range, claim: claim, text, nowMilliseconds: nowMilliseconds)
+            return recordCheckpoint(range, claim: claim, text, nowMilliseconds: nowMilliseconds)
         case .finishRange(let range, let version, let counts, let times):
             return finishRange(range, version, counts, times, nowMilliseconds: nowMilliseconds)
         case .finishBroadcast(let broadcast, let version, let outcome, let times):
@@ -144,6 +144,8 @@ package struct AudienceState: Sendable {
     /// activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
+    /// Repeats the reply to an admitted command. Stores how many channels the audience has now, because one may have
+    /// been added or removed since.
     private mutating func admitRepeatedCommand(_ admittedVersion: AdmittedVersion, nowMilliseconds: Int64)
         -> AudienceReply<[UInt8]>
     {
@@ -167,8 +169,7 @@ package struct AudienceState: Sendable {
         }
         if call.isStart { return call.version > newestVersion.version ? nil : .superseded }
         if hasEnded { return .ended }
-        // A newer update does not supersede an end. A newer start does, because the end then belongs to an earlier
-        // life.
+        // Of newer versions, only a start supersedes an end, because the end then belongs to an earlier life.
         if call.isEnd { return newestStart.map { call.version < $0 } ?? false ? .superseded : nil }
         if newestVersion.version == call.version { return newestVersion.isSettled ? .duplicate : .superseded }
         return newestVersion.version > call.version ? .superseded : nil
@@ -267,8 +268,8 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// The newest admitted version. Nil if there is none, or if it is a start: a start replaces no state that
-    /// activities show.
+    /// The newest admitted version. Nil if there is none, or if it is a start, which replaces no state that activities
+    /// show.
     private var newestVersionForActivities: Version? { admittedVersion.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, nowMilliseconds: Int64) -> AudienceReply<
@@ -282,7 +283,8 @@ package struct AudienceState: Sendable {
         return reply
     }
 
-    private mutating func checkpoint(
+    /// Records a checkpoint if the range still has this claim.
+    private mutating func recordCheckpoint(
         _ range: SegmentRange,
         claim: UInt64,
         _ text: [UInt8],

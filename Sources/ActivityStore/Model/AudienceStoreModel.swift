@@ -70,6 +70,9 @@ public struct AudienceStoreModel: Sendable {
         segments.removeAll()
     }
 
+    /// Deletes the segments of all audiences, as if the servers of a cluster that have them had come back empty.
+    package mutating func removeSegments() { segments.removeAll() }
+
     private mutating func readDirectory(_ key: SegmentKey) -> AudienceReply<[UInt8]> {
         segments[key]?.removeExpired(nowMilliseconds: nowMilliseconds)
         var reply = AudienceReply<[UInt8]>(.directory)

@@ -31,7 +31,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     /// When the budget for starts will be full. A time in the past means that the budget is full.
     public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
     /// By how many milliseconds all refunds together have lowered `startBudgetFullAtMilliseconds`; nil if there was no
-    /// refund.
+    /// refund. A cut to `Policy.Bucket.fullAtMillisecondsMax` counts as a refund.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
@@ -80,9 +80,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
-        // A registration may need several calls, and only its first call names audiences. If Redis now has this
-        // registration's time with another token or without a token, another registration or an unregistration came
-        // after the first call. Then this later call must not store its token.
+        // A registration may need several calls, and only its first call names audiences. This may be a later call. If
+        // Redis has the registration's time, but another token or none, something else was stored after the first call:
+        // another registration or an unregistration. Then this call must not store its token.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
@@ -96,12 +96,12 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             reply.departures = encodedDepartures
             return (reply, .unchanged)
         }
-        let isStored = isCurrent && storeTokenIfNewer(type, registration)
+        let isStored = isCurrent && storeTokenUnlessOlder(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if namedAudiences != nil { reply.departures = encodedDepartures }
         // Even the reply to a stale registration may have a held start. The worker then sends this start with the newer
-        // token that Redis knows. Otherwise the start could wait forever: the registration of the newer token may be
-        // settled, so that no worker reads that registration again.
+        // token that Redis knows. Otherwise the start could wait forever: perhaps the record of the newer token's
+        // registration is settled, and then no worker reads it again.
         guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }
         let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.previousStart)
         guard isStored || nextStart != nil else { return (reply, .unchanged) }
@@ -139,6 +139,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, typesToUnregister.isEmpty ? .unchanged : .renewed)
     }
 
+    /// Returns the token for a start, and draws on the budget for starts. Before this, stores the token that came with
+    /// the start, unless the token was retired last or a later registration is stored.
     mutating func takeStartToken(
         _ type: String,
         _ bucket: Policy.Bucket,
@@ -150,11 +152,18 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         var expiryChange = ExpiryChange.unchanged
         if let registration, statesByAttributesType[type]?.token?.isSameToken(as: registration) != true,
             statesByAttributesType[type]?.retiredToken?.isSameToken(as: registration) != true,
-            storeTokenIfNewer(type, registration)
+            storeTokenUnlessOlder(type, registration)
         {
             expiryChange = .renewed
         }
         guard let token = statesByAttributesType[type]?.token else { return (StoreReply(.noToken), expiryChange) }
+        let surplusMilliseconds =
+            startBudgetFullAtMilliseconds - bucket.fullAtMillisecondsMax(nowMilliseconds: nowMilliseconds)
+        if surplusMilliseconds > 0 {
+            startBudgetFullAtMilliseconds -= surplusMilliseconds
+            refundedMilliseconds = min((refundedMilliseconds ?? 0) + surplusMilliseconds, StoredTime.millisecondsMax)
+            expiryChange = .renewed
+        }
         if bucket.pushesLeft(fullAtMilliseconds: startBudgetFullAtMilliseconds, nowMilliseconds: nowMilliseconds) == 0 {
             var reply = StoreReply<[UInt8]>(.wait)
             reply.waitMilliseconds =
@@ -209,8 +218,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             typeState.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
             reply.hasRetiredToken = true
         }
-        // Another type, whose token is dead too, may have joined the audiences later. They ignore a departure that is
-        // older than this join.
+        // The departure gets a time after all registrations of the device. Another attributes type, whose token is dead
+        // too, may have named the audiences later, and an audience ignores a departure that is older than the member's
+        // last entry.
         let registeredAtMilliseconds = statesByAttributesType.values.compactMap(\.registeredAtMilliseconds).max() ?? 0
         statesByAttributesType[type] = typeState
         if reply.hasRetiredToken {
@@ -220,7 +230,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, .unchanged)
     }
 
-    private mutating func storeTokenIfNewer(_ type: String, _ registration: TokenRegistration<[UInt8]>) -> Bool {
+    private mutating func storeTokenUnlessOlder(_ type: String, _ registration: TokenRegistration<[UInt8]>) -> Bool {
         guard registration.registeredAtMilliseconds >= statesByAttributesType[type]?.registeredAtMilliseconds ?? 0
         else { return false }
         statesByAttributesType[type, default: AttributesTypeState()].token = registration

@@ -16,6 +16,8 @@ struct SegmentState: Sendable {
         if expiresAtMilliseconds <= nowMilliseconds { lowerBounds = [] }
     }
 
+    /// Adds an entry to the page that has the member's position. Makes the page if it is missing, and rearranges the
+    /// page if it has grown too long.
     mutating func append(_ entry: MemberEntry<[UInt8]>, nowMilliseconds: Int64) {
         removeExpired(nowMilliseconds: nowMilliseconds)
         let entry = StoredEntry(entry)
@@ -92,8 +94,9 @@ struct PageState: Sendable {
         let count = byteCount
         if count > bytesMax { return .addedNeedsArranging }
         let newCapacityBytes = PageLimits.capacityBytes(forPageBytes: count)
-        // Raise the capacity only if the page fills more than half of the new capacity. The way in which the script
-        // reserves memory would make a shorter page longer (append.lua: Memory).
+        // Raise the capacity only if the page fills more than half of the new capacity. To reserve memory, the script
+        // first makes the page half as long as the new capacity (append.lua: Memory), so a shorter page would become
+        // longer.
         if count > capacityBytes, count > newCapacityBytes / 2 { capacityBytes = newCapacityBytes }
         let needsRenewal = nowMilliseconds / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
         return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added
@@ -134,6 +137,7 @@ struct PageState: Sendable {
         return positionCount > 1 ? UInt32(UInt64(lowerBound) + positionCount / 2) : nil
     }
 
+    /// Removes the entries of all positions from `middle` on, and returns a page with these entries.
     mutating func split(at middle: UInt32) -> PageState {
         var upperPage = PageState(lowerBound: middle, nextLowerBound: nextLowerBound)
         upperPage.flags = flags
@@ -177,7 +181,8 @@ struct StoredEntry: Sendable {
     }
 
     /// The age above which an entry is removed from a page that is too long, counted from `changedAtMilliseconds`. An
-    /// older entry is not needed: the member left long ago, or registered so long ago that it cannot be alive.
+    /// older entry is not needed: either it says that the member left, or the member registered so long ago that the
+    /// registered token is dead.
     var ageMillisecondsMax: Int64 {
         if isLeaving { return PageLimits.leavingEntryAgeMillisecondsMax }
         return isDevice ? StoreLimits.deviceExpiryMilliseconds : PageLimits.activityEntryAgeMillisecondsMax

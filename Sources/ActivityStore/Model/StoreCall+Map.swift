@@ -84,6 +84,7 @@ extension StateAdmission {
             isTooOld: isTooOld,
             isReread: isReread,
             endsNewerLife: endsNewerLife,
+            isLifetimeEnd: isLifetimeEnd,
             registration: registration?.map(transform)
         )
     }
@@ -150,6 +151,7 @@ extension StoreReply {
         reply.hasRetiredToken = hasRetiredToken
         reply.wasMemberOfAllAudiences = wasMemberOfAllAudiences
         reply.isUnshownDuplicate = isUnshownDuplicate
+        reply.registeredAtMilliseconds = registeredAtMilliseconds
         reply.departures = departures.map(transform)
         return reply
     }

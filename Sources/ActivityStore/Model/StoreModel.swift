@@ -145,6 +145,7 @@ public struct StoreModel: Sendable {
         return reply
     }
 
+    /// Returns what is stored under the key. If this has expired, removes it and returns nil.
     private func findUnexpired<State: ExpiringState>(_ states: inout [String: State], _ key: String) -> State? {
         guard let state = states[key] else { return nil }
         if let expiresAtMilliseconds = state.expiresAtMilliseconds, expiresAtMilliseconds > nowMilliseconds {

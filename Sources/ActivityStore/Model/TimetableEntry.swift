@@ -31,6 +31,8 @@ public struct TimetableEntry: Sendable, Equatable {
         """
     }
 
+    /// Changes an activity's entry after an event, as the script `lifetime` does. `life` is nil while the timetable has
+    /// no entry of the activity.
     static func apply(
         _ event: LifetimeEvent,
         keeping kept: CommandKeptForRestart<[UInt8]>?,
@@ -89,8 +91,8 @@ public struct TimetableEntry: Sendable, Equatable {
     /// script `lifetime`: the timetable must still have the life that began at `beganAtMilliseconds`. (The script also
     /// delays the life's next claim. The model has no claims.)
     ///
-    /// - Parameter stateVersion: the version of the state that a restart shows; nil for an end. If a newer state has
-    ///   come since, the restart must not be sent. The life then becomes due at once, so that a worker makes another
+    /// - Parameter stateVersion: the version of the state that a restart shows; nil for an end. If the timetable has a
+    ///   newer state, the restart must not be sent. The life then becomes due at once, so that a worker makes another
     ///   restart.
     static func permitCommandOrMakeDue(
         _ life: inout TimetableEntry?,

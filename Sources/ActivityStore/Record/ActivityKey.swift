@@ -4,11 +4,11 @@ import LiveActivity
 /// has the UUID in sixteen bytes: `{app#…}` for a UUID in lower case, `{app$…}` in upper case. A UUID in mixed case is
 /// stored as text.
 ///
-/// Short keys save time: for one admission, Redis reads a key's bytes about ten times, and it stores an argument of up
-/// to 44 bytes in a single piece of memory. A binary key cannot be typed; `causeway inspect` finds it.
+/// Short keys save time. Redis reads a key's bytes about ten times for one admission, and stores an argument of up to
+/// 44 bytes in a single piece of memory. A binary key cannot be typed; `causeway inspect` finds it.
 public enum ActivityKey {
-    static let lowercaseUUIDSign = UInt8(ascii: "#")
-    static let uppercaseUUIDSign = UInt8(ascii: "$")
+    static let lowercaseUUIDMarker = UInt8(ascii: "#")
+    static let uppercaseUUIDMarker = UInt8(ascii: "$")
 
     /// Returns the key of an activity; empty if the app or the id is empty, or if the key would be too long.
     public static func key(app: [UInt8], activity: [UInt8]) -> [UInt8] {
@@ -33,8 +33,8 @@ public enum ActivityKey {
         let identifier = Array(rest.dropFirst().dropLast())
         let letterCase: PackedUUID.LetterCase
         switch rest.first {
-        case lowercaseUUIDSign where identifier.count == PackedUUID.byteCount: letterCase = .lowercase
-        case uppercaseUUIDSign where identifier.count == PackedUUID.byteCount: letterCase = .uppercase
+        case lowercaseUUIDMarker where identifier.count == PackedUUID.byteCount: letterCase = .lowercase
+        case uppercaseUUIDMarker where identifier.count == PackedUUID.byteCount: letterCase = .uppercase
         default: return identifier
         }
         return [UInt8](unsafeUninitializedCapacity: PackedUUID.textByteCount) { text, count in
@@ -47,8 +47,8 @@ public enum ActivityKey {
 }
 
 /// The key of an activity or a device: `{app=activity}` (see ``ActivityKey``) or `{app/device}`. A bundle id contains
-/// none of the signs between the app and the id, so a device's key is never an activity's. The braces make the app and
-/// the id the hash tag of a Redis cluster.
+/// none of the markers between the app and the id, so a device's key is never an activity's. The braces make the app
+/// and the id the hash tag of a Redis cluster.
 enum SubjectKey {
     /// The length of the longest key, in bytes. Keys from records are shorter, because each name in a record has at
     /// most 256 bytes (`identifierBytesMax`).
@@ -67,19 +67,20 @@ enum SubjectKey {
         else { return nil }
         base.storeBytes(of: UInt8(ascii: "{"), as: UInt8.self)
         UnsafeMutableRawBufferPointer(start: base + 1, count: app.count).copyMemory(from: app)
-        let signAddress = base + 1 + app.count
+        let markerAddress = base + 1 + app.count
         var identifierByteCount = identifier.count
-        if subject.kind == .activity, let letterCase = PackedUUID.pack(identifier, to: signAddress + 1) {
-            let uuidSign = letterCase == .lowercase ? ActivityKey.lowercaseUUIDSign : ActivityKey.uppercaseUUIDSign
-            signAddress.storeBytes(of: uuidSign, as: UInt8.self)
+        if subject.kind == .activity, let letterCase = PackedUUID.pack(identifier, to: markerAddress + 1) {
+            let kindMarker =
+                letterCase == .lowercase ? ActivityKey.lowercaseUUIDMarker : ActivityKey.uppercaseUUIDMarker
+            markerAddress.storeBytes(of: kindMarker, as: UInt8.self)
             identifierByteCount = PackedUUID.byteCount
         } else {
-            let plainSign = subject.kind == .activity ? UInt8(ascii: "=") : UInt8(ascii: "/")
-            signAddress.storeBytes(of: plainSign, as: UInt8.self)
-            UnsafeMutableRawBufferPointer(start: signAddress + 1, count: identifierByteCount)
+            let kindMarker = subject.kind == .activity ? UInt8(ascii: "=") : UInt8(ascii: "/")
+            markerAddress.storeBytes(of: kindMarker, as: UInt8.self)
+            UnsafeMutableRawBufferPointer(start: markerAddress + 1, count: identifierByteCount)
                 .copyMemory(from: identifier)
         }
-        (signAddress + 1 + identifierByteCount).storeBytes(of: UInt8(ascii: "}"), as: UInt8.self)
+        (markerAddress + 1 + identifierByteCount).storeBytes(of: UInt8(ascii: "}"), as: UInt8.self)
         return app.count + identifierByteCount + 3
     }
 }

@@ -10,7 +10,7 @@
 ///
 /// | bytes | meaning |
 /// | --- | --- |
-/// | 1–4 | the last second of the activity's first eight hours; 0 if Redis knows only an unregistration |
+/// | 1–4 | when updates end, seconds: eight hours after the beginning; 0 if Redis knows only an unregistration |
 /// | 5–6 | the number of the token's bytes, plus 32,768 if an accepted alert follows the token, plus 16,384 if the part about audiences follows |
 /// | 7 | the token's ``TokenForm``, 0 if there is no token; and the bits of ``Flag`` |
 /// | 8–13 | the digest of the state that the activity shows, see ``StoredDigest``; 0 while the state is not known |
@@ -21,6 +21,10 @@
 /// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; otherwise unused. A token that is read again (R25) raises it to the present second |
 /// | 45–50 | when the token was registered or unregistered, milliseconds; raised by 1 when the token is retired, or when an accepted end removes the activity from audiences |
 /// | 51– | the token |
+///
+/// Bytes 40–44 are raised because phones ignore a push with a lower timestamp than the last one, and pushes before the
+/// loss may have had higher timestamps than their commands (R11). Bytes 45–50 are raised so that the same registration
+/// is stale if it is read again: it then brings back neither the token nor the audiences.
 ///
 /// After the token come these parts, in this order, each only if it exists:
 ///
@@ -77,23 +81,23 @@ enum StoredActivity {
         /// itself, because letters are ASCII.
         static let hasDrawnBit: UInt8 = 128
         /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). If not,
-        /// bytes 40–44 have the assigned timestamp. The letter of every phase already has this bit. So the script only
-        /// ever clears the bit.
+        /// the assigned timestamp is in bytes 40–44. Every letter of a phase already has this bit set, so the script
+        /// never sets the bit, and only clears it.
         static let ownTimestampBit: UInt8 = 64
     }
 
     /// Bits of byte 7. The three lowest bits of this byte are the token's form.
     enum Flag {
-        static let frequentUpdatesBit: UInt8 = 8
+        static let allowsFrequentUpdatesBit: UInt8 = 8
         /// Whether the value has the part about the last 429.
-        static let throttleBit: UInt8 = 16
+        static let hasThrottleBit: UInt8 = 16
         /// Whether the part about a start has 14 more bytes, with the claim, because APNs has not accepted the start
         /// yet.
-        static let claimBit: UInt8 = 32
+        static let hasClaimBit: UInt8 = 32
         /// Whether the value has the part about a start.
-        static let startBit: UInt8 = 64
+        static let hasStartBit: UInt8 = 64
         /// Whether the value has the part about the last token that was retired (R17).
-        static let retiredTokenBit: UInt8 = 128
+        static let hasRetiredTokenBit: UInt8 = 128
     }
 }
 

@@ -45,9 +45,9 @@ enum StoredBucket {
 /// - the time without a 429 that undoes one doubling of the spacing (3).
 enum StoredPace {
     static let byteCount = 26
-    private static let timeByteCount = 3
+    private static let bytesPerTime = 3
     // Where the second and the third part begin, counted from 0.
-    static let frequentBudgetPartByteOffset = timeByteCount + StoredBucket.byteCount
+    static let frequentBudgetPartByteOffset = bytesPerTime + StoredBucket.byteCount
     static let longestSpacingByteOffset = 2 * frequentBudgetPartByteOffset
     /// An hour: the longest time that a policy may set here. It fits into three bytes.
     private static let millisecondsMax: Int64 = 3_600_000
@@ -56,17 +56,17 @@ enum StoredPace {
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
         func writeTime(_ milliseconds: Int64, millisecondsMin: Int64, at position: Int) {
             let clampedMilliseconds = UInt64(min(max(millisecondsMin, milliseconds), millisecondsMax))
-            LittleEndian.write(clampedMilliseconds, byteCount: timeByteCount, to: destination + position)
+            LittleEndian.write(clampedMilliseconds, byteCount: bytesPerTime, to: destination + position)
         }
         writeTime(pace.spacingMilliseconds, millisecondsMin: 0, at: 0)
-        StoredBucket.write(pace.budget, to: destination + timeByteCount)
+        StoredBucket.write(pace.budget, to: destination + bytesPerTime)
         writeTime(pace.spacingMilliseconds, millisecondsMin: 0, at: frequentBudgetPartByteOffset)
-        StoredBucket.write(pace.frequentBudget, to: destination + frequentBudgetPartByteOffset + timeByteCount)
+        StoredBucket.write(pace.frequentBudget, to: destination + frequentBudgetPartByteOffset + bytesPerTime)
         writeTime(pace.throttledSpacingMillisecondsMax, millisecondsMin: 0, at: longestSpacingByteOffset)
         writeTime(
             pace.throttleRecoveryMilliseconds,
             millisecondsMin: 1,
-            at: longestSpacingByteOffset + timeByteCount
+            at: longestSpacingByteOffset + bytesPerTime
         )
     }
 }

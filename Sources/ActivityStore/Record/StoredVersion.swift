@@ -30,7 +30,7 @@ enum StoredVersion {
     }
 
     /// Whether the bytes are the text of a version: thirty digits, with a sequence that fits into 64 bits.
-    static func isText(_ text: UnsafeRawBufferPointer) -> Bool { readText(text) != nil }
+    static func isVersionText(_ text: UnsafeRawBufferPointer) -> Bool { readText(text) != nil }
 
     /// Reads the text of a version; nil if the bytes are no such text.
     static func readText(_ text: UnsafeRawBufferPointer) -> Version? {

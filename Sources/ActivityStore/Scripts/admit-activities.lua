@@ -5,8 +5,8 @@
 --
 -- Starts. A start may be sent only once, but several records may bring it. And a worker asks again about a record if
 -- the reply was lost. So the value stores the claim of the one record that may be sent. If a worker asks again:
--- - The record with the stored claim gets the same verdict and timestamp again. A worker asks again with a claim only
---   while APNs has processed no push of this record.
+-- - The record with the stored claim gets the same verdict and timestamp again. This is safe: a worker asks again with
+--   a claim only while APNs has processed no push of this record.
 -- - A deferred record has a new claim and names its previous one. If the previous claim is the stored one, the script
 --   stores the new claim and repeats the verdict.
 -- - Every other record gets `unknown`, or once the start is settled, `duplicate`.
@@ -30,7 +30,8 @@ local key = KEYS[1]
 local DEVICE_EXPIRY = @DEVICE_EXPIRY_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The total length of the held commands in the replies of this batch, also of those for which there was no room.
+-- The bytes of the held commands that replies of this batch have needed so far. Above REPLY_STRING_BYTES_MAX, a call
+-- gets the reply `full` instead of its held command, and the worker makes the call again. Such a command counts too.
 local heldByteCount = 0
 
 local function readServerTime()
@@ -79,7 +80,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   local token, start, held =
       sub(value, @AT_TOKEN@, tokenEnd), sub(value, startPosition, heldPosition - 1), sub(value, heldPosition)
 
-  -- Writes the whole value. `middle` has bytes 8 to 44 of the value.
+  -- Writes the whole value, with a new expiry. `middle` has bytes 8 to 44 of the value.
   local function store(middle)
     local value = joinParts(updatesUntilSeconds, form + frequentFlag, middle .. pack('<I6', registeredAt), {
       token = token, alert = acceptedAlertVersion, audiences = audiences, formerAudiences = formerAudiences,
@@ -206,9 +207,10 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
     end
     if registrationTime < registeredAt then return 'stale' .. (namedAudiences and makeDeparturesPart() or '') end
-    -- A registration may need several calls, and only its first call names audiences. If the value now has this
-    -- registration's time with another token or without a token, another registration or an unregistration came after
-    -- the first call. Then this later call is stale and changes nothing. Two kinds of calls are not checked:
+    -- A registration may need several calls, and only its first call names audiences. This may be a later call. If the
+    -- value has the registration's time, but another token or none, something else was stored after the first call:
+    -- another registration or an unregistration. Then this call is stale and changes nothing. Two kinds of calls are
+    -- not checked:
     -- - calls with the time 0, because a stored 0 means that no registration has come yet;
     -- - calls for a token that came with a command, because a command never names audiences.
     if registrationTime == registeredAt and registrationTime > 0

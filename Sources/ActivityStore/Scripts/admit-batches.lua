@@ -99,7 +99,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     they describe              they are computed again
   --     the clock                  never in this batch
   --     the last request           if a call asks for something else (an acceptance leaves them as they are)
-  --     the last plain value       if a value has another length, form or flags; once the clock was read
+  --     the last plain value       if a value has another length, form or flags; when the clock is read
   --     the pace of such a value   if a call has another pace; if the last plain value is computed again
   --
   -- The clock, read once, when a call needs it: `now` in milliseconds, and `seconds`. Computed from it:
@@ -128,7 +128,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- # Reading a call for the long path
   -- Reads a whole call (CommandCallBatch.swift). `position` is where it begins. Returns:
   --     its version
-  --     `paceByte`, byte 14: the number of the pace's argument, and three bits (CallPaceBits)
+  --     `paceByte`, byte 14: the number of the pace's argument, and four bits (PaceByteFlags)
   --     `requestByte`, byte 15: eight bits (CallRequestBits)
   --     the timestamp of the version
   --     the digest
@@ -198,13 +198,13 @@ if #ARGV[1] >= @CALL_BYTES@ then
     local version, timestampAndRequest, digest, nextPosition = read(CALL_FORMAT, calls, position)
     position = nextPosition
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
-    -- This block reads `requestAndPace`. Two kinds of calls skip it: a call with the same number as the last one, and
-    -- an acceptance, which needs none of the results. A call with a flag that the block removes never skips the block,
-    -- because `lastRequestAndPace` has no such flag.
+    -- Read `requestAndPace`, except in two cases: the last call had the same number; or the call is an acceptance,
+    -- which needs none of the results. A call with a flag that this block removes always gets here, because the block
+    -- stores `lastRequestAndPace` without these flags.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local paceByte = requestAndPace % @REQUEST_FACTOR@
       paceNumber = paceByte % @PACE_NUMBER_MODULUS@
-      -- Remove the three flags of byte 14, and MAY_REPEAT_KEY. Few calls have one, and the short path needs none.
+      -- Remove the four flags of byte 14, and MAY_REPEAT_KEY. Few calls have one, and the short path needs none.
       local removedFlags = paceByte - paceNumber
       if requestAndPace >= @MAY_REPEAT_KEY_IN_REQUEST@ then
         -- An earlier call of this batch may have written the value, so it is read again.
@@ -260,7 +260,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- - One of these five phases, which have the bit @OWN_TIMESTAMP@: the last assigned timestamp is the newest
       --   version's own.
       -- - `w` or `s` without this bit: the newest version waits or was `unchanged`, so it got no timestamp. The last
-      --   assigned one is in bytes 40 to 44. The short path compares it only for an update.
+      --   assigned one is in bytes 40 to 44. Only for an update, the short path compares it with the newest version's
+      --   timestamp. Any other call takes the long path.
       local phase = sentAndPhase % @HAS_DRAWN@
       if phase ~= @SENDING@ and phase ~= @SETTLED@ and phase ~= @WAITING@
         and phase ~= @NOT_SHOWN@ and phase ~= @START_SENDING@
@@ -285,11 +286,12 @@ if #ARGV[1] >= @CALL_BYTES@ then
         break
       end
 
-      -- 4. An update: is its timestamp higher than the newest version's? If the timestamps are equal, `break` leaves it
-      -- to the long path below, which compares the sequences. A newer update keeps its own timestamp, which is above
-      -- the last assigned one. `assigned` is this timestamp times TIMESTAMP_FACTOR: a reply with a number begins so.
+      -- 4. An update: is its timestamp higher than the newest version's? Then the update keeps its own timestamp, which
+      --    is above the last assigned one. `assigned` is this timestamp times TIMESTAMP_FACTOR, the first part of a
+      --    reply with a number. An older update is superseded. `break` leaves two kinds of updates to the long path:
+      --    one with the same timestamp, because the sequences must be compared; and an older one that may replace a
+      --    held alert.
       -- The model decides the same. (decision: order of versions; decision: timestamp)
-      -- An older update is superseded. But if it may replace a held alert, the long path decides about its alert.
       local assigned, newest = timestampAndRequest - requestAndPace, newestTimestamp * @TIMESTAMP_FACTOR@
       if assigned <= newest then
         if assigned < newest and requestAndPace < @MAY_REPLACE_HELD_ALERT_IN_REQUEST@ then reply = 'superseded' end
@@ -304,8 +306,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
           computePace(prefix, ARGV[paceNumber], now)
       end
 
-      -- 6. May the update be sent now? The first send verdict in each 1,000 seconds must renew the expiry, so it takes
-      -- the long path: SETRANGE keeps the expiry.
+      -- 6. May the update be sent now? SETRANGE, which writes the update, keeps the expiry. So the first send verdict
+      --    in each 1,000 seconds takes the long path, which renews the expiry.
       -- The model decides the same. (decision: spacing; decision: expiry; decision: unchanged)
       if sentAndPhase > sentAndPhaseMax or sentAndPhase < sentAndPhaseMin or shownDigest == digest then break end
 
@@ -318,6 +320,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
       else
         -- The push gets priority 5. If the command asked for priority 10, it is demoted.
         newBytes, isDemoted = sendBytes .. version, isHigh
+        -- A bucket lacks at most all its pushes.
+        if isHigh and fullAt - now > pushes * interval then
+          newBytes = newBytes .. pack(FULL_FORMAT, now + pushes * interval)
+        end
       end
       local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', newBytes)
       -- SETRANGE replies with the value's length. If the length is another one, the key has another kind of value.

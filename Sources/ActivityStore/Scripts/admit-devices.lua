@@ -28,9 +28,8 @@ local suffix = ARGV[2]
 local function makeDeparturesPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
 
 -- Returns the audiences that the device leaves now. `noLongerNamed` has the audiences that some registrations of the
--- device no longer name, `changedSuffixes` the suffixes of these registrations' types. Two kinds of audiences are
--- removed from `noLongerNamed`: those that the registration of another attributes type still names, so that the device
--- stays in them; and those that the device has left before (field `l`).
+-- device no longer name, and `changedSuffixes` the suffixes of these registrations' types. The device does not leave an
+-- audience that the registration of another attributes type still names, or that it has left before (field `l`).
 local function findNewDepartures(noLongerNamed, changedSuffixes, l)
   local fields, excluded = noLongerNamed == '' and {} or callRedis('HGETALL', key), {sub(l, @TIME_BYTES@ + 1)}
   for index = 1, #fields, 2 do
@@ -110,10 +109,10 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = sub(registration, 1, @TIME_DIGITS@) < sub(t or '', 1, @TIME_DIGITS@)
-  -- A registration may need several calls, and only its first call names audiences. If `t` now has this registration's
-  -- time with another token or without a token, another registration or an unregistration came after the first call.
-  -- Then this later call is stale and changes nothing. Calls for a token that came with a command are not checked,
-  -- because a command never names audiences.
+  -- A registration may need several calls, and only its first call names audiences. This may be a later call. If `t`
+  -- has the registration's time, but another token or none, something else was stored after the first call: another
+  -- registration or an unregistration. Then this call is stale and changes nothing. Calls for a token that came with a
+  -- command are not checked, because a command never names audiences.
   if t and not namedAudiences and not isFromCommand
     and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@)
   then
@@ -186,6 +185,13 @@ if operation == 'takeStartToken' then
   if #t > @TIME_DIGITS@ then
     local now, interval, pushes = readServerTime(), read('<I3I2', bucket)
     local fullAt, refunded = s == '' and now or math.max(sub(s, 1, @TIME_DIGITS@) + 0, now), sub(s, @TIME_DIGITS@ + 1)
+    -- A bucket lacks at most all its starts. It would lack more after its policy got faster refills, or after the clock
+    -- was set back. The surplus counts as a refund, so that time + sum still names the draws (settle.lua).
+    local surplus = fullAt - now - pushes * interval
+    if surplus > 0 then
+      fullAt, refunded = fullAt - surplus, formatTime((refunded == '' and 0 or refunded) + surplus)
+      changes[#changes + 1], changes[#changes + 2] = 's', formatTime(fullAt) .. refunded
+    end
     local wait = fullAt - now - (pushes - 1) * interval
     if wait > 0 then
       reply = 'wait' .. string.format('%.0f', wait)

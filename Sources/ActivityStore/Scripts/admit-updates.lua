@@ -18,7 +18,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- (Policy.swift), so it may have two elements. For example, paces[2] has the `budget` of ARGV[2], and paces[-2] its
   -- `frequentBudget`.
   local paces = {}
-  -- The total length of the held commands in the replies of this batch, also of those for which there was no room.
+  -- The bytes of the held commands that replies of this batch have needed so far. Above REPLY_STRING_BYTES_MAX, a call
+  -- gets the reply `wait1` instead of its held command: ask again after 1 ms. Such a command counts too.
   local heldByteCount = 0
 
   -- # The token
@@ -73,9 +74,11 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
         if phase == @NOT_SHOWN@ then return true, 'duplicate-' end
         return true, nil
       end
-      -- The phone does not show the newest end, so it still has the activity. A newer end may come.
-      if comesAfterNewest and phase == @NOT_SHOWN@ then return false, nil end
-      return false, 'ended'
+      -- If the newest end is not settled, or the phone does not show it, a newer end may come. The exception: the end of
+      -- a lifetime does not replace an end that is not settled, because that end may still be sent.
+      local maySupersede = phase == @NOT_SHOWN@
+        or phase ~= @SETTLED@ and paceByte % @IS_LIFETIME_END_MODULUS@ < @IS_LIFETIME_END@
+      return false, not (comesAfterNewest and maySupersede) and 'ended' or nil
     end
     if isEnd then
       -- If a newer start has come, the end belongs to an earlier life. The exception: with the bit ENDS_NEWER_LIFE, the
@@ -194,14 +197,15 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     return reply, @WAITING@, newestIsHeld
   end
 
-  -- Returns the reply with a held command; `wait` if this command does not fit beside those in earlier replies. The
-  -- held commands in the replies of a batch may have at most @REPLY_STRING_BYTES_MAX@ bytes together, because the
-  -- worker's memory for one reply is limited. A single held command always fits.
-  local function replyWithHeld(held)
+  -- Returns the reply with the time of the registration and the held command; `wait` if this command does not fit beside
+  -- those in earlier replies. The held commands in the replies of a batch may have at most @REPLY_STRING_BYTES_MAX@ bytes
+  -- together, because the worker's memory for one reply is limited. A single held command always fits.
+  local function replyWithHeld(value, heldPosition)
+    local held = sub(value, heldPosition)
     heldByteCount = heldByteCount + #held
     -- `wait1`: ask again after 1 ms.
     if heldByteCount > @REPLY_STRING_BYTES_MAX@ and heldByteCount > #held then return 'wait1' end
-    return 'alertHeld' .. held
+    return 'alertHeld' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. held
   end
 
   -- # Timestamp, priority and budget
@@ -219,8 +223,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   end
 
   -- Decides the priority of a push, and draws on the budget. `fullAt` is when the bucket will be full. `hasDrawn` says
-  -- whether the version has drawn before. Returns the priority, the pushes left, and, only after a draw, the new time
-  -- at which the bucket will be full.
+  -- whether the version has drawn before. Returns the priority, the pushes left, and the new time at which the bucket
+  -- will be full; nil if this time stays.
   -- The model decides the same. (decision: budget; decision: pushes left)
   local function draw(pace, requestByte, fullAt, hasDrawn, now)
     -- The bucket lacks one push for each interval until it is full. A begun interval counts as a whole one: the number
@@ -238,7 +242,11 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       requestByte % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
     if not isHigh then return @PRIORITY_LOW@, pushesLeft end
     if hasDrawn then return @PRIORITY_HIGH@, pushesLeft end
-    if pushesLeft <= (mayUseReserve and 0 or pace.reserved) then return @PRIORITY_DEMOTED@, pushesLeft end
+    if pushesLeft <= (mayUseReserve and 0 or pace.reserved) then
+      -- A bucket lacks at most all its pushes (`Policy.Bucket.fullAtMillisecondsMax`).
+      local fullAtMax = now + pace.pushes * pace.interval
+      return @PRIORITY_DEMOTED@, pushesLeft, fullAt > fullAtMax and fullAtMax or nil
+    end
     return @PRIORITY_HIGH@, pushesLeft - 1, (fullAt > now and fullAt or now) + pace.interval
   end
 
@@ -272,12 +280,12 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
 
   -- Makes the command the newest version, which may be sent now. Returns the error, or nil.
   --     assigned     the timestamp of the push
-  --     newFullAt    when the bucket will be full after a draw; nil if this call draws nothing
+  --     newFullAt    when the bucket will be full; nil if this time stays
   local function storeSent(key, value, stored, version, timestamp, nextPhaseByte, assigned, newFullAt, lastSendAt, now)
     -- The bytes after the version, up to the last one that changes: the time at which the bucket will be full, and then
     -- the last assigned timestamp, if this is not the version's own.
     local bucketAndAssigned = ''
-    if newFullAt then nextPhaseByte, bucketAndAssigned = nextPhaseByte + @HAS_DRAWN@, pack('<I6', newFullAt) end
+    if newFullAt then bucketAndAssigned = pack('<I6', newFullAt) end
     if assigned ~= timestamp then
       nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@
       bucketAndAssigned = (newFullAt and bucketAndAssigned or sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1))
@@ -365,7 +373,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     local isShown = not isEnd and shownDigest == digest and not audiences
     local reply, nextPhase, removesHeld = decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
     if not nextPhase then
-      if reply == 'alertHeld' then reply = replyWithHeld(sub(value, heldPosition)) end
+      if reply == 'alertHeld' then reply = replyWithHeld(value, heldPosition) end
       return hasNewToken and store(key, value, stored) or reply, nextPosition
     end
 
@@ -379,6 +387,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     end
     local assigned = assignTimestamp(timestamp, lastAssignedTimestamp, isRepeated and phase)
     local priority, pushesLeft, newFullAt = draw(pace, requestByte, read('<I6', value, @AT_BUCKET@), hasDrawn, now)
+    if newFullAt and priority == @PRIORITY_HIGH@ then nextPhaseByte = nextPhaseByte + @HAS_DRAWN@ end
     local failure =
       storeSent(key, value, stored, version, timestamp, nextPhaseByte, assigned, newFullAt, lastSendAt, now)
     if failure then return failure, nextPosition end

@@ -91,8 +91,9 @@
 --     settled                Redis has recorded what the call says. The worker settles the record.
 --
 -- Data follow some words. After `send`: the timestamp that Redis assigned to the start (5 bytes). After `wait`: the
--- milliseconds. After `alertHeld` and `registered`: the held command. After `tokenFound`: the name of the draw (13
--- digits) and the token. After `departures`, `registered`, `stale`, `unregistered` and `full`: `=` and the departures.
+-- milliseconds. After `alertHeld`: the stored time of the registration (6 bytes) and the held command. After
+-- `registered`: the held command. After `tokenFound`: the name of the draw (13 digits) and the token. After
+-- `departures`, `registered`, `stale`, `unregistered` and `full`: `=` and the departures.
 --
 -- An update or end that may be sent usually gets the activity's value as it was read. The worker's StoreSession
 -- computes the pushes left in the budget from this value and the clock. In three cases the reply is a number:
@@ -123,7 +124,7 @@
 -- may evict it, if its eviction policy is not `noeviction`. The worker warns about such a policy when it connects.
 --
 -- Phases of the newest version. A phase is a letter. An upper-case letter says that the version is an end. Then only a
--- start opens the activity again.
+-- start opens the activity again. A newer end may come, except in the phase SETTLED.
 --
 -- A newer version begins at `w`, `a`, `b` or `s`, and removes the held command. The exception is a version that waits
 -- or is sent while the held command has an alert: the version carries this alert, and begins at `x` instead of `w`, or

@@ -83,9 +83,9 @@ local isSplit = false
 if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
   -- Keeps only the latest entry of each member; of several with the same time, the one that came last. Removes the
   -- latest entry too if it is too old. The entries go into two lists, `lower` and `upper`, in case the page is split.
-  -- Two tables find the entry of a member that came before: `offsets` has the byte at which the entry begins, `indexes`
-  -- its index in its list. The key in both is the member's position. If several members have one position, the second
-  -- has the key position + 2 ^ 32, the third the key position + 2 * 2 ^ 32, and so on.
+  -- Two tables say where the latest entry of a member is so far: `offsets` has the byte of the page at which the entry
+  -- begins, `indexes` its index in its list. The key in both is the member's position. If several members have one
+  -- position, the second has the key position + 2 ^ 32, the third the key position + 2 * 2 ^ 32, and so on.
   --
   -- `oldestTimes` has a time for each value of an entry's bits: entries with an earlier time are too old.
   --

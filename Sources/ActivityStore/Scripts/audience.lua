@@ -159,7 +159,7 @@ if operation == 'admit' then
     elseif flags % @IS_END_MODULUS@ == @IS_END@ then
       return 'ended'
     elseif isEnd then
-      -- A newer update does not supersede an end. A newer start does, because the end then belongs to an earlier life.
+      -- Of newer versions, only a start supersedes an end, because the end then belongs to an earlier life.
       if newestStart and newestStart ~= '' and isNewer(newestStart, version) then return 'superseded' end
     else
       if newestVersion == version then return isSettled and 'duplicate' or 'superseded' end

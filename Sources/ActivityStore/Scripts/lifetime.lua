@@ -6,7 +6,9 @@
 -- milliseconds. Only `check` reads the clock. The other operations have the same effect if they are repeated after
 -- hours.
 --
--- Three hashes belong to the timetable. Their keys are the timetable's key and one more character:
+-- Three hashes belong to the timetable. Their keys are the timetable's key and one more character. KEYS[2] to KEYS[4]
+-- are these keys, in the order of the table. While a hash slot moves to another server of a cluster, a key may be at
+-- the other server, and seems to be missing here. Redis refuses such a call (TRYAGAIN), but only if KEYS has the key.
 --
 -- | hash | for each activity |
 -- | --- | --- |
@@ -42,7 +44,7 @@
 -- `settled`.
 
 local callRedis = redis.call
-local timetable, lives = KEYS[1], KEYS[1] .. '+'
+local timetable, lives, starts, updates = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local operation, activity, at = ARGV[1], ARGV[2], ARGV[3]
 local storedLife = callRedis('HGET', lives, activity)
 local lifeKind, beganAt, claimCount
@@ -55,7 +57,7 @@ if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%
 -- is due at once.
 if operation == 'check' then
   if beganAt ~= at then return 'superseded' end
-  local shownUpdate = ARGV[5] and callRedis('HGET', timetable .. '=', activity)
+  local shownUpdate = ARGV[5] and callRedis('HGET', updates, activity)
   if shownUpdate and string.sub(shownUpdate, 1, #ARGV[5]) > ARGV[5] then
     callRedis('ZADD', timetable, at, activity)
     return 'superseded'
@@ -74,8 +76,8 @@ local function storeLife(letter, due)
 end
 
 local function removeCommands()
-  callRedis('HDEL', timetable .. '*', activity)
-  callRedis('HDEL', timetable .. '=', activity)
+  callRedis('HDEL', starts, activity)
+  callRedis('HDEL', updates, activity)
 end
 
 local function removeLife()
@@ -99,7 +101,7 @@ end
 
 if operation == 'ended' then
   if beganAt ~= at then return 'settled' end
-  if ARGV[4] and callRedis('HEXISTS', timetable .. '*', activity) == 1 then
+  if ARGV[4] and callRedis('HEXISTS', starts, activity) == 1 then
     at = ARGV[4]
     storeLife('r', at)
   else
@@ -109,7 +111,7 @@ if operation == 'ended' then
 end
 
 local commandSuffix, version, command = ARGV[5], ARGV[6], ARGV[7]
-local commandsKey = commandSuffix and timetable .. commandSuffix
+local commandsKey = commandSuffix == '*' and starts or updates
 local storedCommand = commandSuffix and callRedis('HGET', commandsKey, activity)
 
 if operation ~= 'updatedAfterEnd' then

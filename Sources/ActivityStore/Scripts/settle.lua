@@ -13,18 +13,18 @@
 --
 -- Refunds. A refund gives back only the part of a draw that has not been refilled yet. So the bucket is never fuller
 -- than without the draw. The field `s` has the time at which the bucket will be full, and then the sum of all refunds.
--- Each refund lowers the time and raises the sum by the same amount, so only a draw changes time + sum. Therefore a
--- call names its draw by the value of time + sum after the draw. At this value minus the present sum, the draw will be
--- refilled. An example with two draws of 3,000 ms each from a bucket that is full at 1,000: the first draw has the name
--- 4,000, the second 7,000. A refund of the first lowers the time from 7,000 to 4,000 and raises the sum to 3,000. So
--- the second draw will be refilled at 7,000 - 3,000 = 4,000. Without the sum, the result would be 7,000, and a refund
--- of the second draw could give back too much.
+-- Each refund lowers the time and raises the sum by the same amount, so only a draw changes time + sum. Therefore the
+-- name of a draw is the value of time + sum after the draw. The name minus the present sum is the time at which the
+-- draw will be refilled. An example with two draws of 3,000 ms each from a bucket that is full at 1,000: the first draw
+-- has the name 4,000, the second 7,000. A refund of the first lowers the time from 7,000 to 4,000 and raises the sum to
+-- 3,000. So the second draw will be refilled at 7,000 - 3,000 = 4,000. Without the sum, the result would be 7,000, and
+-- a refund of the second draw could give back too much.
 --
 -- Tokens. The script raises the registration time of a retired token by a millisecond. So if its registration is
 -- delivered again, this registration is stale. The field `d` keeps the token, so that no start brings the token back.
 -- The device leaves the audiences that only the registration of this attributes type names. The time of this departure
 -- is a millisecond above the latest registration time of all types: another type, whose token is dead too, may have
--- joined the audience later, and an audience ignores a departure that is older than the join.
+-- named the audiences later, and an audience ignores a departure that is older than the member's last entry.
 --
 -- If the call names a token, and the device has departures that no worker has confirmed, the reply has a `=` and the
 -- field `l` after the 1 or 0.

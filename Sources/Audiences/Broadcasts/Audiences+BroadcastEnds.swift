@@ -47,6 +47,8 @@ extension Audiences {
         callOrRecordAcknowledged(of: broadcast, now: now)
     }
 
+    /// Called when the store or Kafka has acknowledged one call or record of a finishing broadcast. After the last one,
+    /// the broadcast settles behind the channel's older broadcasts.
     mutating func callOrRecordAcknowledged(of broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].unacknowledgedCount -= 1
         guard broadcasts[broadcast].unacknowledgedCount == 0 else { return }
@@ -54,6 +56,8 @@ extension Audiences {
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
+    /// Settles and frees the channel's finished broadcasts, oldest first, up to the first one that is not finished.
+    /// Then frees the channel's slot if nothing needs it.
     mutating func settleFinishedBroadcasts(of channel: ChannelIndex, now: Moment) {
         while case let oldest = channels[channel].oldestBroadcast, oldest != .null,
             broadcasts[oldest].phase == .finished
@@ -121,7 +125,7 @@ extension Audiences {
         noteDropped(slot.record, ofApp: channels[slot.channel].key.appIndex)
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
-        // Broadcasts of a channel settle in order. So settle the later broadcasts that were finished before this one.
+        // Broadcasts of a channel settle in order. Settle the finished ones that have waited for this broadcast.
         settleFinishedBroadcasts(of: slot.channel, now: now)
     }
 
@@ -234,10 +238,10 @@ extension Audiences {
         }
     }
 
-    /// Called when the channel's partition is released: another worker may work on the channel from now on. If a
-    /// broadcast is being pushed, its record and the record of its rider (``BroadcastSlot/rider``) may have come from
-    /// another partition. Such a record counts as dropped at once, before APNs has responded
-    /// (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps the other partition, it reads the record again.
+    /// Called when the channel's partition is released, because another worker may then work on the channel. The
+    /// broadcast that is being pushed and its rider (``BroadcastSlot/rider``) may have records from another partition.
+    /// Notes such a record as dropped at once, before APNs has responded (``noteDroppedBeforeResponse(_:ofApp:)``). If
+    /// this lane keeps the other partition, it reads the record again.
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

@@ -9,6 +9,8 @@ extension Audiences {
     /// 60 s (`transientFailurePauseMilliseconds`), so this wait is longer.
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
+    /// Decides what APNs' response means for a broadcast: finish it, or send it again after a pause. If the channel is
+    /// abandoned, drops the broadcast instead.
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
@@ -94,9 +96,9 @@ extension Audiences {
     /// keeper or a newer record names the new channel, at most ``replacementChannelWaitMillisecondsMax``. If the queue
     /// of requests is full, they do not wait.
     ///
-    /// If no new channel was named before the next push, this push goes to the lost channel. APNs refuses it too, and
-    /// the core asks again. So the core also recovers if the keeper could not create a channel, or if the request or
-    /// its response was dropped.
+    /// If the wait ends and no new channel was named, the next push goes to the lost channel. APNs refuses this push
+    /// too, and the core requests a new channel again. So the core also recovers if the keeper could not create a
+    /// channel, or if the request or its response was dropped.
     private mutating func requestReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         let slot = channels[channel]
         let isRequested = appendChannelRequest(
@@ -127,7 +129,7 @@ extension Audiences {
         _ providedChannel: AudienceChannel,
         now: Moment
     ) {
-        channelResponseReceived(appIndex: appIndex, audience: audience, providedChannel.environment, nil, now: now)
+        keeperResponseReceived(appIndex: appIndex, audience: audience, providedChannel.environment, nil, now: now)
         let key = ChannelKey(appIndex: appIndex, digest: audience, environment: providedChannel.environment)
         guard let channel = channelsByKey[key] else { return }
         channels[channel].apnsChannel = providedChannel

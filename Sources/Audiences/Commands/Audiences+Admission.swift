@@ -6,6 +6,9 @@ import LiveActivity
 extension Audiences {
     /// The segments whose first page is read to estimate the size of an audience. Four of 256 are enough, because
     /// hashes of the members' ids spread them evenly over the segments.
+    ///
+    /// Known issue (K16): in a cluster, these segments are on several servers. If one of these cannot be reached, the
+    /// command waits.
     static var sampledSegments: [UInt8] { [0, 64, 128, 192] }
     /// Approximate bytes of one member on a page: a UUID and a token of 160 digits.
     private static var bytesPerMember: Double { 110 }
@@ -141,6 +144,7 @@ extension Audiences {
         return min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
     }
 
+    /// Handles the store's decision about a command: fans the command out, lets it wait, or finishes it.
     mutating func handleAdmissionReply(_ command: CommandIndex, _ reply: Reply, now: Moment) {
         let audience = commands[command].audience
         commands[command].admittedAtWallMilliseconds = now.wallMilliseconds
@@ -229,6 +233,8 @@ extension Audiences {
         storeQueue.append(.settle(command))
     }
 
+    /// Called when the store has settled the command's version, or has refused to. Ends the command: as failed if Kafka
+    /// refused one of its fan-out records as too large.
     mutating func commandSettled(_ command: CommandIndex, now: Moment) {
         guard commands[command].isFanoutRecordTooLarge else {
             return finishCurrentCommand(command, .fannedOut, now: now)

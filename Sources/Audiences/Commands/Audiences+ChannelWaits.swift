@@ -15,8 +15,8 @@ extension Audiences {
     /// The maximum number of commands that wait for a channel. At this number, a further command goes out without the
     /// missing channel; a later command of its audience may find the channel.
     static var commandsAwaitingChannelMax: Int { 1_024 }
-    /// How long no command of an audience begins to wait for a channel, after one of its commands has waited without
-    /// success.
+    /// How long an audience is paused after one of its commands has waited for a channel without success. During the
+    /// pause, no command of the audience begins to wait.
     static var pauseAfterFailedChannelWaitMilliseconds: Int64 { 60_000 }
     /// The maximum number of audiences that have a pause (``pauseAfterFailedChannelWaitMilliseconds``). At this number,
     /// no command of any audience begins to wait. Commands that already wait may still add pauses.
@@ -77,8 +77,8 @@ extension Audiences {
     }
 
     /// If ``channelWaitPausesMax`` is reached, removes the pauses that have ended, but at most once in
-    /// ``endedPauseRemovalIntervalMilliseconds``. Below this number, even an ended pause stays until a command finds
-    /// that its audience has the channel.
+    /// ``endedPauseRemovalIntervalMilliseconds``. If the maximum is not reached, ended pauses may stay, because they
+    /// prevent no wait (`mayAwaitChannel`).
     private mutating func removeEndedChannelWaitPausesIfFull(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesRemovedAtMilliseconds
@@ -97,12 +97,16 @@ extension Audiences {
         environment: APNsEnvironment,
         now: Moment
     ) {
-        channelResponseReceived(appIndex: appIndex, audience: audience, environment, .refused, now: now)
+        keeperResponseReceived(appIndex: appIndex, audience: audience, environment, .refused, now: now)
         let key = ChannelKey(appIndex: appIndex, digest: audience, environment: environment)
         if let channel = channelsByKey[key] { replacementChannelRefused(channel, now: now) }
     }
 
-    mutating func channelResponseReceived(
+    /// Called when the keeper has provided or refused the channel of one environment. After the last awaited
+    /// environment, the audience's waiting command is admitted again.
+    ///
+    /// - Parameter absence: why there is no channel; nil if the keeper has provided it.
+    mutating func keeperResponseReceived(
         appIndex: UInt16,
         audience digest: AudienceDigest,
         _ environment: APNsEnvironment,

@@ -8,8 +8,8 @@ extension Audiences {
     /// Whether the core can take one more command: there are free slots for the command and its audience, and later a
     /// place in the queue of ``takeReturnedCommand()``.
     ///
-    /// There may be fewer commands than audiences: if all commands of an audience are dropped, the audience may keep its
-    /// slot until the batch ends.
+    /// The table of audiences may be full although that of commands is not: if all commands of an audience are dropped,
+    /// the audience may keep its slot until the batch ends.
     public var canReceiveCommand: Bool {
         !commands.isFull && !audiences.isFull && returnedCommands.count < configuration.commandsMax
     }
@@ -81,9 +81,9 @@ extension Audiences {
     ///   command's partition does not know the alert.
     /// - only the rider's: neither is dropped.
     ///
-    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. It is false for a record
-    ///   of an earlier assignment of its partition: the next owner has read that record already. If this lane is the
-    ///   next owner, the command now stands for the record's new copy (`finishDuplicate`).
+    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. False for a record from
+    ///   an earlier assignment of the partition, because the partition's next owner has read this record again. If this
+    ///   lane is the next owner, the command belongs to the new copy of the record by now (`finishDuplicate`).
     public mutating func dropWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
         for rawIndex in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawIndex)
@@ -193,8 +193,8 @@ extension Audiences {
             )
     }
 
-    /// Removes a command's alert if it is too old. If it was carried, ends the command that brought it (the rider), so
-    /// that `command` can carry another alert while it waits again.
+    /// Removes the alert of `command` if the alert is too old. If an older command (the rider) brought the alert, the
+    /// rider ends now. So `command` can carry another alert while it waits again.
     private mutating func removeAlertIfOld(of command: CommandIndex, now: Moment) {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
         let version = commands[command].carriedAlertVersion ?? commands[command].version

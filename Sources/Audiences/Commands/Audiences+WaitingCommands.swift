@@ -47,10 +47,12 @@ extension Audiences {
         }
     }
 
-    /// Finishes a command that has the same version as `kept`. If both came from the same record of Kafka, the partition
-    /// was lost and came back to this lane, which has read the record again. Then `kept` continues for the new copy of
-    /// the record, and the old copy is returned. Otherwise the new copy would settle the record, although `kept` is not
-    /// fanned out yet, and a crash would lose the command.
+    /// Finishes `duplicate`, which has the same version as `kept`.
+    ///
+    /// If both came from the same partition and offset, this lane has lost the partition, got it back, and read the
+    /// record again. Then `kept` takes over the new copy of the record, and the old copy is returned. If the new copy
+    /// were returned, the record would settle although `kept` is not fanned out yet, and a crash would lose the
+    /// command.
     private mutating func finishDuplicate(_ duplicate: CommandIndex, of kept: CommandIndex) {
         let (newRecord, oldRecord) = (commands[duplicate].record, commands[kept].record)
         if commands[duplicate].partition == commands[kept].partition,
@@ -63,9 +65,8 @@ extension Audiences {
     }
 
     /// Keeps both an end and a newer update, the end directly before the update. One of the two is `waiting`, which is
-    /// in the audience's list. The other one is not in the list yet, and is put directly before or behind `waiting`. If
-    /// the neighbour of `waiting` on this side is an update or end too, merges the other one with this neighbour
-    /// instead.
+    /// in the audience's list. The other one is added: an end directly before `waiting`, an update directly behind it.
+    /// If another update or end already waits at that place, the added command is merged with that neighbour instead.
     private mutating func keepEndAndNewerUpdate(
         end: CommandIndex,
         update: CommandIndex,
@@ -97,7 +98,7 @@ extension Audiences {
     }
 
     /// Supersedes the older updates and ends that wait directly before and behind `end`. Called after `end` has
-    /// superseded an older command, which may have waited at the place that `end` now has.
+    /// superseded a command: `end` may have taken this command's place in the list, next to other older commands.
     private mutating func supersedeOlderNeighbours(of end: CommandIndex, of audience: AudienceIndex) {
         func isOlderUpdateOrEnd(_ neighbour: CommandIndex) -> Bool {
             neighbour != .null && commands[neighbour].event != .start
@@ -114,10 +115,17 @@ extension Audiences {
     /// - `newer` has an alert of its own.
     /// - The body of `newer` has no room for the alert.
     ///
+    /// If `older` is another copy of the rider of `newer`, it is finished as a duplicate (`finishDuplicate`). If it
+    /// were superseded, its record would settle before `newer` is fanned out, and a crash would lose the alert.
+    ///
     /// If `newer` carries the alert, the command that brought the alert becomes the rider of `newer`, and both end
     /// together. Every other superseded command is finished now.
     private mutating func supersedeCommand(_ older: CommandIndex, by newer: CommandIndex) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
+        let presentRider = commands[newer].rider
+        if presentRider != .null, commands[presentRider].version == commands[older].version {
+            return finishDuplicate(older, of: presentRider)
+        }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
             Body.byteCount(
                 commands[newer].body.bytes,

@@ -23,13 +23,16 @@ public struct AudiencesConfiguration: Sendable {
     public var fanoutRecordBytesMax = 64 << 20
     /// The maximum number of pages in memory, and the maximum of their bytes. Each app may use an equal part, so an app
     /// whose host is unavailable does not block the others. A part is at least eight pages, so the parts of many apps
-    /// together may exceed these numbers. Tags name a page with 16 bits, so `pagesMax` must be below 65,535.
+    /// together may exceed these numbers. ``PageMemberIndex`` has 16 bits for a page, so `pagesMax` must be below
+    /// 65,535.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
     /// The maximum number of parked members and pushes in flight together, because each push in flight may end with a
-    /// parked member. If there are several apps, one app alone can use at most half of it, apart from members that were
-    /// parked before a crash. At least 1, and not less than in the previous owner of a partition, whose parked members
-    /// this core parks again.
+    /// parked member. At least 1. It must not be lower than it was in the previous owner of a partition, because this
+    /// core parks all members again that the previous owner had parked.
+    ///
+    /// If there are several apps, one app alone can use at most half of this room. Exception: members that a previous
+    /// owner had parked may take more.
     public var parkedMembersMax = 16_384
     /// A round with this many parked members or more is halted: it sends pushes only to them. Its checkpoint names each
     /// parked member, and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow a little,
@@ -39,9 +42,9 @@ public struct AudiencesConfiguration: Sendable {
     /// The maximum number of members whose refused push is being recorded. At this number, a further refused push is
     /// sent again later, because its refusal cannot be recorded now.
     public var refusedMembersMax = 4_096
-    /// The maximum number of changes of members' audiences in the core. A change stays until its audiences have
-    /// acknowledged it. If the member joined, the change may stay longer: until the push with the audience's state has
-    /// succeeded, or is given up. At least 1.
+    /// The maximum number of changes of members' audiences in the core. A change stays until Redis has acknowledged an
+    /// entry about it in each of its audiences. If the member joined, the change may stay longer: until the push with
+    /// the audience's state has succeeded, or is given up. At least 1.
     public var membershipChangesMax = 4_096
     /// The maximum number of start commands that Kafka has not acknowledged yet. From a start to an audience, the core
     /// makes such a command for each device. At least 1.
@@ -77,6 +80,9 @@ public struct AudiencesConfiguration: Sendable {
     /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits
     /// of an offset are the index of its bit in the ledger.
     public var ledgerWindowOffsetCount = 1 << 16
+    /// Whether the servers of a cluster share the store's keys. Then one of them may lose its keys while the others
+    /// keep theirs.
+    public var hasSeveralStoreServers = false
     /// The seed of jitter, claims and `apns-id`. It must be different in each lane of each process. Otherwise two
     /// owners of a range could have the same claim, and both would record checkpoints (R29).
     public var seed: UInt64

@@ -3,9 +3,9 @@ public import LiveActivity
 /// The core's request to the worker's `ChannelKeeper` about an audience's channels.
 public struct CoreChannelRequest: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
-        /// The keeper creates the channels that the audience should have and lacks, and cancels a planned deletion of
-        /// the others. Sent when a command to the audience was admitted and a channel is missing, or when the command
-        /// is a start and the audience has channels.
+        /// The keeper creates the channels that the audience should have and lacks. If the audience has channels whose
+        /// deletion is planned, the keeper cancels the deletion. Sent when a command to the audience was admitted and a
+        /// channel is missing, or when the command is a start and the audience has channels.
         case wanted
         /// The audience's end was admitted, so the keeper plans the deletion of the audience's channels. The channels
         /// must exist until this time (UNIX milliseconds), because APNs may still deliver a stored message; 0: APNs

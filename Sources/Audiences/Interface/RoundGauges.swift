@@ -81,16 +81,16 @@ extension Audiences {
             guard hasReachedAllMembers(round) else {
                 return rounds[round].progress.membersWaitingSinceWallMilliseconds
             }
-            let received = lastBegunAndFirstReceived(of: round).received
-            return received == .null ? nil : rangeVersions[received].record.instruction.admittedAtWallMilliseconds
+            guard let received = lastBegunAndFirstReceived(of: round).received else { return nil }
+            return rangeVersions[received].record.instruction.admittedAtWallMilliseconds
         case .ending, .draining, .abandoned: return nil
         }
     }
 
     /// Whether every member has had its turn in each version that has begun. True if no version has begun.
     private func hasReachedAllMembers(_ round: RoundIndex) -> Bool {
-        let newest = lastBegunAndFirstReceived(of: round).begun
-        return newest == .null || rounds[round].progress.completedPosition >= rangeVersions[newest].endPosition
+        guard let newest = lastBegunAndFirstReceived(of: round).begun else { return true }
+        return rounds[round].progress.completedPosition >= rangeVersions[newest].endPosition
     }
 
     /// Notes since when members of the round wait for their turn: since the new version's command was admitted. If

@@ -54,13 +54,19 @@ extension Audiences {
     private mutating func requestNewestStates(_ change: MembershipChangeIndex) {
         releaseState(of: change)
         membershipChanges[change].enter(.requestingStates)
-        membershipChanges[change].repliedAudienceCount = 0
+        membershipChanges[change].answeredStateRequestCount = 0
         requestStateOfNextAudience(change)
     }
 
+    /// Makes the member wait for the newest state of its next joined audience. If a call for this state is already
+    /// under way, another call follows its reply, because the first call may have read the state before the member
+    /// joined.
     private mutating func requestStateOfNextAudience(_ change: MembershipChangeIndex) {
         let slot = membershipChanges[change]
-        let key = AudienceKey(appIndex: slot.member.appIndex, digest: slot.joinedAudience(slot.repliedAudienceCount))
+        let key = AudienceKey(
+            appIndex: slot.member.appIndex,
+            digest: slot.joinedAudience(slot.answeredStateRequestCount)
+        )
         membershipChanges[change].nextInQueue = .null
         guard let request = newestStateRequestsByKey[key] else {
             let request = newestStateRequests.allocate(NewestStateRequest(key, for: change))
@@ -94,11 +100,11 @@ extension Audiences {
         while change != .null {
             let next = membershipChanges[change].nextInQueue
             membershipChanges[change].nextInQueue = .null
-            membershipChanges[change].repliedAudienceCount += 1
+            membershipChanges[change].answeredStateRequestCount += 1
             if let state, let version = reply?.newestVersion {
-                chooseStateIfNewer(state, version, to: change, now: now)
+                chooseStateIfNewer(state, version, to: change)
             }
-            if membershipChanges[change].repliedAudienceCount < membershipChanges[change].joinedAudienceCount {
+            if membershipChanges[change].answeredStateRequestCount < membershipChanges[change].joinedAudienceCount {
                 requestStateOfNextAudience(change)
             } else {
                 queueJoiner(change, now: now)
@@ -108,6 +114,8 @@ extension Audiences {
         if let state { releaseReference(of: state) }
     }
 
+    /// Keeps the state that a reply has brought, for all members that wait for it; nil if the reply has no usable
+    /// state.
     private mutating func addNewestState(_ audience: AudienceDigest, _ reply: Reply?) -> NewestStateIndex? {
         guard let reply, reply.verdict == .send, let stored = reply.bytes,
             let body = JoinerBody.body(of: stored, timestamp: reply.timestamp)
@@ -129,15 +137,11 @@ extension Audiences {
     private mutating func chooseStateIfNewer(
         _ state: NewestStateIndex,
         _ version: Version,
-        to change: MembershipChangeIndex,
-        now: Moment
+        to change: MembershipChangeIndex
     ) {
         let slot = membershipChanges[change]
         // The registration says which version the activity shows, with its sequence. So compare whole versions.
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
-        // Renew this time for a state that is not chosen too. Otherwise, if the replies for several audiences together
-        // took longer than `stateAgeMillisecondsMax`, the chosen state would be requested again and again.
-        membershipChanges[change].stateRepliedAtMilliseconds = now.monotonicMilliseconds
         // The two states belong to different audiences. A `NewestStateSlot` has no version, so compare `aps.timestamp`.
         // If the two are equal, the state that was chosen first stays.
         if slot.newestState != .null, newestStates[slot.newestState].timestamp >= newestStates[state].timestamp {
@@ -148,6 +152,7 @@ extension Audiences {
         newestStates[state].referenceCount += 1
     }
 
+    /// Notes that the member no longer uses its chosen state. Frees the state if no other member uses it.
     mutating func releaseState(of change: MembershipChangeIndex) {
         let state = membershipChanges[change].newestState
         guard state != .null else { return }
@@ -164,11 +169,17 @@ extension Audiences {
 
     // MARK: - Pushes to joiners
 
+    /// Puts a member at the end of its pool's queue of joiners, when all its requests for states are answered. Ends the
+    /// membership change instead if no state was chosen, or if the core must give up the push.
     private mutating func queueJoiner(_ change: MembershipChangeIndex, now: Moment) {
         guard membershipChanges[change].newestState != .null, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
             return endMembershipChange(change)
         }
         membershipChanges[change].enter(.awaitingPush)
+        // Note the time of the last reply, even if an earlier reply brought the chosen state. With the time of that
+        // earlier reply, the state could already be too old when the last reply comes (`stateAgeMillisecondsMax`), and
+        // the core would request the states again and again.
+        membershipChanges[change].lastStateReplyAtMilliseconds = now.monotonicMilliseconds
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         let last = apps[appIndex].lastQueuedJoiner[environment]
         if last == .null {
@@ -194,7 +205,7 @@ extension Audiences {
             apps[appIndex].firstQueuedJoiner[environment] = slot.nextInQueue
             if slot.nextInQueue == .null { apps[appIndex].lastQueuedJoiner[environment] = .null }
             membershipChanges[change].nextInQueue = .null
-            if slot.stateRepliedAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
+            if slot.lastStateReplyAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
             } else if AgeRules.isExpired(newestStates[slot.newestState].expirationSeconds, nowSeconds: now.wallSeconds)
             {
@@ -265,6 +276,8 @@ extension Audiences {
         backOff(change, for: pauseMilliseconds, now: now)
     }
 
+    /// Makes a member wait before it requests the newest states again. Ends the membership change instead if the core
+    /// must give up the push before the pause is over.
     private mutating func backOff(_ change: MembershipChangeIndex, for milliseconds: Int64, now: Moment) {
         releaseState(of: change)
         membershipChanges[change].enter(.backingOff)
@@ -295,6 +308,7 @@ extension Audiences {
             || isPoolUnavailable(environment, appIndex: appIndex)
     }
 
+    /// Records that the token of a joiner is dead, and ends the membership change.
     private mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let slot = membershipChanges[change]
         let isRegisteredLater =
@@ -318,6 +332,9 @@ extension Audiences {
         startTimer(.membershipChange(change), dueMilliseconds: dueMilliseconds)
     }
 
+    /// Called when the timer of a membership change fires. Lets the registration settle after
+    /// `settlementDelayMillisecondsMax`, requests the states again after a pause, and ends the change if its push must
+    /// be given up.
     mutating func membershipChangeTimerFired(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].timerDueMilliseconds = .max
         if now.monotonicMilliseconds >= membershipChanges[change].allNotifiedAtMilliseconds
@@ -328,17 +345,22 @@ extension Audiences {
         switch membershipChanges[change].phase {
         case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:
             requestNewestStates(change)
+            membershipChanges[change].dueMilliseconds = giveUpDueMilliseconds(of: change)
         case .awaitingPush where mustGiveUp(change, at: now.monotonicMilliseconds):
             removeFromJoinerQueue(change)
             return endMembershipChange(change)
         case .awaitingPush, .requestingStates, .underWay:
             // The member waits for its pool, the store or APNs, and needs no timer for this. Check the member again
             // when the core must give up the push, after `giveUpJoinerAfterMilliseconds`.
-            membershipChanges[change].dueMilliseconds =
-                membershipChanges[change].allNotifiedAtMilliseconds + Self.giveUpJoinerAfterMilliseconds + 1
+            membershipChanges[change].dueMilliseconds = giveUpDueMilliseconds(of: change)
         case .queued, .notifying, .backingOff: break
         }
         if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { startMembershipChangeTimer(change) }
+    }
+
+    /// When a change must be checked again, because the core then gives up its push (monotonic milliseconds).
+    private func giveUpDueMilliseconds(of change: MembershipChangeIndex) -> Int64 {
+        membershipChanges[change].allNotifiedAtMilliseconds + Self.giveUpJoinerAfterMilliseconds + 1
     }
 
     private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {

@@ -40,7 +40,7 @@ extension Audiences {
 
     private mutating func notifyNextAudience(_ change: MembershipChangeIndex, now: Moment) {
         guard membershipChanges[change].notifiedAudienceCount == membershipChanges[change].audiences.count else {
-            return storeQueue.append(.changeMember(change))
+            return storeQueue.append(.notifyAudience(change))
         }
         membershipChanges[change].allNotifiedAtMilliseconds = now.monotonicMilliseconds
         let successor = membershipChanges[change].nextChangeOfMember

@@ -12,6 +12,8 @@ public import LiveActivity
 /// member in its audience, and APNs refuses its token again. With the calls at once, the member and its token could be
 /// gone from Redis, and Kafka would never get the result and the invalidation. (R17)
 extension Audiences {
+    /// Begins to record that APNs has refused the push to a member of a round: queues the member's result and, if the
+    /// token is dead, its invalidation. There must be room in `refusedMembers`.
     mutating func addRefusedMember(
         _ tag: PushTag,
         _ push: MemberPush,
@@ -202,9 +204,10 @@ extension Audiences {
         precondition(activityStoreQueue.popFirst() != nil, "no call waits")
     }
 
-    public mutating func postponeNextActivityStoreCall() {
+    /// Lets the next call wait for up to a second, because its Redis server is unavailable and other servers may work.
+    public mutating func delayNextActivityStoreCallForUnavailableServer(now: Moment) {
         guard let refusedMember = activityStoreQueue.popFirst() else { preconditionFailure("no call waits") }
-        activityStoreQueue.append(refusedMember)
+        activityStoreQueue.setAside(refusedMember, now: now)
     }
 
     /// Removes the next call, because it exceeds the store's limits. The refused member continues as if the store had

@@ -8,15 +8,16 @@ import LiveActivity
 package enum JoinerBody {
     private static let timestampOffsetByteCount = 2
 
-    /// Returns a body in the form in which the store keeps it.
-    ///
-    /// - Parameter layout: the layout of `body`, which has no alert.
-    package static func bytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> [UInt8] {
+    /// Returns ``storedBody(_:_:)`` as an array.
+    package static func storedBytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> [UInt8] {
         let stored = storedBody(body, layout)
         defer { stored.free() }
         return Array(stored.bytes)
     }
 
+    /// Returns a body in the form in which the store keeps it. The caller must free the result.
+    ///
+    /// - Parameter layout: the layout of `body`, which has no alert.
     static func storedBody(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
         let stored = HeapBytes(count: body.count + timestampOffsetByteCount)
         stored.mutableBuffer.copyMemory(from: body)

@@ -77,14 +77,14 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var notifiedAudienceCount = 0
     /// The number of joined audiences with an answered request for the newest state: the store has replied, or has
     /// refused the request.
-    var repliedAudienceCount = 0
+    var answeredStateRequestCount = 0
     /// The next change in the same queue; `.null`: this is the last one. The changes in a queue wait for the same reply
     /// of the store, or for a push in the same pool.
     var nextInQueue = MembershipChangeIndex.null
     /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
     var newestState = NewestStateIndex.null
-    /// When the store last replied with a state for the member (monotonic milliseconds); `.min`: not yet.
-    var stateRepliedAtMilliseconds: Int64 = .min
+    /// When the last of the member's requests for states was answered (monotonic milliseconds); `.min`: not yet.
+    var lastStateReplyAtMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
     /// Whether the member has been queued for ``Audiences/takeMemberWithEndedChange()``, after which `Delivery` settles
     /// the member's registration. Each change queues its member once.
@@ -155,8 +155,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var joinedAudienceCount: Int { audiences.count - departedAudienceCount }
     func joinedAudience(_ index: Int) -> AudienceDigest { audiences[departedAudienceCount + index] }
 
-    /// How the change counts in the audience that is notified next: the member left it, joined it, or was updated with
-    /// a new token or other new data.
+    /// What the change is for the audience that is notified next: the member left it, joined it, or was updated with a
+    /// new token or other new data.
     var changeKindForNextAudience: MembershipChangeKind {
         notifiedAudienceCount < departedAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
     }

@@ -43,7 +43,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     private(set) var reasonByteCount = 0
     /// Copies of the member's id, the digits of its token, and Apple's reason: the originals may be gone before the
     /// records about the member are written.
-    private var copiesBuffer = InlineArray<640, UInt8>(repeating: 0)
+    private var textBuffer = InlineArray<640, UInt8>(repeating: 0)
 
     init(
         tag: UInt64,
@@ -91,7 +91,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         reason: UnsafeRawBufferPointer
     ) {
         let reasonPrefix = UnsafeRawBufferPointer(rebasing: reason.prefix(Self.reasonBytesMax))
-        let counts = withUnsafeMutableBytes(of: &copiesBuffer) { bytes in
+        let counts = withUnsafeMutableBytes(of: &textBuffer) { bytes in
             UnsafeMutableRawBufferPointer(rebasing: bytes[Self.reasonByteOffset...]).copyMemory(from: reasonPrefix)
             return (
                 identifier(UnsafeMutableRawBufferPointer(rebasing: bytes[..<Self.tokenByteOffset])),
@@ -106,7 +106,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     func withIdentifierTokenAndReason<Result>(
         _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Result
     ) -> Result {
-        withUnsafeBytes(of: copiesBuffer) { bytes in
+        withUnsafeBytes(of: textBuffer) { bytes in
             body(
                 UnsafeRawBufferPointer(rebasing: bytes[..<identifierByteCount]),
                 UnsafeRawBufferPointer(rebasing: bytes[Self.tokenByteOffset..<Self.tokenByteOffset + tokenByteCount]),

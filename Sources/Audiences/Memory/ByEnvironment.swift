@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// One value for each APNs environment, in a slot or in an app's queues.
+/// One value for each APNs environment. A slot can have it, because it is `BitwiseCopyable`.
 struct ByEnvironment<Value: BitwiseCopyable>: BitwiseCopyable {
     var production: Value
     var sandbox: Value

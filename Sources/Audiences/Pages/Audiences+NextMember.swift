@@ -9,8 +9,8 @@ struct MemberPlace {
 
 /// The order in which the members of a round's pages have their turns.
 extension Audiences {
-    /// Returns the member below the position `end` that has its turn next. Nil if all of them have had their turn, or
-    /// if the next one has not been read yet.
+    /// Returns the member below the position `end` that has its turn next. Nil if all members below `end` have had
+    /// their turn, or if the next one has not been read yet.
     ///
     /// In its turn, the shell takes the member's push, or the core produces the member's start. Some members get
     /// neither, for example if the version (``RangeVersionSlot``) has expired.

@@ -21,6 +21,23 @@ extension Audiences {
         }
         guard reserveRoomToPark(for: round) else { return waitForRoomToPark(round, now: now) }
         guard mayTakePage(for: round) else { return addToPageQueue(round) }
+        addPageToRestoreParkedMembers(of: round, at: position)
+    }
+
+    /// Called when there is room for a page, for the first round in the page queue.
+    ///
+    /// - Returns: false if the round cannot use a page now: it has one already, has no room to park its members, or has
+    ///   parked them all.
+    mutating func takePageToRestoreParkedMembers(of round: RoundIndex) -> Bool {
+        guard rounds[round].phase == .restoring, rounds[round].pages.first == .null,
+            rounds[round].checkpoints.restored.reservedMemberCount > 0,
+            let position = rounds[round].checkpoints.restored.nextParkedPosition
+        else { return false }
+        addPageToRestoreParkedMembers(of: round, at: position)
+        return true
+    }
+
+    private mutating func addPageToRestoreParkedMembers(of round: RoundIndex, at position: UInt64) {
         let page = addPage(round, start: position)
         pages[page].needsOnlyParkedMembers = true
         rounds[round].pages.first = page
@@ -66,9 +83,11 @@ extension Audiences {
         if hasParked { advance(round, now: now) } else { waitForRoomToPark(round, now: now) }
     }
 
-    /// Returns whether the members at this position are parked now. Rarely, the position has more members than were
-    /// parked there, because the hashes of their ids are equal. All of them are parked, so that none is missed. If
-    /// there is no room for them, none is parked, and the position must be read again.
+    /// Parks the members at this position again. Returns false if there is no room for them: then none is parked, and
+    /// the position must be read again.
+    ///
+    /// Rarely, the position has more members than were parked there, because the hashes of their ids are equal. All of
+    /// them are parked, so that none is missed.
     private mutating func parkMembersAgain(
         at position: UInt64,
         on page: PageIndex,
@@ -94,24 +113,53 @@ extension Audiences {
     /// Reads a parked member again before its push, because the member was read too long ago: by now it may have left,
     /// or may have another token.
     ///
-    /// - Returns: false if there is no room for a page now.
+    /// - Returns: false if there is no room for a page now. The round then waits in the page queue, and the member is
+    ///   read when the round's turn comes.
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
         // If there is no room for a page, discard the members that the round has read ahead, which frees their pages.
         // This seldom costs time: a round stops one lap above its lowest parked member, so the discarded members might
         // have to wait for this parked member anyway.
         if !hasRoomForPage(of: round) { readAgainFromPresentPosition(of: round) }
-        guard hasRoomForPage(of: round) else { return false }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }
+        guard hasRoomForPage(of: round) else {
+            // Queue the round, because each page that is freed goes to the queued rounds at once. The first member that
+            // waits keeps its turn. Otherwise members of one pool could take the turn from a member of the other pool
+            // again and again.
+            if rounds[round].members.parkedMemberAwaitingPage == .null {
+                rounds[round].members.parkedMemberAwaitingPage = member
+            }
+            addToPageQueue(round)
+            return false
+        }
+        addPage(ofParkedMember: member)
+        return true
+    }
+
+    /// Called when there is room for a page, for the first round in the page queue. Requests the page of the parked
+    /// member that waits for one, and returns true; false if none waits.
+    mutating func takePageForAwaitingParkedMember(of round: RoundIndex) -> Bool {
+        let member = rounds[round].members.parkedMemberAwaitingPage
+        guard rounds[round].phase == .running, member != .null else { return false }
+        addPage(ofParkedMember: member)
+        return true
+    }
+
+    private mutating func addPage(ofParkedMember member: ParkedMemberIndex) {
+        let round = parkedMembers[member].round
+        if rounds[round].members.parkedMemberAwaitingPage == member {
+            rounds[round].members.parkedMemberAwaitingPage = .null
+        }
         parkedMembers[member].isUnderWay = true
         // Above 0, this count keeps the round from being freed, so the round still exists when the reply comes.
         rounds[round].members.refusedOrRereadCount += 1
         let page = addPage(round, start: parkedMembers[member].position)
         pages[page].parkedMember = member
-        return true
     }
 
-    mutating func parkedMemberReceived(_ page: PageIndex, now: Moment) {
+    /// Called when the page of a parked member is read again. Takes the member's present token from the page, and parks
+    /// the member again. A member that is not on the page has left the audience, and ends as `unregistered`.
+    mutating func pageOfParkedMemberReceived(_ page: PageIndex, now: Moment) {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
         var isStillMember = false
         for index in 0..<Int(pages[page].memberCount) where pages[page].position(index) == pages[page].startPosition {

@@ -73,19 +73,6 @@ extension Audiences {
         return segmentsAheadCount < min(UInt64(slot.range.segmentCount), Self.segmentsAheadMax)
     }
 
-    func mayTakePage(for round: RoundIndex) -> Bool {
-        guard hasRoomForPage(of: round) else { return false }
-        // A round that has pages takes no further page while other rounds wait for one.
-        return apps[Int(rounds[round].appIndex)].firstRoundInPageQueue == .null
-            || rounds[round].pages.first == .null
-    }
-
-    func hasRoomForPage(of round: RoundIndex) -> Bool {
-        let app = apps[Int(rounds[round].appIndex)]
-        return app.pageCount < configuration.pagesPerAppMax && !pages.isFull
-            && app.pageBytes + rounds[round].pages.expectedBytes <= configuration.pageBytesPerAppMax
-    }
-
     /// Appends a page for the segment in which `readPosition` lies to the round's list of pages, and moves
     /// `readPosition` to the next segment.
     private mutating func addPageAtReadPosition(of round: RoundIndex) {
@@ -98,6 +85,8 @@ extension Audiences {
         rounds[round].pages.last = page
     }
 
+    /// Requests the page that follows `previousPage` in its segment, and puts it behind `previousPage` in the round's
+    /// list.
     private mutating func addFollowingPage(_ previousPage: PageIndex, of round: RoundIndex) {
         pages[previousPage].hasUnrequestedNextPage = false
         let page = addPage(round, start: pages[previousPage].endPosition, isPageLowerBound: true)
@@ -109,7 +98,7 @@ extension Audiences {
     /// Adds a page that begins at `start`: counts it for the round and the app, and requests the page or, if its lower
     /// bound is not known, the directory. The caller then links the page to the round or to a parked member.
     mutating func addPage(_ round: RoundIndex, start: UInt64, isPageLowerBound: Bool = false) -> PageIndex {
-        let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].pages.expectedBytes)
+        let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].pages.nextPageExpectedBytes)
         // A segment has 2^32 positions. So the low 32 bits of a round's position are the position in the segment.
         let isLowerBoundKnown = isPageLowerBound || UInt32(truncatingIfNeeded: start) == 0
         let page = pages.allocate(
@@ -144,6 +133,7 @@ extension Audiences {
     /// there is none, this page becomes ready without members.
     mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
+        if waitForMissingMembers(of: page, isSegmentMissing: bytes?.isEmpty ?? true, now: now) { return }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         var wantedPageLowerBound: UInt32?
         var nextPageLowerBound: UInt32?
@@ -173,6 +163,7 @@ extension Audiences {
     /// missing, damaged or the wrong one, requests the directory instead.
     mutating func pageReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
+        if waitForMissingMembers(of: page, isSegmentMissing: false, now: now) { return }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         guard let bytes, !bytes.isEmpty else { return requestDirectory(for: page) }
         guard let memberPage = MemberPage(bytes) else {
@@ -200,9 +191,12 @@ extension Audiences {
         apps[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
-        rounds[round].pages.largestBytes = max(rounds[round].pages.largestBytes ?? 0, Int64(bytes))
+        rounds[round].pages.largestPageBytes = max(rounds[round].pages.largestPageBytes ?? 0, Int64(bytes))
     }
 
+    /// Requests the directory of the page's segment, to look for the page that has the wanted position.
+    ///
+    /// - Parameter isPageUnusable: whether the page that was read is missing or damaged, so it must not be read again.
     private mutating func requestDirectory(for page: PageIndex, isPageUnusable: Bool = true) {
         pages[page].unusablePageLowerBound = isPageUnusable ? pages[page].lowerBound : nil
         pages[page].enter(.requestingDirectory)
@@ -225,7 +219,7 @@ extension Audiences {
         // If the page is smaller than expected, there may now be room for a page of a waiting round.
         defer { offerPageRoom(appIndex) }
         let round = pages[page].round
-        if pages[page].parkedMember != .null { return parkedMemberReceived(page, now: now) }
+        if pages[page].parkedMember != .null { return pageOfParkedMemberReceived(page, now: now) }
         if pages[page].needsOnlyParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
         advance(round, now: now)
     }
@@ -289,7 +283,8 @@ extension Audiences {
     }
 
     /// Discards the members that have not had their turn, and sets the round's read position to its completed position.
-    /// If the round needs these members again, call ``readAgainFromPresentPosition(of:)`` instead.
+    /// Call this alone only if the round sends nothing more. Otherwise call ``readAgainFromPresentPosition(of:)``, so
+    /// that only the discarded members are read again.
     ///
     /// The caller must call ``offerPageRoom(_:)`` afterwards.
     mutating func discardUnsentMembers(of round: RoundIndex) {
@@ -363,26 +358,6 @@ extension Audiences {
         let appIndex = Int(pages[page].appIndex)
         freePage(page)
         offerPageRoom(appIndex)
-    }
-
-    /// Lets rounds that wait for a page read on, one after the other, while there is room for pages. If a waiting round
-    /// no longer needs a page, the next one gets the room. Otherwise the room would stay unused, and the other rounds
-    /// would wait until another page is freed.
-    mutating func offerPageRoom(_ appIndex: Int) {
-        let last = apps[appIndex].lastRoundInPageQueue
-        while case let first = apps[appIndex].firstRoundInPageQueue, first != .null, hasRoomForPage(of: first),
-            let waitingRound = popFirstFromPageQueue(appIndex)
-        {
-            if rounds[waitingRound].phase == .restoring {
-                // Only `advance` reads on for a restoring round, and it needs the time. So a timer calls it.
-                scheduleAdvance(of: waitingRound, at: 0)
-            } else {
-                prefetchPages(of: waitingRound, isFirstInQueue: true)
-            }
-            // `last` was the last round in the queue when this method began. A round that has queued again since then
-            // waits for the next call, so that the loop ends. (R4)
-            if waitingRound == last { return }
-        }
     }
 
     /// Frees a page. The caller must then request a page itself or call ``offerPageRoom(_:)``.

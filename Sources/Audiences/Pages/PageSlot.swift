@@ -65,6 +65,10 @@ struct PageSlot: BitwiseCopyable {
     /// The bytes that the page occupies, or is expected to occupy until it has been read.
     var occupiedBytes: Int
 
+    /// Since when the page waits for members that the store may lack (monotonic milliseconds); nil: it has not waited.
+    /// Stays when the wait is over.
+    @CompactOptional var membersMissingSinceMilliseconds: Int64?
+
     /// When the page was read (monotonic milliseconds); `.max`: not yet.
     var readAtMilliseconds: Int64 = .max
 

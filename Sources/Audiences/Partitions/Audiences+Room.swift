@@ -1,12 +1,18 @@
 import Delivery
 import LiveActivity
 
-/// The core's request to rewind a partition of the fan-out topic: to read it again from this offset, after this pause.
-public struct FanoutRewind: Sendable, Equatable, BitwiseCopyable {
+/// A request to rewind a partition: to read it again from this offset, after this pause. This core requests it for the
+/// fan-out topic, and the lane for the other topics.
+public struct PartitionRewind: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
     /// How long the partition stays paused before it is read again. 0 for passed-over records, which now have room.
     /// More than 0 for an offset that was too far ahead for the partition's ledger: older records must settle first.
     public var pauseMilliseconds: Int64
+
+    package init(offset: Int64, pauseMilliseconds: Int64) {
+        self.offset = offset
+        self.pauseMilliseconds = pauseMilliseconds
+    }
 }
 
 /// Decides which fan-out records the core has room for.
@@ -22,7 +28,7 @@ extension Audiences {
     /// expensive: all later records of the partition are read again, also those that are settled.
     ///
     /// If the partition's ledger was full, this is also the pause before the partition is read again
-    /// (``FanoutRewind/pauseMilliseconds``).
+    /// (``PartitionRewind/pauseMilliseconds``).
     private static var rewindIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether the core can take a record of this range now, or must pass it over.
@@ -104,7 +110,8 @@ extension Audiences {
             .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtWallMilliseconds)
         guard let round = roundsByKey[key] else { return }
         // Note only offsets of the round's own partition: offsets of two partitions cannot be compared. And if the
-        // other partition is revoked, this lane does not read the record again, so the noted offset would stay forever.
+        // record's partition is another one and is revoked, this lane does not read the record again, so the noted
+        // offset would stay forever.
         if rounds[round].partitionIndex == record.partitionIndex {
             rounds[round].versions.firstPassedOverOffset = min(
                 rounds[round].versions.firstPassedOverOffset ?? .max,
@@ -170,7 +177,7 @@ extension Audiences {
         // Known issue (K3): a parked member may get an older state after the newer one. Its phone ignores this push,
         // because the timestamp is lower.
         if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
-        resumeRound(round, now: now)
+        resumeAfterWaitForVersions(round, now: now)
     }
 
     /// Whether the versions whose records have arrived need no more pushes. The caller has closed these versions.
@@ -190,7 +197,7 @@ extension Audiences {
     /// Returns the request to rewind an assigned partition; nil if there is no reason to. There are two reasons:
     /// records were passed over and now have room, or a record's offset was too far ahead for the partition's ledger.
     /// When the shell has passed the request on, it calls ``rewindBegan(_:from:now:)``.
-    public func rewindRequest(_ index: UInt32, now: Moment) -> FanoutRewind? {
+    public func rewindRequest(_ index: UInt32, now: Moment) -> PartitionRewind? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         let isIntervalOver =
             partition.pointee.lastRewindAtMilliseconds
@@ -200,10 +207,10 @@ extension Audiences {
             isIntervalOver,
             let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToRewind(Int($0)) })
         {
-            return FanoutRewind(offset: offset, pauseMilliseconds: 0)
+            return PartitionRewind(offset: offset, pauseMilliseconds: 0)
         }
         return partition.pointee.passedOverRecords.receivingStopOffset.map {
-            FanoutRewind(offset: $0, pauseMilliseconds: Self.rewindIntervalMillisecondsMin)
+            PartitionRewind(offset: $0, pauseMilliseconds: Self.rewindIntervalMillisecondsMin)
         }
     }
 

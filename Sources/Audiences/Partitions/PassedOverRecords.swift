@@ -15,8 +15,8 @@ struct PassedOverRecords: ~Copyable {
     private let windowOffsetCount: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
-    /// The first passed-over record of each app. An app has no entry while the partition is being read again and this
-    /// reading will still reach the record (``noteRewind(to:)``).
+    /// The first passed-over record of each app. Exception: while the partition is being read again, an app has no
+    /// entry if the reading will still reach this record (``noteRewind(to:)``).
     ///
     /// While an app has an entry, the core takes later records of the app only for ranges that already have a round
     /// (``RoundSlot``). So the records of all other ranges stay in order.
@@ -42,6 +42,7 @@ struct PassedOverRecords: ~Copyable {
         return bits[bitIndex >> 6] & (1 << UInt64(bitIndex & 63)) != 0
     }
 
+    /// Returns the offset of the app's entry in ``lowestRecordOfEachApp``; nil if there is none.
     func lowestOffset(of appIndex: UInt16) -> Int64? {
         lowestRecordOfEachApp.first { $0.appIndex == appIndex }?.offset
     }
@@ -54,6 +55,7 @@ struct PassedOverRecords: ~Copyable {
         lowestRecordOfEachApp.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
 
+    /// Notes that a record of this app was passed over. The offset must be in the ledger's window.
     mutating func insert(_ offset: Int64, of appIndex: UInt16, admittedAtWallMilliseconds: Int64) {
         let record = LowestRecord(
             appIndex: appIndex,
@@ -89,6 +91,7 @@ struct PassedOverRecords: ~Copyable {
         count -= 1
     }
 
+    /// Notes that the record at this offset was too far ahead for the partition's ledger.
     mutating func stopReceiving(at offset: Int64) { receivingStopOffset = min(receivingStopOffset ?? .max, offset) }
 
     /// Notes that the partition is being read again from this offset.

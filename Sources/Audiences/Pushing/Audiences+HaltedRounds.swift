@@ -13,7 +13,7 @@ extension Audiences {
     ///
     /// Newer pages stay. A round is often halted only for a moment, and would have to read the same pages again.
     mutating func discardOldPagesIfHalted(_ round: RoundIndex, now: Moment) {
-        guard let dueMilliseconds = pagesOfHaltedRoundDueMilliseconds(round),
+        guard let dueMilliseconds = pageDiscardDueMilliseconds(round),
             dueMilliseconds <= now.monotonicMilliseconds
         else { return }
         readUnsentMembersAgain(of: round)
@@ -22,7 +22,7 @@ extension Audiences {
     /// Returns when a running round that is halted must discard the members that it has read and not sent to: when
     /// the next of them is so old that it must be read again before its push anyway. Nil if the round is not halted, or
     /// has no such members.
-    mutating func pagesOfHaltedRoundDueMilliseconds(_ round: RoundIndex) -> Int64? {
+    mutating func pageDiscardDueMilliseconds(_ round: RoundIndex) -> Int64? {
         guard rounds[round].phase == .running, isHalted(round),
             let next = nextMember(of: round, end: readingEndPosition(of: round))
         else { return nil }

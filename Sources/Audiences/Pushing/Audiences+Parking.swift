@@ -109,6 +109,7 @@ extension Audiences {
         unpark(member)
     }
 
+    /// Removes a member from the parked members of its round, and frees its slot. The member gets no outcome here.
     private mutating func unpark(_ member: ParkedMemberIndex) {
         let slot = parkedMembers[member]
         let round = slot.round
@@ -119,6 +120,9 @@ extension Audiences {
             parkedMembers[slot.previousParkedMember].nextParkedMember = slot.nextParkedMember
         } else {
             rounds[round].members.firstParked = slot.nextParkedMember
+        }
+        if rounds[round].members.parkedMemberAwaitingPage == member {
+            rounds[round].members.parkedMemberAwaitingPage = .null
         }
         parkedMembers.free(member)
         apps[Int(rounds[round].appIndex)].parkedMemberCount -= 1
@@ -152,15 +156,32 @@ extension Audiences {
     }
 
     /// Whether a member must get the newest version before its next turn, because otherwise it would miss the alert
-    /// that this version carries. The newest version brings the alert only to certain positions
-    /// (``RangeVersionSlot/bringsCarriedAlert(to:)``). The member's present position is one of them. Its position at
-    /// its next turn, one lap higher, is not.
+    /// that this version carries. True if the version brings the alert to the member's present position
+    /// (``RangeVersionSlot/bringsCarriedAlert(to:)``). The version does not bring the alert to the member's next turn,
+    /// one lap higher.
     ///
     /// False if the alert is too old, or if APNs responded to the member's last attempt with 429.
+    ///
+    /// Known issue (K15): if the pool of such a member is unavailable, the round stops one lap above the member until
+    /// the alert is too old. The members of the app's other pool wait too.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.last
         return newest != .null && !wasThrottled && rangeVersions[newest].bringsCarriedAlert(to: position)
             && !isAlertTooOld(newest, now: now)
+    }
+
+    /// Returns after how many milliseconds the newest version's carried alert is too old; nil if no parked member waits
+    /// for this alert (``needsCarriedAlert(_:wasThrottled:of:now:)``). When the alert is too old, the core finishes
+    /// these members, and the round continues.
+    func millisecondsUntilParkedMembersNeedNoAlert(_ round: RoundIndex, now: Moment) -> Int64? {
+        let newest = rounds[round].versions.last
+        guard newest != .null, rangeVersions[newest].isCarryingAlert,
+            rounds[round].members.lowestParkedPosition < rangeVersions[newest].startPosition
+        else { return nil }
+        let record = rangeVersions[newest].record
+        let waitMilliseconds =
+            (record.alertVersion.timestamp + record.alertSeconds + 1) * 1_000 - now.wallMilliseconds
+        return waitMilliseconds > 0 ? waitMilliseconds : nil
     }
 
     /// Finishes the parked members that need no push any more, except those on which the core works now
@@ -169,7 +190,7 @@ extension Audiences {
     ///   this version earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the version has
     ///   expired.
     /// - Any other member is `expired` if the newest version has expired.
-    mutating func expireParkedMembers(of round: RoundIndex, now: Moment) {
+    mutating func finishUnneededParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return }
         let hasExpired = isExpired(newest, now: now)
@@ -217,10 +238,10 @@ extension Audiences {
 
     /// Whether a round may reserve room for all members that it must park again.
     ///
-    /// There must be room for all of them. If there are several apps, the app's parked members and these members
-    /// together may use only as much room as is free now. So an app without parked members may use all the free room:
-    /// otherwise a round with very many parked members would wait forever. The app's pushes in flight do not count here,
-    /// because its other rounds may send all the time.
+    /// With several apps, these members and the app's parked members together must fit into the free room. So an app
+    /// without parked members may take all the free room, more than ``mayParkMember(of:)`` permits. Otherwise a round
+    /// with very many parked members would wait forever. The app's pushes in flight do not count here, because its
+    /// other rounds may send all the time.
     func mayReserveRoomToPark(_ memberCount: Int, for round: RoundIndex) -> Bool {
         let freeCount = freeParkingRoomCount
         guard apps.count > 1 else { return memberCount <= freeCount }

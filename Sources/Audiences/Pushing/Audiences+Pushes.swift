@@ -12,10 +12,10 @@ struct OfferedPush: BitwiseCopyable {
 /// Chooses the next push of a pool: a broadcast, or a push to a member. A round pushes to a member only when its push
 /// of the previous lap to this member is over. So a member's pushes leave in the order of their versions. (R28)
 extension Audiences {
-    /// A pool that has had no room for a push for this long counts as unavailable. The lane requests pushes in each
-    /// iteration for every pool that is not full. Even a pool that is not full has no room if it has as many pushes in
-    /// flight as it may have, for example 0 of 0 without a connection. The members of an unavailable pool are parked,
-    /// so that a round can reach the members of the app's other pool.
+    /// A pool that has had no room for a push for this long counts as unavailable. A pool has no room if it has as many
+    /// pushes in flight as it may have, for example 0 of 0 without a connection. In each iteration, the lane asks for a
+    /// push for every pool that is not full, and the core then notes that the pool has room. The members of an
+    /// unavailable pool are parked, so that a round can reach the members of the app's other pool.
     private static var poolUnavailableAfterMilliseconds: Int64 { 1_000 }
 
     /// A member that was read longer ago than this is read again before its push, because by now the member may have
@@ -40,8 +40,8 @@ extension Audiences {
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
     ///   - pushesInFlightMax: the value of ``pushesInFlightMax(streamCount:areSingleCommandsWaiting:)``.
-    ///   - isProbing: whether the pool's breaker is open, so that the push is a probe. Probes do not make the pool
-    ///     available: with about one push a second, it would hold up a round at each of its members.
+    ///   - isProbing: whether the pool's breaker is open, so that the push is a probe. A probe does not make the pool
+    ///     available: a probing pool takes about one push a second, and would hold up a round at each member.
     public mutating func takeNextPush(
         _ pool: PoolIdentifier,
         permitsRetry: Bool = true,
@@ -83,7 +83,8 @@ extension Audiences {
         return nil
     }
 
-    private enum Offer {
+    /// What one round offers to a pool that has room for a push.
+    private enum RoundOffer {
         case push(AudiencePush)
         /// The round has no push now, but stays in its queue. It waits for the app's other pool, for the permission to
         /// retry a push, or for room to park a member or to read one again.
@@ -92,12 +93,14 @@ extension Audiences {
         case nothing
     }
 
+    /// Returns the round's next push for a pool: to a parked member if one is due, else to the next member of its
+    /// pages.
     private mutating func offerNextPush(
         of round: RoundIndex,
         _ environment: APNsEnvironment,
         permitsRetry: Bool,
         now: Moment
-    ) -> Offer {
+    ) -> RoundOffer {
         guard rounds[round].phase == .running, rounds[round].versions.last != .null, !awaitsNewerVersion(round) else {
             return .nothing
         }
@@ -118,12 +121,12 @@ extension Audiences {
             rounds[round].members.earliestParkedDueMilliseconds.production <= now.monotonicMilliseconds
             || rounds[round].members.earliestParkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
         guard !isHalted(round) else {
-            // The next attempt may be due later than the round's timer was set for: `nextDueParkedMember` has just found
-            // this out. So set the timer again.
+            // `nextDueParkedMember` may just have found that the next attempt is due later than the round's timer was
+            // set for. So set the timer again.
             queueCheckpointIfDue(round, now: now)
             return hasDueParkedMember ? .blocked : .nothing
         }
-        let offer = offerFromPages(of: round, environment, now: now)
+        let offer = offerNextPushFromPages(of: round, environment, now: now)
         if case .push = offer { return offer }
         freeDonePages(of: round, now: now)
         queueCheckpointIfDue(round, now: now)
@@ -131,16 +134,15 @@ extension Audiences {
         return offer
     }
 
-    private mutating func offerFromPages(of round: RoundIndex, _ environment: APNsEnvironment, now: Moment) -> Offer {
+    /// Returns the push to the next member of the round's pages. Moves past members that get no push, for example
+    /// devices, and parks members whose pool is unavailable.
+    private mutating func offerNextPushFromPages(
+        of round: RoundIndex,
+        _ environment: APNsEnvironment,
+        now: Moment
+    ) -> RoundOffer {
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
-            let lowestParkedPosition = rounds[round].members.lowestParkedPosition
-            guard
-                lowestParkedPosition == .max
-                    || next.position < lowestParkedPosition + rounds[round].progress.positionsPerLap
-            else {
-                return .nothing
-            }
             guard isPageFresh(next.page, now: now) else {
                 rounds[round].queuePlaces.mustQueueAtFront = true
                 readUnsentMembersAgain(of: round)
@@ -159,7 +161,7 @@ extension Audiences {
                 advancePast(next, progress: .done(.failed), rangeVersion)
                 continue
             }
-            // The member is parked now, or may be parked after its push.
+            // There must be room to park the member: it is parked now, or may be parked after its push.
             guard mayParkMember(of: round) else { return .blocked }
             guard pageMember.environment == environment else {
                 guard isPoolUnavailable(pageMember.environment, of: round) else { return .blocked }
@@ -174,7 +176,7 @@ extension Audiences {
                 advancePast(next, progress: .parked, rangeVersion)
                 continue
             }
-            return .push(offerPush(pageMember, next, rangeVersion, now: now))
+            return .push(offerPushToPageMember(pageMember, next, rangeVersion, now: now))
         }
         return .nothing
     }
@@ -192,8 +194,8 @@ extension Audiences {
         isPoolUnavailable(environment, appIndex: Int(rounds[round].appIndex))
     }
 
-    /// Whether an app's pool had had no room for a push for `poolUnavailableAfterMilliseconds` when the lane's previous
-    /// iteration began.
+    /// Whether an app's pool counts as unavailable: it had no room for a push during the last
+    /// `poolUnavailableAfterMilliseconds` before the lane's previous iteration.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int) -> Bool {
         apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] < previouslyAdvancedAtMilliseconds
             - Self.poolUnavailableAfterMilliseconds
@@ -201,7 +203,7 @@ extension Audiences {
 
     /// Returns the push to a member, and moves the round past the member. ``pushNotSent(_:)`` moves it back if the
     /// shell cannot send the push.
-    private mutating func offerPush(
+    private mutating func offerPushToPageMember(
         _ pageMember: PageMember,
         _ next: MemberPlace,
         _ rangeVersion: RangeVersionIndex,

@@ -128,6 +128,8 @@ extension Audiences {
         return !needsCarriedAlert(position, wasThrottled: wasThrottled, of: round, now: now)
     }
 
+    /// Sends the push to a member again later: parks the member, with a pause that fits the failure. If the newest
+    /// version replaces the retry, ends the member as `superseded`.
     private mutating func retryMember(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         let wasThrottled = result.disposition == .throttled
@@ -187,6 +189,7 @@ extension Audiences {
         recordRefusal(tag, push, .unregistered, result, now: now)
     }
 
+    /// Records a permanent refusal of a push, before the member gets its outcome (``RefusedMemberSlot``).
     private mutating func recordRefusal(
         _ tag: PushTag,
         _ push: MemberPush,

@@ -19,9 +19,9 @@ struct AppWork: BitwiseCopyable {
     /// more records, so that other apps have room. (R30)
     var fanoutRecordCount = 0
     var fanoutRecordBytes = 0
-    /// The number of this core's pushes in flight, and when the shell last asked for a push while the pool had room for
-    /// one that is no probe (monotonic milliseconds). A pool that has had no room lately is unavailable
-    /// (``Audiences/isPoolUnavailable(_:of:)``).
+    /// For each of the app's pools: the number of this core's pushes in flight, and when the pool last had room for a
+    /// push that is no probe (monotonic milliseconds). The time is noted when the shell asks for a push. A pool that
+    /// has had no room lately is unavailable (``Audiences/isPoolUnavailable(_:of:)``).
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
     var lastHadRoomForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
     /// The number of the app's parked members, including those for which its rounds have reserved room.

@@ -8,12 +8,12 @@ extension Audiences {
     mutating func queueCheckpointIfDue(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         let isFinal = slot.phase == .ending || slot.phase == .draining
-        let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && isIdle(round))
+        let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && hasNoMembersUnderWay(round))
         let isChanged = slot.checkpoints.hasUnrecordedChanges
         let isNeededNow = isFinal || hasVersionAwaitingCheckpoint(round)
         let dueMilliseconds = isNeededNow ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
-        if mayRecord, isChanged, !slot.isCallOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
-            rounds[round].isCallOutstanding = true
+        if mayRecord, isChanged, !slot.isClaimOrCheckpointOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
+            rounds[round].isClaimOrCheckpointOutstanding = true
             rounds[round].checkpoints.claimOrCheckpointAtMilliseconds = now.monotonicMilliseconds
             storeQueue.append(.checkpoint(round))
         }
@@ -28,14 +28,14 @@ extension Audiences {
         return (beganAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
-    /// Sets the round's timer to the earliest of five times: the next checkpoint, a parked member's next attempt, the
-    /// end of the wait for a newer version, the expiration of the newest version, and the time at which a halted round
-    /// gives up its pages.
+    /// Sets the round's timer to the earliest of six times: the next checkpoint, a parked member's next attempt, the
+    /// end of the wait for a newer version, the expiration of the newest version, the time at which a halted round
+    /// gives up its pages, and the time at which the alert that parked members wait for is too old.
     private mutating func setTimer(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard slot.phase == .running || slot.phase == .restoring else { return }
         var dueMilliseconds = Int64.max
-        if slot.checkpoints.hasUnrecordedChanges, !slot.isCallOutstanding {
+        if slot.checkpoints.hasUnrecordedChanges, !slot.isClaimOrCheckpointOutstanding {
             dueMilliseconds = max(now.monotonicMilliseconds + 1, checkpointDueMilliseconds(round))
         }
         let earliestParkedDueMilliseconds = slot.members.earliestParkedDueMilliseconds
@@ -55,7 +55,7 @@ extension Audiences {
                 missingSinceMilliseconds + configuration.newerVersionWaitMillisecondsMax
             )
         }
-        if let pagesDueMilliseconds = pagesOfHaltedRoundDueMilliseconds(round) {
+        if let pagesDueMilliseconds = pageDiscardDueMilliseconds(round) {
             dueMilliseconds = min(dueMilliseconds, max(now.monotonicMilliseconds + 1, pagesDueMilliseconds))
         }
         if slot.versions.last != .null {
@@ -64,6 +64,9 @@ extension Audiences {
             if waitMilliseconds > 0 {
                 dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
             }
+        }
+        if let waitMilliseconds = millisecondsUntilParkedMembersNeedNoAlert(round, now: now) {
+            dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
         }
         scheduleAdvance(of: round, at: dueMilliseconds)
     }
@@ -118,11 +121,12 @@ extension Audiences {
         return text
     }
 
-    /// Handles the store's reply to a checkpoint. Nil: the store has refused the checkpoint, or it was too long. If the
-    /// reply says that the round has lost its claim, calls `claimLost`. Otherwise the checkpoint counts as recorded, and
-    /// the versions that waited for it are finished.
+    /// Handles the store's reply to a checkpoint. If the reply says that the round has lost its claim, calls
+    /// `claimLost`. Otherwise the checkpoint counts as recorded, and the versions that waited for it are finished.
+    ///
+    /// - Parameter reply: nil if the store has refused the checkpoint, or if the checkpoint was too long.
     mutating func handleCheckpointReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
-        rounds[round].isCallOutstanding = false
+        rounds[round].isClaimOrCheckpointOutstanding = false
         rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.composedRevision
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .claimLost {

@@ -149,6 +149,7 @@ extension Audiences {
         )
     }
 
+    /// Makes the range version for a fan-out record. If the range has no round yet, begins the round.
     private mutating func makeRangeVersion(
         _ incoming: IncomingFanoutRecord,
         _ record: FanoutRecord,
@@ -188,6 +189,7 @@ extension Audiences {
         apps[appIndex].fanoutRecordBytes += byteCount
     }
 
+    /// Adds a round for a range that has none, and claims the range in the store.
     private mutating func addRound(
         _ key: RoundKey,
         _ audience: HeapBytes,
@@ -208,7 +210,7 @@ extension Audiences {
             )
         )
         roundsByKey[key] = round
-        rounds[round].isCallOutstanding = true
+        rounds[round].isClaimOrCheckpointOutstanding = true
         storeQueue.append(.claim(round))
         return round
     }
@@ -227,13 +229,13 @@ extension Audiences {
     /// Removes the received versions from the round's list, and begins or ends each in the order of arrival.
     mutating func beginOrEndReceivedVersions(of round: RoundIndex, now: Moment) {
         let (lastBegun, firstReceived) = lastBegunAndFirstReceived(of: round)
-        if lastBegun == .null {
-            rounds[round].versions.first = .null
-        } else {
+        if let lastBegun {
             rangeVersions[lastBegun].nextVersion = .null
+        } else {
+            rounds[round].versions.first = .null
         }
-        rounds[round].versions.last = lastBegun
-        var rangeVersion = firstReceived
+        rounds[round].versions.last = lastBegun ?? .null
+        var rangeVersion = firstReceived ?? .null
         while rangeVersion != .null {
             let next = rangeVersions[rangeVersion].nextVersion
             rangeVersions[rangeVersion].nextVersion = .null

@@ -88,6 +88,8 @@ extension Audiences {
         return false
     }
 
+    /// Queues the two steps that finish a version: its result for Kafka, and the call that adds its counts to those of
+    /// the command.
     private mutating func beginFinishing(_ rangeVersion: RangeVersionIndex) {
         rangeVersions[rangeVersion].enter(.finishing)
         rangeVersions[rangeVersion].unacknowledgedCount = 2
@@ -115,6 +117,8 @@ extension Audiences {
         callOrRecordAcknowledged(of: rangeVersion, now: now)
     }
 
+    /// Called when the store or Kafka has acknowledged one call or record of a finishing version. After the last one,
+    /// the version is finished. It settles now, or after the round's older versions.
     mutating func callOrRecordAcknowledged(of rangeVersion: RangeVersionIndex, now: Moment) {
         rangeVersions[rangeVersion].unacknowledgedCount -= 1
         guard rangeVersions[rangeVersion].unacknowledgedCount == 0 else { return }

@@ -13,6 +13,9 @@ import Numbers
 /// waits until the registrations of all workers have brought the members back, or until a limit. Then it continues from
 /// its last checkpoint. Members that it had reached after this checkpoint get the same state once more. A round that
 /// begins while members are missing waits too. (R26)
+///
+/// In a cluster, another server may have lost the members, and the claim is intact. Then the round reads its pages
+/// again (``waitForMissingMembers(of:isSegmentMissing:now:)``).
 extension Audiences {
     /// The pause before a lost round is claimed again, apart from jitter. Each further loss in a row doubles the pause:
     /// 0.5 s, 1 s, 2 s, up to 32 s. A round that waits for lost members checks every 0.5 s whether they are back.
@@ -34,8 +37,8 @@ extension Audiences {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
-        if let pauseEndedAtMilliseconds = rounds[round].claim.pauseEndedAtMilliseconds,
-            now.monotonicMilliseconds - pauseEndedAtMilliseconds > Self.lossCountResetAfterMilliseconds
+        if let heldSinceMilliseconds = rounds[round].claim.heldSinceMilliseconds,
+            now.monotonicMilliseconds - heldSinceMilliseconds > Self.lossCountResetAfterMilliseconds
         {
             rounds[round].claim.consecutiveLossCount = 0
         }
@@ -55,18 +58,18 @@ extension Audiences {
 
     /// Whether the store may lack the members of a round that begins. The first rule that applies decides; if none
     /// applies, false:
-    /// - False if the store has a checkpoint of the round's range, because then it has not lost the audience.
     /// - False if the round has already waited `waitForMembersCountMax` times.
-    /// - True if ``mayLackMembers`` is true.
+    /// - False if one server has all keys, and the store has a checkpoint of the round's range, because then it has not
+    ///   lost the audience.
+    /// - True if ``mayStoreLackMembers`` is true.
+    /// - False if the store has a checkpoint of the round's range.
     /// - True if the store does not know that the round's newest version was admitted, because then it has lost its
     ///   data after the admission. Checked only before the first wait, and not for starts.
     func mustWaitForMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
-        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.waitForMembersCount < Self.waitForMembersCountMax
-        else {
-            return false
-        }
-        if mayLackMembers { return true }
-        guard !rounds[round].isForStarts, rounds[round].claim.waitForMembersCount == 0,
+        guard rounds[round].claim.waitForMembersCount < Self.waitForMembersCountMax else { return false }
+        let hasNoCheckpoint = reply?.bytes?.isEmpty ?? true
+        if mayStoreLackMembers, hasNoCheckpoint || configuration.hasSeveralStoreServers { return true }
+        guard hasNoCheckpoint, !rounds[round].isForStarts, rounds[round].claim.waitForMembersCount == 0,
             let newest = newestListedVersion(of: round)
         else { return false }
         return reply?.newestVersion.map { $0 < newest } ?? true
@@ -137,12 +140,15 @@ extension Audiences {
         guard wait != .underWay else {
             return scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
-        guard isIdle(round), !hasFinishingVersion(round) else { return }
-        if wait == .reachedLimit { rounds[round].claim.waitForMembersCount = Self.waitForMembersCountMax }
+        guard hasNoMembersUnderWay(round), !hasFinishingVersion(round) else { return }
+        if wait == .reachedLimit {
+            rounds[round].claim.waitForMembersCount = Self.waitForMembersCountMax
+            rounds[round].claim.hasReachedMemberWaitLimit = true
+        }
         removeParkedMembers(of: round)
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
-            addFanoutRecordBytes(-rangeVersions[rangeVersion].bodyWithOtherAlert.count, of: rangeVersion)
+            addFanoutRecordBytes(-rangeVersions[rangeVersion].alternativeBody.count, of: rangeVersion)
             rangeVersions[rangeVersion]
                 .forgetProgress(ownAlertSeconds: policies[rangeVersions[rangeVersion].record.policyIndex].alertSeconds)
             rangeVersion = rangeVersions[rangeVersion].nextVersion
@@ -152,9 +158,10 @@ extension Audiences {
     }
 
     /// Called when a round is abandoned. After partitions were added to the fan-out topic, the round may have records
-    /// of other partitions than its own. Notes those records as dropped whose versions are under way, although pushes
-    /// of the round may still be in flight (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps such a
-    /// partition, it reads the record again. So a member whose push is in flight now gets the state a second time.
+    /// of other partitions than its own. Notes such a record as dropped at once if its version is under way, although
+    /// pushes of the round may still be in flight (``noteDroppedBeforeResponse(_:ofApp:)``). If this lane keeps the
+    /// record's partition, it reads the record again. Then a member whose push is in flight now gets the state a second
+    /// time.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

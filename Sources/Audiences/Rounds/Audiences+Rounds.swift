@@ -6,7 +6,7 @@ extension Audiences {
     /// Handles the store's reply to a claim. The reply contains the checkpoint of the partition's previous owner, if
     /// there is one.
     mutating func handleClaimReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
-        rounds[round].isCallOutstanding = false
+        rounds[round].isClaimOrCheckpointOutstanding = false
         guard rounds[round].phase == .claiming else { return freeIfFinished(round, now: now) }
         if mustWaitForMembers(reply, round) { return beginWaitForMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
@@ -28,6 +28,8 @@ extension Audiences {
         }
     }
 
+    /// Lets a round continue from a checkpoint. If versions are under way in the checkpoint, the round waits for their
+    /// records.
     private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: RoundIndex) {
         rounds[round].progress.restart(at: checkpoint.completedPosition)
         rounds[round].versions.newestSettled = checkpoint.newestSettledVersion
@@ -97,13 +99,13 @@ extension Audiences {
         switch rounds[round].phase {
         case .claiming, .abandoned: break
         case .awaitingVersions:
-            // Return, because `resumeRound` may end the round and free its slot.
-            if stopAwaitingVersionsIfDue(round, now: now) { return resumeRound(round, now: now) }
+            // Return, because `resumeAfterWaitForVersions` may end the round and free its slot.
+            if stopAwaitingVersionsIfDue(round, now: now) { return resumeAfterWaitForVersions(round, now: now) }
         case .restoring:
             readParkedMembersAgain(of: round, now: now)
             if rounds[round].phase == .running { return advance(round, now: now) }
         case .running:
-            expireParkedMembers(of: round, now: now)
+            finishUnneededParkedMembers(of: round, now: now)
             expireUnsentMembers(of: round, now: now)
             closeAllVersionsIfNewestAdmittedIsMissingTooLong(round, now: now)
             discardOldPagesIfHalted(round, now: now)
@@ -174,7 +176,7 @@ extension Audiences {
     }
 
     /// Continues a round that has waited for versions of the partition's previous owner.
-    mutating func resumeRound(_ round: RoundIndex, now: Moment) {
+    mutating func resumeAfterWaitForVersions(_ round: RoundIndex, now: Moment) {
         rounds[round].endWaitForVersions()
         advance(round, now: now)
     }
@@ -198,15 +200,21 @@ extension Audiences {
         discardPagesAndOfferRoom(of: round)
     }
 
-    /// Returns the position at which the round stops reading members: the end of the newest version's window, or 0
-    /// without a version. Call it only while the round's list has no version in the phase `received`: then the last
-    /// version is the newest one.
+    /// Returns the position at which the round stops reading members: the end of the newest version's window, but at
+    /// most one lap above the lowest parked member, where this member has its next turn (R28). A round that has stopped
+    /// there keeps no pages, so that other rounds can read. Returns 0 without a version.
+    ///
+    /// Call it only while the round's list has no version in the phase `received`: then the last version is the newest
+    /// one. The position may become lower when a member is parked. Even then, no page of the round begins at or above
+    /// it, because the round reads less than one lap ahead of its first page.
     func readingEndPosition(of round: RoundIndex) -> UInt64 {
         let newest = rounds[round].versions.last
-        return newest == .null ? 0 : rangeVersions[newest].endPosition
+        guard newest != .null else { return 0 }
+        let end = rangeVersions[newest].endPosition
+        let lowestParkedPosition = rounds[round].members.lowestParkedPosition
+        guard lowestParkedPosition != .max else { return end }
+        return min(end, lowestParkedPosition + rounds[round].progress.positionsPerLap)
     }
-
-    // MARK: - The end of a round
 
     /// Makes sure that ``advance(_:now:)`` is called for the round at this monotonic time or earlier.
     mutating func scheduleAdvance(of round: RoundIndex, at milliseconds: Int64) {
@@ -215,16 +223,19 @@ extension Audiences {
         startTimer(.round(round), dueMilliseconds: milliseconds)
     }
 
+    // MARK: - The end of a round
+
     /// Whether the outcomes of all pushes that were sent are known, so that a checkpoint can have them: no push or
     /// start is under way, no refused member is being recorded, and no parked member is being read again.
-    func isIdle(_ round: RoundIndex) -> Bool {
+    func hasNoMembersUnderWay(_ round: RoundIndex) -> Bool {
         rounds[round].members.inFlightCount == 0 && rounds[round].members.refusedOrRereadCount == 0
     }
 
     /// Frees a round that has nothing left to do. The slot stays while a call, a push or a late version needs it. (R8)
     mutating func freeIfFinished(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
-        guard !slot.isCallOutstanding, slot.versions.lateVersionCount == 0, isIdle(round) else { return }
+        guard !slot.isClaimOrCheckpointOutstanding, slot.versions.lateVersionCount == 0, hasNoMembersUnderWay(round)
+        else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .awaitingClaim: return
         // If the list is empty, all records that have arrived are settled, and the round need not wait for the versions

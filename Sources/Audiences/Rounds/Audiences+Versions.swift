@@ -75,14 +75,14 @@ extension Audiences {
     }
 
     /// Returns two versions of the round's list: the last one that has begun, which is the newest of those that have
-    /// begun, and the first one in the phase `received`. `.null`: there is none.
-    func lastBegunAndFirstReceived(of round: RoundIndex) -> (begun: RangeVersionIndex, received: RangeVersionIndex) {
-        var lastBegun = RangeVersionIndex.null
+    /// begun, and the first one in the phase `received`. Each is nil if there is none.
+    func lastBegunAndFirstReceived(of round: RoundIndex) -> (begun: RangeVersionIndex?, received: RangeVersionIndex?) {
+        var lastBegun: RangeVersionIndex?
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null, rangeVersions[rangeVersion].phase != .received {
             (lastBegun, rangeVersion) = (rangeVersion, rangeVersions[rangeVersion].nextVersion)
         }
-        return (lastBegun, rangeVersion)
+        return (lastBegun, rangeVersion == .null ? nil : rangeVersion)
     }
 
     /// Adds a range version to the end of the round's list.
@@ -96,6 +96,7 @@ extension Audiences {
         rounds[round].versions.last = rangeVersion
     }
 
+    /// Adds a version to the round's list as the newest one under way. The caller sets the version's window.
     private mutating func beginVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         noteMembersWaiting(of: round, since: rangeVersion)
         link(rangeVersion, to: round)
@@ -146,6 +147,8 @@ extension Audiences {
             && rangeVersions[rangeVersion].record.alertVersion == rangeVersions[newest].record.alertVersion
     }
 
+    /// Closes the oldest version that still has members to reach, if more than ``versionsPerRoundMax`` versions have
+    /// some.
     private mutating func closeOldestVersionIfTooMany(of round: RoundIndex) {
         var openVersionCount = 0
         var oldest = RangeVersionIndex.null
@@ -202,7 +205,7 @@ extension Audiences {
         else { return }
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.bodyLayout)
         addFanoutRecordBytes(body.count, of: rangeVersion)
-        rangeVersions[rangeVersion].bodyWithOtherAlert = body
+        rangeVersions[rangeVersion].alternativeBody = body
         rangeVersions[rangeVersion].carriedAlertByteRange = layout.alert
         rangeVersions[rangeVersion].carriedAlertStartPosition = start
         rangeVersions[rangeVersion].carriedAlertEndPosition = end
@@ -222,9 +225,10 @@ extension Audiences {
 
     private func carriedAlert(by rangeVersion: RangeVersionIndex) -> UnsafeRawBufferPointer {
         rangeVersions[rangeVersion].carriedAlertByteRange
-            .bytes(in: rangeVersions[rangeVersion].bodyWithOtherAlert.bytes)
+            .bytes(in: rangeVersions[rangeVersion].alternativeBody.bytes)
     }
 
+    /// Returns the version before this one in the round's list, which is the next older one; nil if there is none.
     func precedingVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) -> RangeVersionIndex? {
         var predecessor = rounds[round].versions.first
         guard predecessor != rangeVersion else { return nil }
@@ -262,17 +266,17 @@ extension Audiences {
         if slot.pointee.isCarryingAlert {
             let sendsCarriedAlert =
                 slot.pointee.bringsCarriedAlert(to: position) && !isAlertTooOld(rangeVersion, now: now)
-            return sendsCarriedAlert ? slot.pointee.bodyWithOtherAlert.bytes : slot.pointee.record.body.bytes
+            return sendsCarriedAlert ? slot.pointee.alternativeBody.bytes : slot.pointee.record.body.bytes
         }
         guard slot.pointee.record.hasAlert, isAlertTooOld(rangeVersion, now: now) else {
             return slot.pointee.record.body.bytes
         }
-        if slot.pointee.bodyWithOtherAlert.isNone {
-            slot.pointee.bodyWithOtherAlert =
+        if slot.pointee.alternativeBody.isNone {
+            slot.pointee.alternativeBody =
                 Self.bodyWithoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.bodyLayout).0
-            addFanoutRecordBytes(slot.pointee.bodyWithOtherAlert.count, of: rangeVersion)
+            addFanoutRecordBytes(slot.pointee.alternativeBody.count, of: rangeVersion)
         }
-        return slot.pointee.bodyWithOtherAlert.bytes
+        return slot.pointee.alternativeBody.bytes
     }
 
     func isExpired(_ rangeVersion: RangeVersionIndex, now: Moment) -> Bool {

@@ -58,12 +58,12 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// Empty if the start names a channel itself, or the audience has none: each device then gets the dictionary
     /// unchanged.
     var apsWithoutAddress = HeapBytes.none
-    /// A second body of this version, which differs from the first by its alert:
+    /// A second body of this version. It differs from the record's body only in the alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
     /// - Otherwise the second body carries the alert of an older version. It is sent to the members from
     ///   `carriedAlertStartPosition` to below `carriedAlertEndPosition`.
-    var bodyWithOtherAlert = HeapBytes.none
-    /// The bytes of the carried alert in `bodyWithOtherAlert`.
+    var alternativeBody = HeapBytes.none
+    /// The bytes of the carried alert in `alternativeBody`.
     var carriedAlertByteRange = ByteRange.absent
     /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. Between
     /// them is one whole lap: it begins where the version that brought the alert began, even if that version was closed
@@ -105,8 +105,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// checkpoint in the reply to the claim will say how far the version has come.
     mutating func forgetProgress(ownAlertSeconds: Int64) {
         if phase != .received { enter(.received) }
-        bodyWithOtherAlert.free()
-        bodyWithOtherAlert = .none
+        alternativeBody.free()
+        alternativeBody = .none
         carriedAlertByteRange = .absent
         (carriedAlertStartPosition, carriedAlertEndPosition) = (0, 0)
         record.alertVersion = record.instruction.carriedAlertVersion ?? record.version
@@ -118,12 +118,12 @@ struct RangeVersionSlot: BitwiseCopyable {
     }
 
     var occupiedBytes: Int {
-        MemoryLayout<Self>.size + record.occupiedBytes + bodyWithOtherAlert.count + policyName.count
+        MemoryLayout<Self>.size + record.occupiedBytes + alternativeBody.count + policyName.count
             + activityTemplate.count + apsWithoutAddress.count
     }
 
     func freeBytes() {
         record.freeBytes()
-        for bytes in [policyName, activityTemplate, apsWithoutAddress, bodyWithOtherAlert] { bytes.free() }
+        for bytes in [policyName, activityTemplate, apsWithoutAddress, alternativeBody] { bytes.free() }
     }
 }

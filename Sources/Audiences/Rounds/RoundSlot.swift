@@ -99,7 +99,7 @@ struct RoundSlot: BitwiseCopyable {
     var checkpoints = RoundCheckpoints()
     /// Whether a claim or a checkpoint of the round has no reply yet. Until the reply comes, the round sends no other
     /// checkpoint, and is not freed.
-    var isCallOutstanding = false
+    var isClaimOrCheckpointOutstanding = false
     /// When the round's timer fires (monotonic milliseconds); `.max` if none is set. A timer in the ``TimerQueue`` with
     /// another time is obsolete.
     var timerDueMilliseconds: Int64 = .max
@@ -148,6 +148,6 @@ struct RoundSlot: BitwiseCopyable {
         versions.forgetNewest()
         progress.restart(at: 0)
         checkpoints.prepareNewClaim()
-        isCallOutstanding = true
+        isClaimOrCheckpointOutstanding = true
     }
 }

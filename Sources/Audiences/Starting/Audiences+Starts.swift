@@ -19,6 +19,7 @@ extension Audiences {
         freeDonePages(of: round, now: now)
     }
 
+    /// Queues the start of each device whose turn comes, until `unacknowledgedStartsMax` starts wait.
     private mutating func queueStartsOfPages(of round: RoundIndex, now: Moment) {
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
@@ -53,6 +54,8 @@ extension Audiences {
         outgoingRecords.append(.start(PageMemberIndex(page: next.page, memberIndex: next.memberIndex)))
     }
 
+    /// Called when Kafka has acknowledged the start command of one device, or has refused it as too large. The device
+    /// then gets its outcome.
     mutating func startCommandProduced(_ index: PageMemberIndex, isTooLarge: Bool, now: Moment) {
         let round = pages[index.page].round
         unacknowledgedStartCount -= 1

@@ -23,14 +23,14 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
     case removeMember(RefusedMemberIndex)
     /// Tells one audience about a change of a member: it joins, leaves, or has other data. See
     /// ``MembershipChangeSlot``.
-    case changeMember(MembershipChangeIndex)
+    case notifyAudience(MembershipChangeIndex)
     /// Requests an audience's newest state; see ``NewestStateRequest``.
     case readNewestState(NewestStateRequestIndex)
 
     /// The number that stands for each purpose in a tag.
     private enum Purpose: UInt8 {
         case readSamplePage, admit, settle, claim, checkpoint, finishRange, finishBroadcast, readDirectory, readPage
-        case removeMember, changeMember, readNewestState
+        case removeMember, notifyAudience, readNewestState
     }
 
     var tag: UInt64 {
@@ -46,7 +46,7 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
         case .readDirectory(let page): Self.tag(.readDirectory, page.rawValue)
         case .readPage(let page): Self.tag(.readPage, page.rawValue)
         case .removeMember(let refusedMember): Self.tag(.removeMember, refusedMember.rawValue)
-        case .changeMember(let change): Self.tag(.changeMember, change.rawValue)
+        case .notifyAudience(let change): Self.tag(.notifyAudience, change.rawValue)
         case .readNewestState(let request): Self.tag(.readNewestState, request.rawValue)
         }
     }
@@ -55,7 +55,7 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
         UInt64(purpose.rawValue) << 48 | UInt64(rawIndex)
     }
 
-    /// - Returns: nil if no ticket has this tag.
+    /// Reads a tag; nil if no ticket has this tag.
     init?(tag: UInt64) {
         guard let purpose = Purpose(rawValue: UInt8(truncatingIfNeeded: tag >> 48)) else { return nil }
         let rawIndex = UInt32(truncatingIfNeeded: tag)
@@ -72,7 +72,7 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
             case .readDirectory: .readDirectory(PageIndex(rawValue: rawIndex))
             case .readPage: .readPage(PageIndex(rawValue: rawIndex))
             case .removeMember: .removeMember(RefusedMemberIndex(rawValue: rawIndex))
-            case .changeMember: .changeMember(MembershipChangeIndex(rawValue: rawIndex))
+            case .notifyAudience: .notifyAudience(MembershipChangeIndex(rawValue: rawIndex))
             case .readNewestState: .readNewestState(NewestStateRequestIndex(rawValue: rawIndex))
             }
     }

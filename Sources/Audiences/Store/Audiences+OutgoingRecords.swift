@@ -5,11 +5,13 @@ import Numbers
 /// Records that this core produces.
 extension Audiences {
     /// Returns the next record to be produced; nil if there is none now. The producer's queue may be full, so the
-    /// record stays the next one until ``removeNextOutgoingRecord()``.
+    /// record stays the next one until ``removeNextOutgoingRecord(_:)``.
     public func nextOutgoingRecord(now: Moment) -> OutgoingAudienceRecord? { outgoingRecords.next(now: now) }
 
     /// Removes the record that `nextOutgoingRecord` returned, because the producer has taken or refused it.
-    public mutating func removeNextOutgoingRecord() { outgoingRecords.removeFirst() }
+    public mutating func removeNextOutgoingRecord(_ outgoingRecord: OutgoingAudienceRecord) {
+        outgoingRecords.removeFirst(outgoingRecord.kind)
+    }
 
     /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
     /// reason, the core produces the record again.

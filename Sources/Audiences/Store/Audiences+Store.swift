@@ -1,13 +1,13 @@
 public import Delivery
 public import LiveActivity
 
-/// The calls to the audience store leave in the order in which the core queued them, except calls that are postponed or
+/// The calls to the audience store leave in the order in which the core queued them, except calls that are delayed or
 /// repeated. A call that failed for a temporary reason is repeated, which every call permits. (R15)
 extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
     /// Passes the next call to `body` and returns the result of `body`; nil if there is no call now. The call stays the
-    /// next one until the shell reports that it was taken, postponed or refused.
+    /// next one until the shell reports that it was taken, delayed or refused.
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only inside `body`.
     public mutating func withNextStoreCall<Result>(
@@ -62,11 +62,11 @@ extension Audiences {
         case .checkpoint(let round), .claim(let round):
             guard rounds[round].phase == .abandoned else { return false }
             precondition(storeQueue.popFirst() == ticket, "the unneeded call is the first in the queue")
-            rounds[round].isCallOutstanding = false
+            rounds[round].isClaimOrCheckpointOutstanding = false
             freeIfFinished(round, now: now)
             return true
         // These calls are always made.
-        case .readSamplePage, .admit, .settle, .finishRange, .finishBroadcast, .removeMember, .changeMember,
+        case .readSamplePage, .admit, .settle, .finishRange, .finishBroadcast, .removeMember, .notifyAudience,
             .readNewestState:
             return false
         }
@@ -142,7 +142,7 @@ extension Audiences {
                 )
                 return body(makeCall(ticket, slot.appIndex, slot.audience, .append(entry)))
             }
-        case .changeMember(let change):
+        case .notifyAudience(let change):
             let slot = membershipChanges[change]
             let audience = slot.audiences[slot.notifiedAudienceCount]
             return body(makeCall(ticket, slot.member.appIndex, audience, .append(slot.entryForNextAudience)))
@@ -156,11 +156,10 @@ extension Audiences {
         precondition(storeQueue.popFirst() != nil, "no call waits")
     }
 
-    /// Moves the next call to the end of the queue: the shell cannot make this call now, but perhaps the calls behind
-    /// it.
-    public mutating func postponeNextStoreCall() {
+    /// Lets the next call wait for up to a second, because its Redis server is unavailable and other servers may work.
+    public mutating func delayNextStoreCallForUnavailableServer(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
-        storeQueue.append(ticket)
+        storeQueue.setAside(ticket, now: now)
     }
 
     /// Removes the next call, because it exceeds the store's limits. The core continues as after a permanent refusal
@@ -213,7 +212,7 @@ extension Audiences {
         case .removeMember(let refusedMember):
             if reply != nil { countMembershipChange(.left, of: refusedMembers[refusedMember].appIndex) }
             callOrRecordAcknowledged(about: refusedMember, now: now)
-        case .changeMember(let change):
+        case .notifyAudience(let change):
             if reply != nil {
                 countMembershipChange(
                     membershipChanges[change].changeKindForNextAudience,

@@ -1,7 +1,8 @@
 import Foundation
 
-/// Finds the key of a record: the first id that the record has, in the order activity, audience, channel, device. So
-/// all records with the same id are in the same partition.
+/// Finds the key of a record: the first id that the record has, in the order audience, activity, channel, device. So
+/// all records with the same address are in the same partition. The audience comes first, because the activity of a
+/// start to an audience is only a template of ids.
 package enum RecordKey {
     private struct AddressFields: Decodable {
         var activity: String?
@@ -22,6 +23,6 @@ package enum RecordKey {
     package static func key(of record: [UInt8]) -> [UInt8]? {
         guard let addresses = try? JSONDecoder().decode(AddressFields.self, from: Data(record)) else { return nil }
         let channel = addresses.channel?.identifier
-        return (addresses.activity ?? addresses.audience ?? channel ?? addresses.device).map { Array($0.utf8) }
+        return (addresses.audience ?? addresses.activity ?? channel ?? addresses.device).map { Array($0.utf8) }
     }
 }

@@ -6,14 +6,14 @@ package struct RecordRateLimit {
     /// sleeps.
     private static let sleepMillisecondsMax: Int64 = 50
 
-    /// How many seconds the sender catches up at most. If no records were written for longer, for example while input
-    /// was read, only the records of this many seconds are then written at once.
+    /// How much of a pause the sender makes up for. After a longer pause, for example while input was read, the sender
+    /// writes at once only the records of this many seconds.
     private static let catchUpSecondsMax = 1.0
 
     /// Records per second; nil for no limit.
     private let recordsPerSecond: Double?
-    /// The seconds that are never caught up, summed since the sender began. A long time without records adds all of its
-    /// seconds but ``catchUpSecondsMax``: after 10 s without records, 9 s.
+    /// The sum of the pauses that the sender does not make up for (``catchUpSecondsMax``). For example, a pause of 10 s
+    /// adds 9 s.
     private var skippedSeconds = 0.0
 
     package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }

@@ -31,9 +31,8 @@ package struct RecordSender {
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
         /// Why the first failed record failed; nil: no record failed. A record without an acknowledgement counts as
-        /// failed too. If no broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` replaces
-        /// this reason with the reason of the `brokerMonitor`, if there is a monitor, because only the monitor knows
-        /// the cause.
+        /// failed too. If no broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` sets the
+        /// reason of the `brokerMonitor` instead, if there is a monitor: only the monitor knows why no broker responds.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.
@@ -97,7 +96,7 @@ package struct RecordSender {
 
     /// - Parameters:
     ///   - producer: the producer to use. Do not close it: ``flushAndClose(flushTimeoutMilliseconds:)`` does. If this
-    ///     initializer throws, it has closed the producer.
+    ///     initializer throws, the producer is already closed.
     ///   - brokerMonitor: the producer's event handler, which prints a message if no broker responds; nil: no message.
     package init(
         producer: Producer,

@@ -25,17 +25,17 @@ enum ConfigurationPage {
         """
 
     private static func tableRow(of key: KeyDescription) -> String {
-        let limits =
+        let allowedValues =
             switch key.valueKind {
             case .integer(let range): "\(range.lowerBound) to \(range.upperBound)"
             case .choice(let choices), .choices(let choices): choices.joined(separator: ", ")
-            case .text, .texts, .properties: key.limits ?? ""
+            case .text, .texts, .properties: key.allowedValues ?? ""
             }
         let cells = [
             "`\(name(of: key))`",
             key.explanation,
             key.defaultText ?? "required",
-            limits,
+            allowedValues,
             key.isReloadable ? "at once" : "after a restart",
         ]
         return "| " + cells.map { $0.replacing("|", with: "\\|") }.joined(separator: " | ") + " |"

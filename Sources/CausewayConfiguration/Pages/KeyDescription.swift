@@ -6,8 +6,8 @@ struct KeyDescription: Sendable {
         case required(example: String)
         /// The key has this default.
         case value(ConfigurationValue)
-        /// The key has no default. `meaningWhenUnset` says what applies while the key is unset. It is nil if `meaning`
-        /// says this.
+        /// The key has no default. `meaningWhenUnset` says what applies while the key is unset; nil if `meaning` says
+        /// so.
         case unset(meaningWhenUnset: String?)
     }
 
@@ -19,7 +19,7 @@ struct KeyDescription: Sendable {
     /// The source of the default, such as Apple's documentation.
     let sourceOfDefault: String?
     /// The allowed values in words; nil if `valueKind` or `meaning` says them.
-    let limits: String?
+    let allowedValues: String?
     /// Example lines that `Config/causeway.yaml` shows in the comment above the key.
     let exampleLines: [String]
     let isReloadable: Bool
@@ -36,7 +36,7 @@ struct KeyDescription: Sendable {
         valueKind = key.valueKind
         meaning = key.meaning
         sourceOfDefault = key.sourceOfDefault
-        limits = key.limits
+        allowedValues = key.allowedValues
         exampleLines = key.exampleLines
         isReloadable = key.isReloadable
         isFilePath = key.isFilePath

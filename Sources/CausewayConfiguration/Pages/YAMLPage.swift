@@ -51,7 +51,7 @@ enum YAMLPage {
         case .choices(let choices): sentences.append("One or more of \(choices.joined(separator: ", ")).")
         case .text, .texts, .properties: break
         }
-        if let limits = key.limits { sentences.append("\(limits).") }
+        if let allowedValues = key.allowedValues { sentences.append("\(allowedValues).") }
         if key.isReloadable { sentences.append("Reloadable.") }
         return sentences.joined(separator: " ")
     }

@@ -4,20 +4,20 @@ import Redis
 
 /// A rule that the value of a text key must follow.
 struct ConfigurationRule: Sendable {
-    /// A regular expression for the JSON Schemas, with which an editor or Helm refuses a wrong text early. It matches
-    /// every valid text, and perhaps some invalid ones. Nil: every text matches.
+    /// A regular expression for the JSON Schemas, with which an editor or Helm refuses a wrong text early. The
+    /// expression matches every valid text, and perhaps some invalid ones. Nil: the schemas accept every text.
     let pattern: String?
     /// Returns what is wrong with a text; nil if the text is valid.
-    let fault: @Sendable (String) -> String?
+    let findFault: @Sendable (String) -> String?
 
-    init(pattern: String? = nil, fault: @escaping @Sendable (String) -> String?) {
+    init(pattern: String? = nil, findFault: @escaping @Sendable (String) -> String?) {
         self.pattern = pattern
-        self.fault = fault
+        self.findFault = findFault
     }
 
     /// The same rule, but the empty text is valid too.
     var orEmpty: ConfigurationRule {
-        ConfigurationRule(pattern: pattern.map { "^$|\($0)" }) { text in text.isEmpty ? nil : fault(text) }
+        ConfigurationRule(pattern: pattern.map { "^$|\($0)" }) { text in text.isEmpty ? nil : findFault(text) }
     }
 }
 
@@ -71,7 +71,7 @@ extension ConfigurationRule {
     static let sentinelURL = ConfigurationRule(pattern: "^rediss?://.") { text in
         do {
             let url = try RedisURL(text, defaultPort: RedisURL.defaultSentinelPort)
-            if case .unix = url.location { return "Sentinels need a host and a port" }
+            if case .unix = url.firstLocation { return "Sentinels need a host and a port" }
             return url.database == 0 ? nil : "Sentinels have no databases"
         } catch {
             return "\(error); the form is redis[s]://[[user]:password@]host[:port][,host[:port]…]"

@@ -64,7 +64,7 @@ extension ConfigurationSchema {
             .policyName,
             meaning: "The policy for the app's commands, unless a command names another one in `policy`."
         )
-        .limits("A name in `policies`")
+        .allowedValues("A name in `policies`")
         .asReloadable,
         .texts(
             "channels.audiences",

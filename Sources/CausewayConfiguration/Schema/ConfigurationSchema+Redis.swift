@@ -70,8 +70,8 @@ extension ConfigurationSchema {
                 How many replicas must have a registration or a held state before it counts as stored. The worker uses \
                 WAIT, so the Redis user needs the right +wait. Replicas must acknowledge the write within 10 % of \
                 responseTimeoutMilliseconds. If too few do, the worker repeats such calls for 10 s. Then it continues \
-                without the replicas, logs this, and counts an error for which an alert fires. To lose nothing in a \
-                failover, set this to the number of replicas. With 0 the worker does not wait for replicas.
+                without the replicas, logs this, and counts an error for which an alert fires. To lose none of these \
+                in a failover, set this to the number of replicas. With 0 the worker does not wait for replicas.
                 """
         ),
         .integer(

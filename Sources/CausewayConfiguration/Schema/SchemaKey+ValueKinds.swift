@@ -89,6 +89,7 @@ extension SchemaKey {
         optionalText(name, path, .any, meaning: meaning).asFilePath
     }
 
+    /// Makes a key for one word, which must be a raw value of `Choice`.
     static func choice<Choice: RawRepresentable<String> & CaseIterable & Equatable & Sendable>(
         _ name: String,
         _ path: any PropertyPath<Choice>,
@@ -105,6 +106,7 @@ extension SchemaKey {
         )
     }
 
+    /// Makes a key for a list of APNs environments. The list must not be empty.
     static func environments(
         _ name: String,
         _ path: any PropertyPath<[APNsEnvironment]>,
@@ -147,6 +149,7 @@ extension SchemaKey {
         )
     }
 
+    /// Makes a key for a map of librdkafka properties. Their values are treated as secrets.
     static func properties(_ name: String, _ path: any PropertyPath<[KafkaProperty]>, meaning: String) -> SchemaKey {
         SchemaKey(
             name,

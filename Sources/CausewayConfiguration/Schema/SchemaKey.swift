@@ -44,8 +44,8 @@ struct SchemaKey<Root: Sendable>: Sendable {
     let rule: ConfigurationRule
     /// What the key means. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
-    // `assign` and the next three properties are closures, not key paths. Key paths to integers and to texts have
-    // different types, so the keys that contain them could not be in one list.
+    // `assign` and the next three properties are closures, because key paths to integers and to texts have different
+    // types: one list could not have both kinds of keys.
     let assign: @Sendable (inout Root, ConfigurationValue) -> Void
     /// The value in `Root`; nil if unset.
     let value: @Sendable (Root) -> ConfigurationValue?
@@ -64,7 +64,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     /// The source of the default, such as Apple's documentation.
     private(set) var sourceOfDefault: String?
     /// The allowed values in words; nil if `valueKind` or `meaning` says them.
-    private(set) var limits: String?
+    private(set) var allowedValues: String?
     /// What applies while the key is unset. Nil if `meaning` says this, or if the key has a default.
     private(set) var meaningWhenUnset: String?
     /// Example lines that `Config/causeway.yaml` shows in the comment above the key.
@@ -91,7 +91,7 @@ extension SchemaKey {
 
     func sourceOfDefault(_ source: String) -> SchemaKey { with { $0.sourceOfDefault = source } }
 
-    func limits(_ limits: String) -> SchemaKey { with { $0.limits = limits } }
+    func allowedValues(_ text: String) -> SchemaKey { with { $0.allowedValues = text } }
 
     /// Sets the text that says what applies while the key is unset.
     func whenUnset(_ meaningWhenUnset: String) -> SchemaKey { with { $0.meaningWhenUnset = meaningWhenUnset } }

@@ -190,6 +190,7 @@ final class BacklogRun {
         }
     }
 
+    /// Reads the whole backlog once, with the worker's settings but without its work, and returns what this costs.
     private func measureReadCost() throws(LabError) -> ReadCost {
         let properties: [(name: String, value: String)]
         do {

@@ -8,7 +8,7 @@ import LiveActivity
 /// Each line is JSON with `command` (the id), `activity`, `time` (UNIX milliseconds), `event`, `alert` (the title, or
 /// null) and `state` (the digest of the content state, as in the simulator's push log).
 final class CommandJournal {
-    /// The part of a line that is the same for all followers of a match.
+    /// The part of a line that is the same for all followers of a match (the phones that show the match).
     struct LineTemplate {
         fileprivate var identifierPrefix: String
         /// The end of the line, from the key `event` on.

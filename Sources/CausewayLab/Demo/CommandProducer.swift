@@ -54,6 +54,7 @@ final class CommandProducer {
         }
     }
 
+    /// Takes the delivery reports that have arrived, and counts the records that did not reach the broker.
     func takeDeliveryReports() {
         producer.pollReports { _, error, _ in
             if error != 0 { undeliveredRecordCount += 1 }

@@ -79,15 +79,17 @@ extension Demo {
     func endPageActions() throws(LabError) {
         guard let pageState else { return }
         pageState.setAllowedActions([])
-        try carryOutLivePageActions()
+        try carryOutPageActions()
         while pageState.disturbances.isOn(.takeRedisAway) {
             try checkInterruptionAndProcesses()
             Self.pause()
-            try carryOutLivePageActions()
+            try carryOutPageActions()
         }
     }
 
-    func carryOutLivePageActions() throws(LabError) {
+    /// Carries out what visitors have requested since the last call. Ends the disturbance of Redis when it has lasted
+    /// long enough.
+    func carryOutPageActions() throws(LabError) {
         guard let pageState else { return }
         for step in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
             switch step {

@@ -7,7 +7,7 @@ extension Demo {
         DemoProgress(
             elapsedMilliseconds: elapsedMilliseconds,
             durationMilliseconds: Int64(options.seasonSeconds) * 1_000,
-            commandCount: feed.totalCommandCount,
+            totalCommandCount: feed.totalCommandCount,
             resultCount: reader.tally.commandCount,
             commandsPerSecond: rates.commandsPerSecond,
             pushesPerSecond: rates.pushesPerSecond,
@@ -17,7 +17,7 @@ extension Demo {
         )
     }
 
-    func stallError(_ text: String, _ reader: ResultsReader, _ commandProducer: CommandProducer) -> LabError {
+    func makeStallError(_ text: String, _ reader: ResultsReader, _ commandProducer: CommandProducer) -> LabError {
         let tally = reader.tally
         let outcomes = DemoFigures.OutcomeCount.all(of: tally).map { "\(Numeral.grouped($0.count)) \($0.outcome)" }
         return LabError(

@@ -197,10 +197,12 @@ final class Demo {
                 _ = try reader.readArrivedRecords(limit: Self.resultsPerReadMax)
                 commandProducer.takeDeliveryReports()
             },
-            stallError: { stallError($0, reader, commandProducer) }
+            makeStallError: { makeStallError($0, reader, commandProducer) }
         )
     }
 
+    /// Waits until `isDone` returns true. Meanwhile reads results and reports progress. Throws an error after
+    /// `stallMillisecondsMax`.
     func wait(
         until goal: String,
         _ reader: ResultsReader,
@@ -215,7 +217,7 @@ final class Demo {
             if try !reader.readArrivedRecords(limit: Self.resultsPerReadMax) { Self.pause() }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 let seconds = Self.stallMillisecondsMax / 1_000
-                throw stallError("This did not happen within \(seconds) s: \(goal)", reader, commandProducer)
+                throw makeStallError("This did not happen within \(seconds) s: \(goal)", reader, commandProducer)
             }
         }
     }
@@ -232,14 +234,14 @@ final class Demo {
             let nowMilliseconds = Clock.monotonicMilliseconds
             let elapsedMilliseconds = nowMilliseconds - beganAtMilliseconds
             try checkInterruptionAndProcesses()
-            try carryOutLivePageActions()
+            try carryOutPageActions()
             reportProgress(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: elapsedMilliseconds)
             while let next = disturbances.first, elapsedMilliseconds >= next.afterMilliseconds {
                 disturbances.removeFirst()
                 try causeDisturbance(next.kind)
             }
-            let hasRoom = try feed.advance(
-                to: elapsedMilliseconds,
+            let hasRoom = try feed.writeDueCommands(
+                elapsedMilliseconds: elapsedMilliseconds,
                 limit: Self.commandsPerWriteMax,
                 topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
@@ -251,7 +253,7 @@ final class Demo {
             }
             guard nowMilliseconds - lastProgress.atMilliseconds < Self.stallMillisecondsMax else {
                 let seconds = Self.stallMillisecondsMax / 1_000
-                throw stallError("The demo has made no progress for \(seconds) s", reader, commandProducer)
+                throw makeStallError("The demo has made no progress for \(seconds) s", reader, commandProducer)
             }
             if progressDisplay.isDue(nowMilliseconds: nowMilliseconds) {
                 rates.update(at: nowMilliseconds, commandCount: feed.commandCount, pushCount: reader.tally.pushCount)

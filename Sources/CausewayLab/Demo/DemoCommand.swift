@@ -174,7 +174,7 @@ struct DemoCommand: SeasonCommand {
     }
 
     func makeReport(of figures: DemoFigures) -> String {
-        TextPage(figures, isColoured: isatty(STDOUT_FILENO) == 1).lines.joined(separator: "\n")
+        TextReport(figures, isColoured: isatty(STDOUT_FILENO) == 1).lines.joined(separator: "\n")
     }
 
     func playSeason(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)

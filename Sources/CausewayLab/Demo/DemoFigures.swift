@@ -1,7 +1,7 @@
 import LiveActivity
 import Numbers
 
-/// The measurements of a demo. `TextPage` shows them, and `--json` writes them to a file.
+/// The measurements of a demo. `TextReport` shows them, and `--json` writes them to a file.
 struct DemoFigures: Codable, Equatable, RunFigures {
     struct Freshness: Codable, Equatable {
         var p50Milliseconds: Int64
@@ -97,7 +97,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var deadLetters: Int
     var freshness: Freshness?
     var worker: ProcessUsage
-    /// The CPU time and memory of each process of the demo except the worker: its own, and those that it has started.
+    /// The CPU time and memory of the demo's own process, and of each process that it has started except the worker.
     var otherProcesses: [NamedProcessUsage]
     var scores: [Score]
     var phonesWithFinalScore: Int

@@ -5,7 +5,7 @@ import Numbers
 struct DemoProgress: Equatable {
     var elapsedMilliseconds: Int64
     var durationMilliseconds: Int64
-    var commandCount: Int
+    var totalCommandCount: Int
     var resultCount: Int
     var commandsPerSecond: Int
     var pushesPerSecond: Int
@@ -29,7 +29,7 @@ extension DemoProgress {
 
     var ratesLine: String {
         "  \(Numeral.grouped(commandsPerSecond)) commands/s · \(Numeral.grouped(pushesPerSecond)) pushes/s · "
-            + "\(Numeral.grouped(resultCount)) of \(Numeral.grouped(commandCount)) commands have their result"
+            + "\(Numeral.grouped(resultCount)) of \(Numeral.grouped(totalCommandCount)) commands have their result"
     }
 
     var logLine: String {
@@ -70,7 +70,6 @@ struct ProgressDisplay {
         isDrawn = true
     }
 
-    /// Removes the drawn progress.
     mutating func erase() {
         guard isTerminal, isDrawn else { return }
         Self.write(cursorUpSequence + "\u{1B}[J")

@@ -1,4 +1,4 @@
-/// Measures rates over about the last second.
+/// Measures the rates of commands and pushes over about the last second.
 struct RateMeter {
     private static let measurementMilliseconds: Int64 = 1_000
 

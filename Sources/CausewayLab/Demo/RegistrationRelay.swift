@@ -18,20 +18,20 @@ struct RegistrationRelay {
     ///
     /// - Parameters:
     ///   - beforePage: called before each request for registrations.
-    ///   - stallError: the error to throw if the registrations do not come in time.
+    ///   - makeStallError: makes the error to throw if the registrations do not come in time.
     mutating func copyRegistrations(
         upTo total: Int,
         to commandProducer: CommandProducer,
         withinMilliseconds milliseconds: Int64,
         beforePage: () throws(LabError) -> Void,
-        stallError: (String) -> LabError = { LabError($0) }
+        makeStallError: (String) -> LabError = { LabError($0) }
     ) throws(LabError) {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
         while copiedRegistrationCount < total {
             try beforePage()
             try copyPage(to: commandProducer)
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw stallError("only \(copiedRegistrationCount) of \(total) tokens have been registered")
+                throw makeStallError("only \(copiedRegistrationCount) of \(total) tokens have been registered")
             }
         }
     }

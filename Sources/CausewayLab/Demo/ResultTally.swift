@@ -52,7 +52,7 @@ struct ResultTally {
 
     /// - Parameter isFreshnessCounted: whether the command counts in ``freshness``. False before the season, because
     ///   the worker may still be starting.
-    mutating func add(_ result: ResultSummary, isFreshnessCounted: Bool) {
+    mutating func add(_ result: ScannedResult, isFreshnessCounted: Bool) {
         guard result.hasOutcomeAndSource, result.sourcePartition < Self.partitionsMax,
             result.sourceOffset < Self.offsetsPerPartitionMax
         else {
@@ -86,7 +86,7 @@ struct ResultTally {
     }
 
     /// Notes that the command has a result. Returns false if the command already had a result.
-    private mutating func noteFirstResult(_ result: ResultSummary) -> Bool {
+    private mutating func noteFirstResult(_ result: ScannedResult) -> Bool {
         let offset = Int(result.sourceOffset)
         while hasResultByPartitionAndOffset.count <= result.sourcePartition { hasResultByPartitionAndOffset.append([]) }
         if hasResultByPartitionAndOffset[result.sourcePartition].count <= offset {
@@ -101,7 +101,7 @@ struct ResultTally {
         return true
     }
 
-    private mutating func addFanout(_ result: ResultSummary, isFreshnessCounted: Bool) {
+    private mutating func addFanout(_ result: ScannedResult, isFreshnessCounted: Bool) {
         pushCount += result.deliveredMemberCount
         lastResponseAtMilliseconds = max(lastResponseAtMilliseconds, result.responseAtMilliseconds)
         // Count the duration only if this version reached all members. If a newer version overtook it, some members got
@@ -110,12 +110,13 @@ struct ResultTally {
         addFreshness(result, isFreshnessCounted)
     }
 
-    private mutating func addSuperseded(_ result: ResultSummary) {
+    /// Counts the commands that this result's command superseded, and that have no result of their own.
+    private mutating func addSuperseded(_ result: ScannedResult) {
         commandCount += result.supersededCommandCount
         outcomeCounts[Int(Outcome.superseded.rawValue)] += result.supersededCommandCount
     }
 
-    private mutating func addPush(_ result: ResultSummary, isFreshnessCounted: Bool) {
+    private mutating func addPush(_ result: ScannedResult, isFreshnessCounted: Bool) {
         pushCount += 1
         if result.priority == 10 { priority10PushCount += 1 }
         if result.isDemoted { demotionCount += 1 }
@@ -124,7 +125,7 @@ struct ResultTally {
         addFreshness(result, isFreshnessCounted)
     }
 
-    private mutating func addFreshness(_ result: ResultSummary, _ isFreshnessCounted: Bool) {
+    private mutating func addFreshness(_ result: ScannedResult, _ isFreshnessCounted: Bool) {
         guard isFreshnessCounted, result.recordTimestampMilliseconds > 0, result.responseAtMilliseconds > 0 else {
             return
         }

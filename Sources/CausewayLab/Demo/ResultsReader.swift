@@ -58,7 +58,7 @@ final class ResultsReader: ConsumerHandler {
             resultCount += 1
             newestResultAtMilliseconds = max(newestResultAtMilliseconds, message.timestampMilliseconds)
             if let value = message.value {
-                tally.add(ResultSummary(scanning: value), isFreshnessCounted: isFreshnessCounted)
+                tally.add(ScannedResult(scanning: value), isFreshnessCounted: isFreshnessCounted)
             }
         case 1: invalidationCount += 1
         default: deadLetterCount += 1

@@ -141,8 +141,8 @@ struct SeasonFeed {
     ///
     /// - Parameter limit: the maximum number of commands of one call, so that other work does not wait long.
     /// - Returns: false if the producer's queue is full.
-    mutating func advance(
-        to elapsedMilliseconds: Int64,
+    mutating func writeDueCommands(
+        elapsedMilliseconds: Int64,
         limit: Int,
         topic: ProducerTopic,
         producer: Producer

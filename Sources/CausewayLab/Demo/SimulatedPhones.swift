@@ -112,10 +112,10 @@ struct SimulatedPhones {
         var comparison = FinalStateComparison(matchingPhoneCount: 0, wrongPhones: [])
         for index in feed.matches.indices {
             let state = try LabJSON.decodeObject(feed.finalState(match: index).json)
-            var followers = Array(1...feed.followerCount)[...]
-            while !followers.isEmpty {
-                let chunk = followers.prefix(Self.activitiesPerRequest)
-                followers = followers.dropFirst(chunk.count)
+            var followerNumbers = Array(1...feed.followerCount)[...]
+            while !followerNumbers.isEmpty {
+                let chunk = followerNumbers.prefix(Self.activitiesPerRequest)
+                followerNumbers = followerNumbers.dropFirst(chunk.count)
                 let expected = chunk.map { (feed.activity(match: index, follower: $0), state) }
                 let response = try client.requestObject(
                     "POST",

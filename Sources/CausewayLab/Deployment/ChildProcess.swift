@@ -170,6 +170,7 @@ final class ChildProcess {
         }
     }
 
+    /// Notes the exit status if the child has ended.
     private func reap(options: Int32) {
         var status: Int32 = 0
         var result: pid_t

@@ -64,7 +64,7 @@ extension Deployment {
         try restartRedis()
     }
 
-    /// Returns the number of keys in Redis, without marks.
+    /// Returns the number of keys in Redis, without marks (`PartitionMark`).
     func countRedisKeys() throws(LabError) -> Int { try Self.countRedisKeys(port: redisPort) }
 
     /// Returns the number of marks (`PartitionMark`) in Redis.
@@ -72,7 +72,7 @@ extension Deployment {
         try Self.evaluateCount(port: redisPort, "#redis.call('KEYS', '{causeway/mark*')")
     }
 
-    /// Returns the number of keys in a redis-server, without marks.
+    /// Returns the number of keys in a redis-server, without marks (`PartitionMark`).
     static func countRedisKeys(port: UInt16) throws(LabError) -> Int {
         try evaluateCount(port: port, "redis.call('DBSIZE') - #redis.call('KEYS', '{causeway/mark*')")
     }

@@ -120,6 +120,7 @@ final class Deployment {
         )
     }
 
+    /// Waits until a server is ready, and reads the JSON that the server then prints.
     func readEndpoints<Endpoints: Decodable>(_ type: Endpoints.Type, from child: ChildProcess) throws(LabError)
         -> Endpoints
     {

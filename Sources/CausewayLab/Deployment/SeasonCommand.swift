@@ -7,7 +7,7 @@ protocol RunFigures: Encodable {
     var hasSucceeded: Bool { get }
 }
 
-/// A subcommand of the lab that plays the records of a season of matches on its own deployment.
+/// A subcommand of the lab that starts a deployment of its own, and sends it the commands of a season of matches.
 protocol SeasonCommand: AsyncParsableCommand {
     associatedtype Figures: RunFigures
 
@@ -18,7 +18,8 @@ protocol SeasonCommand: AsyncParsableCommand {
     /// The file for the figures, as JSON.
     var json: String? { get }
 
-    /// Plays the season's records, and returns the measurements. Ends early if the user interrupts the run.
+    /// Starts the deployment, sends it the season's commands, and returns the measurements. Throws an error if the user
+    /// interrupts the run.
     func playSeason(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> Figures
     func makeReport(of figures: Figures) -> String
@@ -45,7 +46,7 @@ extension SeasonCommand {
 
     func waitBeforeStop(on deployment: Deployment, until interruption: Interruption) {}
 
-    /// Plays the run and prints its figures.
+    /// Plays the season on a new deployment, and prints the figures.
     ///
     /// - Returns: whether the run was successful.
     private func playAndReport() throws(LabError) -> Bool {

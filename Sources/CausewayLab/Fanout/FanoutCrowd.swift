@@ -2,9 +2,9 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// A crowd of simulated phones. Each phone takes a few bytes in the simulator. The phones of a crowd are the members of
-/// the audience, or they get single commands, or they get the pushes of h2load. This type makes the registrations of
-/// the phones, as an app's server does.
+/// A crowd of simulated phones. Each phone takes a few bytes in the simulator. A crowd has one of three uses: its
+/// phones are the members of the audience, or get single commands, or get the pushes of h2load. This type makes the
+/// phones' registrations, as an app's server does.
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
@@ -65,6 +65,7 @@ struct FanoutCrowd {
         compactCrowd.registration(number, registeredAtMilliseconds: registeredAtMilliseconds)
     }
 
+    /// Asks the simulator what the phones of the crowd show, and how many of them show `content`.
     func readReport(about content: [String: Any]) throws(LabError) -> CrowdReport {
         let object = try client.requestObject("GET", "/crowd?app=\(compactCrowd.app)&name=\(compactCrowd.name)")
         guard let shown = object["shown"] as? [[String: Any]], let pushes = object["pushes"] as? Int,

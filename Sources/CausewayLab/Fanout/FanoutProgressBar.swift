@@ -33,7 +33,6 @@ struct FanoutProgressBar {
         return "  \(bar)  \(Numeral.grouped(doneCount)) of \(Numeral.grouped(totalCount)): \(awaitedEvent)"
     }
 
-    /// Removes the bar.
     mutating func erase() {
         if isTerminal, isDrawn { write("\r\u{1B}[K") }
         isDrawn = false

@@ -47,7 +47,6 @@ final class FanoutResults: ConsumerHandler {
         }
     }
 
-    /// Reads the records that have arrived.
     func readArrivedRecords() throws(LabError) {
         guard let consumer else { return }
         while true {
@@ -62,6 +61,7 @@ final class FanoutResults: ConsumerHandler {
         }
     }
 
+    /// Counts one result: of a whole command to the audience, of one of its ranges, or of a single command.
     func addRecord(_ json: [UInt8]) {
         guard let result = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any],
             let command = result["command"] as? String, let outcome = result["outcome"] as? String

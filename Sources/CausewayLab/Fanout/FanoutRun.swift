@@ -79,8 +79,8 @@ final class FanoutRun {
         var h2loadCosts: [Double] = []
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         let measurement = try measureFanout()
-        // Ask the phones before h2load runs again. The pushes of h2load have the first command's content, and would
-        // count as the fan-out's last pushes.
+        // Ask the phones before h2load runs again. The pushes of h2load have the first command's content. If they also
+        // have its timestamp, the simulator would count them among the fan-out's last pushes.
         let crowdReport = try crowd.readReport(about: measurement.newestCommand.contentState)
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
@@ -126,6 +126,7 @@ final class FanoutRun {
         var redisCPUMicroseconds: Int64
     }
 
+    /// Registers the members, and waits until the workers have settled all registrations.
     private func registerMembers() throws(LabError) -> JoinCost {
         try wait("workers that read") { () throws(LabError) in
             Int(deployment.metrics.readSum(of: "causeway_partitions_assigned")) > 0
@@ -174,6 +175,7 @@ final class FanoutRun {
         return min(deployment.metrics.countReceivedRegistrations(), writtenCount - 1)
     }
 
+    /// Throws an error if Redis has no audience although members have registered.
     private func requireAudienceKeys() throws(LabError) {
         guard try deployment.countAudienceKeys() == 0 else { return }
         throw LabError(
@@ -221,7 +223,7 @@ final class FanoutRun {
     private struct FanoutMeasurement {
         var commands: [AudienceUpdate]
         var newestCommand: AudienceUpdate
-        /// When the record of the last command was written, UNIX milliseconds.
+        /// The time just before the record of the last command was queued, UNIX milliseconds.
         var recordTimestampMilliseconds: Int64
         var workerCount: Int
         var resultRecordCountBeforeFanout: Int
@@ -230,6 +232,7 @@ final class FanoutRun {
         var workerPeakMemoryBytes: Int64
     }
 
+    /// Sends the commands to the audience, waits for the phones and the results, and returns what the fan-out has cost.
     private func measureFanout() throws(LabError) -> FanoutMeasurement {
         try results.readArrivedRecords()
         results.singleCommandLoad?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
@@ -313,6 +316,8 @@ final class FanoutRun {
 
     // MARK: - Waiting with a progress bar
 
+    /// Waits until `isDone` returns true, and shows the progress. Throws an error if the number of done items does not
+    /// change for `stallMillisecondsMax`.
     private func wait(
         _ awaitedEvent: String,
         progress readProgress: () -> (doneCount: Int, totalCount: Int) = { (0, 0) },
@@ -343,6 +348,8 @@ final class FanoutRun {
         progress.erase()
     }
 
+    /// Writes single commands that are due, and reads results. Throws an error if the user interrupts the run, if a
+    /// process has ended, or if the result of a command makes the run fail.
     private func pollOnce() throws(LabError) {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
         try deployment.throwIfAnyProcessHasEnded()

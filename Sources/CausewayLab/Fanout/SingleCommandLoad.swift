@@ -48,6 +48,7 @@ struct SingleCommandLoad {
         )
     }
 
+    /// Begins to write the commands of a phase; nil: writes no further commands.
     mutating func begin(_ phase: Phase?, atMilliseconds: Int64) {
         self.phase = phase
         phaseBeganAtMilliseconds = atMilliseconds

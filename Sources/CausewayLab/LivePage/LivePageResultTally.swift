@@ -7,12 +7,12 @@ import LiveActivity
 /// that the next worker repeats after a crash counts twice.
 struct LivePageResultTally {
     /// Commands that have their own result, or that another command's result counts. Commands that name a channel are
-    /// not counted: their results look like those of an audience's broadcasts (``ResultSummary/namesChannel``).
+    /// not counted: their results look like those of an audience's broadcasts (``ScannedResult/namesChannel``).
     private(set) var commandCount = 0
     /// The times from a command's record to APNs' response. For a command to an audience: to APNs' last response.
     private(set) var freshness = DurationHistogram()
 
-    mutating func add(_ result: ResultSummary) {
+    mutating func add(_ result: ScannedResult) {
         guard result.hasOutcomeAndSource, !result.isOfRange, !result.namesChannel, !result.isOfMember else { return }
         // The second result of a held command names the registration that released the command. This result must not
         // count the command again.

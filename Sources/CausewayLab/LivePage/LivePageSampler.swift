@@ -12,8 +12,8 @@ final class LivePageSampler: @unchecked Sendable {
 
     private struct Viewer {
         var stream: HTTPResponseStream
-        /// The simulator numbers the changes of its phones. The viewer has all changes up to this number; 0: the viewer
-        /// has none.
+        /// The number of the last change that the viewer has got; 0: none. The simulator numbers the changes of its
+        /// phones.
         var cursor = 0
     }
 

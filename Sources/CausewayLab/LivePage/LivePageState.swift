@@ -85,6 +85,7 @@ final class LivePageState: Sendable {
         }
     }
 
+    /// Returns the steps that the sampler must carry out now, because they concern the simulated APNs.
     func takeStepsAtAPNs(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(forAPNs: true, nowMilliseconds: nowMilliseconds)
     }

@@ -139,7 +139,7 @@ private struct ResultsCounter {
             self.follower = follower
             try follower.read(nowMilliseconds: Clock.monotonicMilliseconds, until: isCancelled) { message in
                 guard let value = message.value else { return }
-                tally.add(ResultSummary(scanning: value, commandsTopic: source.commandsTopic))
+                tally.add(ScannedResult(scanning: value, commandsTopic: source.commandsTopic))
             }
             figures.resultsFault = nil
         } catch {

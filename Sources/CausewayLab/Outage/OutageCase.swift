@@ -30,8 +30,8 @@ struct OutageCase {
         return workers.policySettings["afterLifetime"] == "restart" ? .restart : .end
     }
 
-    /// The crashes, losses of data, and stops without a complete drain that permit alerts to ring again. Times count
-    /// from the first command.
+    /// What permits alerts to ring again in this case: crashes, losses of data, and stops without a complete drain.
+    /// Times count from the first command.
     var alertRepeatCauses: [AlertRepeatCause] {
         steps.compactMap { step in
             step.alertRepeatWindowMilliseconds.map {
@@ -60,9 +60,9 @@ struct OutageApp {
     /// The time from the first command to the last command of each activity.
     var durationMilliseconds: Int64 = 16_000
     /// One in this many commands of an activity has an alert. Each start has one too.
-    var commandsPerAlert = 4
+    var alertEveryNthCommand = 4
     /// One in this many activities ends with an end command; 0: no activity does.
-    var activitiesPerEnd = 5
+    var endEveryNthActivity = 5
     /// How old the commands' `aps.timestamp` is when they are written.
     var timestampAgeSeconds: Int64 = 0
     /// In each activity, the command with this number has a timestamp in the year 2100; nil: no command has.
@@ -114,7 +114,7 @@ struct OutageStep {
         /// Sends SIGTERM to a worker. The worker must end in its drain time (with a tolerance), with exit code 0. But
         /// any exit code is allowed if some process of the deployment is frozen when the worker gets SIGTERM.
         case stop(OutageProcess)
-        case flushRedis
+        case wipeRedis
         /// Cuts the connection from the primary to its replica.
         case cutReplication
         case installValidKey

@@ -92,7 +92,7 @@ struct OutageCommand: ParsableCommand {
             programs: try ProgramPaths(),
             rebalancingBrokerCommand: broker.map { $0.split(separator: " ").map(String.init) }
         )
-        defer { deployment.end() }
+        defer { deployment.stop() }
         try deployment.start()
         return try OutageRun(outage, on: deployment, interruption: interruption).run()
     }

@@ -7,7 +7,7 @@ final class OutageDeployment {
     /// How long to wait until a killed worker has ended.
     private static let killedWorkerWaitMillisecondsMax: Int64 = 60_000
     /// How much longer than its drain time a worker may take to end, because the machine may have other load.
-    private static let drainSlackMilliseconds: Int64 = 5_000
+    private static let drainToleranceMilliseconds: Int64 = 5_000
 
     let outage: OutageCase
     /// What all deployments share: the directory, the broker and the list of processes.
@@ -198,7 +198,7 @@ final class OutageDeployment {
         case .start(.worker(let number)): try startWorker(number % workers.count)
         case .start(let part): throw LabError("a case cannot start \(part)")
         case .stop(let part): try stop(part)
-        case .flushRedis: try redis.flush()
+        case .wipeRedis: try redis.wipe()
         case .cutReplication: try redis.cutReplication()
         case .installValidKey: for app in outage.apps { try writeValidKey(of: app) }
         case .rotateTokens(let name):
@@ -208,7 +208,7 @@ final class OutageDeployment {
                 try simulator.rotateToken(of: app.activity(index), app: app)
             }
         // Nothing changes in the processes. After `rotateTokens`, `OutageRun` copies no registrations from the
-        // simulators to Kafka. This action lets `OutageRun` copy them again, with those of the meantime.
+        // simulators to Kafka. After this action, `OutageRun` copies them again, first those that have waited.
         case .resumeRegistrations: break
         }
     }
@@ -265,11 +265,12 @@ final class OutageDeployment {
         beginStop(ofWorker: number % workers.count)
     }
 
+    /// Sends SIGTERM to a worker, and notes the time by which the worker must have ended.
     private func beginStop(ofWorker number: Int) {
         guard let worker = workers[number] else { return }
         worker.signal(SIGTERM)
         let deadlineMilliseconds =
-            Clock.monotonicMilliseconds + outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
+            Clock.monotonicMilliseconds + outage.workers.drainMilliseconds + Self.drainToleranceMilliseconds
         stoppingWorkers[number] = (worker, deadlineMilliseconds, !frozenProcesses.isEmpty)
         workers[number] = nil
     }
@@ -286,7 +287,7 @@ final class OutageDeployment {
             )
         else {
             worker.stop(graceMilliseconds: 0)
-            let limitMilliseconds = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
+            let limitMilliseconds = outage.workers.drainMilliseconds + Self.drainToleranceMilliseconds
             workerFailures.append("the \(worker.name) does not exit within \(limitMilliseconds) ms of SIGTERM")
             return
         }
@@ -322,7 +323,8 @@ final class OutageDeployment {
         }
     }
 
-    func end() {
+    /// Ends all processes that still run, also frozen ones.
+    func stop() {
         for process in frozenProcesses { process.signal(SIGCONT) }
         for worker in workers { worker?.stop(graceMilliseconds: 0) }
         for (worker, _, _) in stoppingWorkers.values { worker.stop(graceMilliseconds: 0) }

@@ -20,7 +20,7 @@ struct OutageFeed {
         commandCounts = Array(repeating: 0, count: app.activityCount)
     }
 
-    /// Writes the commands that are due. The activities take turns, spread evenly over the interval.
+    /// Writes the commands that are due. The activities take turns, spread evenly over `commandIntervalMilliseconds`.
     ///
     /// - Parameter elapsedMilliseconds: the time since the first command.
     mutating func writeDueCommands(elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
@@ -34,7 +34,7 @@ struct OutageFeed {
         }
         guard elapsedMilliseconds >= app.durationMilliseconds else { return }
         for activityIndex in 0..<app.activityCount {
-            let isEnd = app.activitiesPerEnd > 0 && activityIndex % app.activitiesPerEnd == 0
+            let isEnd = app.endEveryNthActivity > 0 && activityIndex % app.endEveryNthActivity == 0
             try write(
                 isNextCommandStart(activityIndex) ? .start : isEnd ? .end : .update,
                 activityIndex,
@@ -69,7 +69,7 @@ struct OutageFeed {
         let isFarFuture = number == app.farFutureTimestampCommandNumber
         let timestamp = isFarFuture ? Self.farFutureTimestamp : nowMilliseconds / 1_000 - app.timestampAgeSeconds
         let activity = app.activity(activityIndex)
-        let hasAlert = event == .start || (Int(number) + activityIndex) % app.commandsPerAlert == 0
+        let hasAlert = event == .start || (Int(number) + activityIndex) % app.alertEveryNthCommand == 0
         return OutageHistory.Command(
             app: app.name,
             activity: activity,

@@ -149,7 +149,8 @@ final class OutageRedis {
         try awaitReply(server.port, of: process)
     }
 
-    func flush() throws(LabError) {
+    /// Deletes all data of all servers (FLUSHALL). Fails if a server is a replica.
+    func wipe() throws(LabError) {
         for server in servers { try sendCommand(server.port, "FLUSHALL") }
     }
 

@@ -164,6 +164,7 @@ final class OutageRun {
 
     // MARK: - Collecting the findings
 
+    /// Updates the history: all commands so far, the new pushes, and what the phones show now.
     private func updateHistory() throws(LabError) {
         history.commands = feeds.flatMap(\.commands)
         for simulator in deployment.simulators { history.pushes += try simulator.readNewPushes() }

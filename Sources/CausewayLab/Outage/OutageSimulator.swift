@@ -165,6 +165,7 @@ struct JSONLinesReader {
         self.path = path
     }
 
+    /// Returns the JSON objects of the lines that were completed since the last call.
     mutating func readNewLines() throws(LabError) -> [[String: Any]] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }

@@ -7,7 +7,7 @@ struct CommandTemplate {
     /// The number of digits of a follower's number.
     static let followerDigitCount = 4
     static let followersMax = 9_999
-    /// The digits of a timestamp. UNIX seconds have ten digits until the year 2286.
+    /// The number of digits of a timestamp. UNIX seconds have ten digits until the year 2286.
     static let timestampDigitCount = 10
 
     /// The placeholders in the record for the parts that are overwritten later. The template searches for them, so the

@@ -42,6 +42,7 @@ extension Match {
         return steps
     }
 
+    /// Returns the alert of a ball; nil if the ball is neither a wicket nor a boundary.
     private func makeAlert(for ball: Ball, on scoreboard: Scoreboard) -> MatchStep.Alert? {
         let state = scoreboard.state
         if let dismissal = ball.dismissal, dismissal.countsAsWicket {

@@ -22,6 +22,7 @@ struct Scoreboard {
         )
     }
 
+    /// Updates the state after the next ball of the match.
     mutating func apply(_ ball: Ball) {
         if ball.innings + 1 != state.innings { changeInnings() }
         if ball.over != over || state.phase != .live {
@@ -81,6 +82,7 @@ struct Scoreboard {
         updateChase()
     }
 
+    /// Adds a ball to the figures of its batter and its bowler.
     private mutating func creditPlayers(_ ball: Ball) {
         var batter = batters[ball.batter] ?? MatchState.Batter(name: ball.batter)
         batter.runs += ball.batterRuns

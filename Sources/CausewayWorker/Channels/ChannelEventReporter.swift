@@ -11,7 +11,7 @@ enum ChannelEventReporter {
         _ event: ChannelEvent,
         _ log: SharedLimitedLog,
         _ status: ChannelStatus,
-        findPool: (_ app: String, _ environment: String) -> Int?
+        findPool: (_ bundleIdentifier: String, _ environment: String) -> Int?
     ) {
         func changeStatus(_ app: String, _ environment: String, _ body: (inout ChannelStatus.PoolStatus) -> Void) {
             if let pool = findPool(app, environment) { status.change(pool, body) }
@@ -42,7 +42,10 @@ enum ChannelEventReporter {
         case .registryRead(let app, let environment, let content):
             changeStatus(app, environment) {
                 $0.audienceChannelCount = Int64(content.entries.count + content.unreadableEntries.count)
-                $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: readWallClockMilliseconds())
+                $0.lastRegistryReading = ChannelStatus.RegistryReading(
+                    content,
+                    atMilliseconds: readWallClockMilliseconds()
+                )
             }
         case .channelsCounted(let app, let environment, let channelCount):
             changeStatus(app, environment) { $0.listedChannelCount = Int64(channelCount) }
@@ -68,7 +71,7 @@ enum ChannelEventReporter {
     }
 }
 
-extension ChannelStatus.Snapshot {
+extension ChannelStatus.RegistryReading {
     init(_ content: Reconciliation.RegistryContent, atMilliseconds: Int64) {
         self.init(atMilliseconds: atMilliseconds)
         reconciledAtMilliseconds = content.reconciledAtMilliseconds

@@ -5,7 +5,7 @@ import Redis
 extension ChannelKeeper {
     /// Does the periodic work for one app in one environment. Writes entries and tombstones that `causeway.channels`
     /// lacks, deletes channels whose deletion is due, and compares the registry with APNs' list of channels if this is
-    /// due.
+    /// due. Also writes all channels to the audiences' hashes again if this is due.
     ///
     /// A lease in Redis lets only one worker do this work in each interval. If Redis loses the lease, two workers may
     /// do it.
@@ -29,8 +29,10 @@ extension ChannelKeeper {
             )
         }
         guard lease != nil else { return }
+        try refreshAudienceHashesIfDue(managedEnvironment)
         let nowMilliseconds = nowMilliseconds
-        let entriesToDelete = content.entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
+        let dueEntries = content.entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
+        let entriesToDelete = Array(dueEntries.shuffled().prefix(Self.dueDeletionsMax))
         let unpublishedEntries = content.entries.filter {
             $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
         }
@@ -50,6 +52,26 @@ extension ChannelKeeper {
         if let failure = failures.compactMap(\.self).first { throw failure }
     }
 
+    /// How often all channels are written to the audiences' hashes again. Even if some attempts fail, this is more often
+    /// than the hashes expire: 25 hours after their last change.
+    private static let audienceHashRefreshIntervalMilliseconds: Int64 = 6 * 3_600_000
+
+    /// Writes all active channels to the audiences' hashes again if this is due. Without this, admission would forget
+    /// the channel of an audience that gets no command for 25 hours: nothing else writes a published channel again.
+    private func refreshAudienceHashesIfDue(_ managedEnvironment: ManagedEnvironment) throws(ChannelFailure) {
+        let appEnvironment = managedEnvironment.appEnvironment
+        try convertRedisErrors { () throws(RedisError) in
+            // The lease is short at first. If Redis fails or this process dies, the next attempt comes when it expires.
+            let lease = try registry.acquireLease(
+                for: .audienceHashRefresh,
+                appEnvironment,
+                milliseconds: Self.reconciliationLeaseMilliseconds
+            )
+            guard let lease, try registry.writeActiveChannelsToAudienceHashes(appEnvironment) else { return }
+            try registry.extendLease(lease, milliseconds: Self.audienceHashRefreshIntervalMilliseconds)
+        }
+    }
+
     /// Publishes entries and writes their channels to the audiences' hashes. Callers do this before all work that needs
     /// APNs. While APNs is unreachable, that work throws an error, and the steps after it are left out.
     ///
@@ -63,6 +85,11 @@ extension ChannelKeeper {
             await Task.yield()
         }
     }
+
+    /// The maximum number of channels that one periodic work deletes because their deletion is due, and one daily
+    /// comparison again (R4). Each takes a request to APNs, and other apps wait meanwhile. The next periodic work deletes
+    /// others.
+    static let dueDeletionsMax = 50
 
     /// Runs `body` for each item. A lasting failure concerns only one channel, so the work continues with the other
     /// items.
@@ -106,7 +133,8 @@ extension ChannelKeeper {
             let reconciliation = try await reconcile(
                 managedEnvironment,
                 deletesUnknownChannels: false,
-                onlyResolvesIntents: !isDaily
+                onlyResolvesIntents: !isDaily,
+                dueDeletionsMax: Self.dueDeletionsMax
             )
             // An entry or intent may stay unreadable for days. So keep the lease, and compare again only when it
             // expires. Otherwise the keeper would request APNs' list every minute.
@@ -160,13 +188,15 @@ extension ChannelKeeper {
 
     /// Compares APNs' list of channels with the registry, and acts on the differences.
     ///
-    /// - Parameter onlyResolvesIntents: true: only deletes channels that failed attempts may have left at APNs, and
-    ///   then removes the intents of these attempts. Changes no entry: for example, replaces no channel that APNs has
-    ///   lost. While APNs has faults, a call with true may come every minute.
+    /// - Parameter onlyResolvesIntents: whether this call only deletes channels that failed attempts may have left at
+    ///   APNs, and then removes the intents of these attempts. Such a call changes no entry: for example, it does not
+    ///   replace a channel that APNs has lost. While APNs has faults, such a call may come every minute.
+    /// - Parameter dueDeletionsMax: how many channels this call may delete because their deletion is due.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
         deletesUnknownChannels: Bool,
-        onlyResolvesIntents: Bool = false
+        onlyResolvesIntents: Bool = false,
+        dueDeletionsMax: Int = .max
     ) async throws(ChannelFailure) -> Reconciliation {
         let listedAtMilliseconds = nowMilliseconds
         let listedChannels: [String]
@@ -194,6 +224,7 @@ extension ChannelKeeper {
             nowMilliseconds: nowMilliseconds
         )
         if onlyResolvesIntents { reconciliation.restrictToIntents() }
+        reconciliation.entriesToDelete = Array(reconciliation.entriesToDelete.shuffled().prefix(dueDeletionsMax))
         report(
             .channelsCounted(
                 app: managedEnvironment.appEnvironment.app,
@@ -266,7 +297,6 @@ extension ChannelKeeper {
         let failures = [
             publicationFailure,
             deletionFailure,
-            try await forgetForeignChannels(reconciliation.missingForeignChannels, at: managedEnvironment),
             try await forEachUntilTransientFailure(reconciliation.entriesToDelete) {
                 keeper,
                 entry throws(ChannelFailure) in
@@ -282,6 +312,7 @@ extension ChannelKeeper {
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]
+        await forgetForeignChannels(reconciliation.missingForeignChannels, at: managedEnvironment)
         if !reconciliation.possiblyForeignChannels.isEmpty {
             report(
                 .unknownChannelsCounted(
@@ -297,17 +328,22 @@ extension ChannelKeeper {
     /// Removes channels of other programs from the registry, because APNs' list lacks them. Another worker may have
     /// recorded such a channel after the list was requested, so this method first asks APNs about each channel.
     ///
-    /// - Returns: the first lasting failure; nil if there was none.
-    private func forgetForeignChannels(_ channels: [String], at managedEnvironment: ManagedEnvironment)
-        async throws(ChannelFailure) -> ChannelFailure?
-    {
-        try await forEachUntilTransientFailure(Array(channels.shuffled().prefix(Self.forgottenForeignChannelsMax))) {
-            keeper,
-            channel throws(ChannelFailure) in
-            guard try await !keeper.existsAtAPNs(channel, at: managedEnvironment) else { return }
-            try keeper.convertRedisErrors { () throws(RedisError) in
-                try keeper.registry.removeForeignChannels([channel], managedEnvironment.appEnvironment)
+    /// Reports a failure and throws nothing: a channel that stays in the registry does no harm, and APNs may respond
+    /// with an error about this channel each time. The next daily comparison tries again.
+    private func forgetForeignChannels(_ channels: [String], at managedEnvironment: ManagedEnvironment) async {
+        do throws(ChannelFailure) {
+            let failure = try await forEachUntilTransientFailure(
+                Array(channels.shuffled().prefix(Self.forgottenForeignChannelsMax))
+            ) { keeper, channel throws(ChannelFailure) in
+                guard try await !keeper.existsAtAPNs(channel, at: managedEnvironment) else { return }
+                try keeper.convertRedisErrors { () throws(RedisError) in
+                    try keeper.registry.removeForeignChannels([channel], managedEnvironment.appEnvironment)
+                }
             }
+            if let failure { throw failure }
+        } catch {
+            let appEnvironment = managedEnvironment.appEnvironment
+            report(.failed(reason: error.reason, app: appEnvironment.app, environment: appEnvironment.environment))
         }
     }
 }

@@ -32,29 +32,38 @@ package enum ChannelResponse: Sendable {
 extension ChannelKeeper {
     /// Carries out requests and the periodic work, until `requests` ends or the task is cancelled.
     ///
-    /// - Parameter respond: gets one response for each environment of a request. A request of the kind `ended` gets a
-    ///   response only if it fails.
+    /// - Parameter respond: gets one response for each environment of a request, with the request for this environment.
+    ///   A request of the kind `ended` gets a response only if it fails.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
         respond: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void
     ) async {
         await withDiscardingTaskGroup { group in
-            group.addTask { await self.repeatPeriodicWork() }
+            group.addTask { await self.repeatRestoration() }
+            group.addTask { await self.repeatMaintenance() }
             for await request in requests {
-                await requestQueues.awaitRoom()
-                requestQueues.add(request)
-                guard requestQueues.acquirePermit() else { continue }
-                group.addTask { await self.carryOutReadyRequests(respond: respond) }
+                for environmentRequest in divideByEnvironment(request) {
+                    guard requestQueues.add(environmentRequest), requestQueues.acquirePermit() else { continue }
+                    group.addTask { await self.carryOutReadyRequests(respond: respond) }
+                }
             }
             group.cancelAll()
         }
         channelTopic.close()
     }
 
+    /// Returns a request for each environment that the request is about. So an environment whose APNs host does not
+    /// respond does not delay the app's other environment. (R22)
+    private func divideByEnvironment(_ request: ChannelRequest) -> [ChannelRequest] {
+        managedEnvironments.map(\.appEnvironment)
+            .filter { $0.app == request.app && (request.environment ?? $0.environment) == $0.environment }
+            .map { ChannelRequest(request.kind, app: $0.app, environment: $0.environment, audience: request.audience) }
+    }
+
     /// Carries out one request after another until no request is ready. Then releases the permit that the caller has
     /// taken (`acquirePermit`).
     private func carryOutReadyRequests(respond: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
-        while let request = requestQueues.takeNextReadyRequest() {
+        while let request = requestQueues.beginNextReadyRequest() {
             if !Task.isCancelled { await carryOut(request, respond: respond) }
             requestQueues.finish(request)
         }
@@ -88,21 +97,21 @@ extension ChannelKeeper {
         }
     }
 
-    /// Repeats the periodic work until the task is cancelled. Checks about every second whether Redis has lost a
-    /// registry; after a failed restoration, checks again in 5 s.
-    private func repeatPeriodicWork() async {
-        var (maintenanceDue, restorationDue) = (ContinuousClock.now, ContinuousClock.now)
+    /// Checks about every second whether Redis has lost a registry, until the task is cancelled. After a failed
+    /// restoration, checks again in 5 s. These checks have a task of their own, because maintenance may wait for APNs for
+    /// minutes.
+    private func repeatRestoration() async {
+        let failurePause = Duration.milliseconds(Self.restorationPauseMilliseconds)
         while !Task.isCancelled {
-            if ContinuousClock.now >= restorationDue {
-                let failurePause = Duration.milliseconds(Self.restorationPauseMilliseconds)
-                let pause = restoreReportingErrors() ? Self.registryLossCheckInterval : failurePause
-                restorationDue = ContinuousClock.now + pause
-            }
-            if ContinuousClock.now >= maintenanceDue {
-                for managedEnvironment in managedEnvironments { await maintainReportingErrors(managedEnvironment) }
-                maintenanceDue = ContinuousClock.now + Self.maintenanceInterval
-            }
-            try? await Task.sleep(for: Self.registryLossCheckInterval)
+            try? await Task.sleep(for: restoreReportingErrors() ? Self.registryLossCheckInterval : failurePause)
+        }
+    }
+
+    /// Does the periodic work for all apps and environments, about every minute, until the task is cancelled.
+    private func repeatMaintenance() async {
+        while !Task.isCancelled {
+            for managedEnvironment in managedEnvironments { await maintainReportingErrors(managedEnvironment) }
+            try? await Task.sleep(for: Self.maintenanceInterval)
         }
     }
 

@@ -96,14 +96,23 @@ extension ChannelKeeper {
     }
 
     /// Reads everything that the registry has for an app in an environment. Restores the registry first if it
-    /// is incomplete.
+    /// is incomplete. Throws a transient failure if Redis loses the registry again before it is read (R32).
     func readCompleteRegistry(_ managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> Reconciliation.RegistryContent
     {
         let content = try readRegistryAsIs(managedEnvironment)
         if content.isComplete { return content }
         try restore([managedEnvironment])
-        return try readRegistryAsIs(managedEnvironment)
+        let restoredContent = try readRegistryAsIs(managedEnvironment)
+        guard restoredContent.isComplete else { throw makeChangingRegistryFailure() }
+        return restoredContent
+    }
+
+    private func makeChangingRegistryFailure() -> ChannelFailure {
+        ChannelFailure(
+            reason: "the registry of channels changes while it is restored",
+            retryPauseEndMilliseconds: monotonicMilliseconds + Self.restorationPauseMilliseconds
+        )
     }
 
     /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out an app that uses
@@ -126,7 +135,7 @@ extension ChannelKeeper {
     ) throws(ChannelFailure) {
         var restorationTokens = try beginRestorations(of: managedEnvironments)
         for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
-            let publishedChannels = try readPublishedChannels()
+            let publishedChannels = try readPublishedChannels(for: Array(restorationTokens.keys))
             for (appEnvironment, token) in restorationTokens {
                 // If this call does not complete the registry, the next pass of the outer loop reads the channels topic
                 // again.
@@ -134,12 +143,7 @@ extension ChannelKeeper {
             }
             restorationTokens = try beginRestorations(of: managedEnvironments)
         }
-        guard restorationTokens.isEmpty else {
-            throw ChannelFailure(
-                reason: "the registry of channels changes while it is restored",
-                retryPauseEndMilliseconds: monotonicMilliseconds + Self.restorationPauseMilliseconds
-            )
-        }
+        guard restorationTokens.isEmpty else { throw makeChangingRegistryFailure() }
     }
 
     /// Tries once to restore one registry from the records of the channels topic, and reports unreadable records.
@@ -185,13 +189,19 @@ extension ChannelKeeper {
     }
 
     /// Reads the channels topic. After a failure, throws the same failure for a while, so that requests do not all wait
-    /// for Kafka's timeout.
-    private func readPublishedChannels() throws(ChannelFailure) -> PublishedChannels {
+    /// for Kafka's timeout. The topic may be missing only if none of these apps has used channels as far as this process
+    /// knows.
+    private func readPublishedChannels(for appEnvironments: [AppEnvironment]) throws(ChannelFailure)
+        -> PublishedChannels
+    {
         if let restorationFailure, monotonicMilliseconds < restorationFailure.retryPauseEndMilliseconds {
             throw restorationFailure
         }
+        let mustTopicExist = appEnvironments.contains {
+            registriesSeenComplete.contains($0) || findManagedEnvironment($0)?.hasConfiguredChannels == true
+        }
         do throws(KafkaError) {
-            var channels = try channelTopic.readChannels()
+            var channels = try channelTopic.readChannels(mustExist: mustTopicExist)
             for index in channels.entries.indices { channels.entries[index].isPublished = true }
             return channels
         } catch {

@@ -76,6 +76,7 @@ package actor ChannelKeeper {
     private static let creationFailuresMax = 4_096
     /// The lanes' requests that are being carried out or wait.
     let requestQueues: ChannelRequestQueues
+    private let creationTurns = ChannelCreationTurns()
 
     private struct FailureKey: Hashable {
         var appEnvironment: AppEnvironment
@@ -90,11 +91,11 @@ package actor ChannelKeeper {
         report: @escaping @Sendable (ChannelEvent) -> Void
     ) {
         self.managedEnvironments = managedEnvironments
-        requestQueues = ChannelRequestQueues(appCount: Set(managedEnvironments.map(\.appEnvironment.app)).count)
+        requestQueues = ChannelRequestQueues(poolCount: managedEnvironments.count)
         self.registry = registry
         self.channelTopic = channelTopic
         // A creation takes one list request, one create request, and the Redis calls between them. Before a lost
-        // channel is replaced, one request reads this channel.
+        // channel is replaced, one request reads this channel. The lease begins after the wait for `creationTurns`.
         creationMillisecondsMax = 3 * timeoutMilliseconds + 5_000
         self.report = report
     }
@@ -152,26 +153,15 @@ package actor ChannelKeeper {
             {
                 throw failure
             }
-            let lease = try convertRedisErrors { () throws(RedisError) in
-                try registry.acquireCreationLease(
-                    of: audience,
-                    managedEnvironment.appEnvironment,
-                    milliseconds: creationMillisecondsMax
-                )
-            }
-            if let lease {
-                // If the release fails, the lease expires.
-                defer { try? registry.releaseLease(lease) }
-                let entry = try await createIfMissing(
-                    audience,
-                    at: managedEnvironment,
-                    replacing: lostChannel,
-                    storage: storage ?? managedEnvironment.storage,
-                    endToDisregardMilliseconds: endToDisregardMilliseconds
-                )
-                if let entry { return entry }
-            }
-            guard monotonicMilliseconds < deadlineMilliseconds else {
+            let newEntry = try await createIfMissing(
+                audience,
+                at: managedEnvironment,
+                replacing: lostChannel,
+                storage: storage ?? managedEnvironment.storage,
+                endToDisregardMilliseconds: endToDisregardMilliseconds
+            )
+            if let newEntry { return newEntry }
+            guard monotonicMilliseconds < deadlineMilliseconds, !Task.isCancelled else {
                 throw ChannelFailure(
                     reason: "another worker is creating the channel",
                     retryPauseEndMilliseconds: monotonicMilliseconds
@@ -182,11 +172,11 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Creates a channel if the audience still has none, or still has `lostChannel`. The caller must have the lease for
-    /// this creation.
+    /// Creates a channel if the audience still has none, or still has `lostChannel`. First waits for its turn, then takes
+    /// the lease for this creation.
     ///
-    /// - Returns: nil if another process has created the channel since the caller's check, or if Redis has lost the
-    ///   registry.
+    /// - Returns: nil if another process has the lease, if another process has created the channel since the caller's
+    ///   check, or if Redis has lost the registry.
     private func createIfMissing(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -194,6 +184,15 @@ package actor ChannelKeeper {
         storage: ChannelEntry.Storage,
         endToDisregardMilliseconds: Int64?
     ) async throws(ChannelFailure) -> ChannelEntry? {
+        let appEnvironment = managedEnvironment.appEnvironment
+        await creationTurns.take(appEnvironment)
+        defer { creationTurns.release(appEnvironment) }
+        let lease = try convertRedisErrors { () throws(RedisError) in
+            try registry.acquireCreationLease(of: audience, appEnvironment, milliseconds: creationMillisecondsMax)
+        }
+        guard let lease else { return nil }
+        // If the release fails, the lease expires.
+        defer { try? registry.releaseLease(lease) }
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isRegistryComplete else { return nil }
         return try await createChannel(

@@ -208,11 +208,11 @@ final class ChannelRegistry {
     /// Notes that the registry is being restored: writes the restoration's token, a random text, to the field `t:`.
     /// Call this before reading the channels topic. If another process has written a token before, both use that token.
     ///
-    /// - Returns: the token; nil if the registry is already complete, or if Redis has just lost the token again.
+    /// - Returns: the token, or another one if Redis has just lost it again; nil if the registry is already complete.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
         _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
         let token = try hashes.readField(key(appEnvironment), Self.completenessField)
-        return Self.saysRegistryIsComplete(token) ? nil : token
+        return Self.saysRegistryIsComplete(token) ? nil : token ?? Self.makeRestorationToken()
     }
 
     /// Returns the form in which a restoration adds a published entry to the registry. A planned deletion is postponed,
@@ -273,7 +273,7 @@ final class ChannelRegistry {
     ///
     /// After writing, reads the registry again, and writes what has changed, until nothing has changed. With one read
     /// only, this call could write an old channel over the new one of another process.
-    private func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
+    func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var writtenEntries: [String: ChannelEntry] = [:]
         for _ in 0..<Self.registryReadAttemptsMax {
             var outdatedEntries = writtenEntries
@@ -320,13 +320,13 @@ final class ChannelRegistry {
         case maintenance = "tend"
         case dailyReconciliation = "daily"
         case intentReconciliation = "intents"
+        case audienceHashRefresh = "hashes"
     }
 
     /// Acquires the lease for one kind of periodic work; returns nil if another worker has it. If Redis loses the
     /// lease, a second worker may get it too.
     func acquireLease(for work: PeriodicWork, _ appEnvironment: AppEnvironment, milliseconds: Int64)
-        throws(RedisError)
-        -> SharedHashes.Lease?
+        throws(RedisError) -> SharedHashes.Lease?
     {
         try hashes.acquireLease(key(appEnvironment, "turn:\(work.rawValue)"), leaseMilliseconds: milliseconds)
     }

@@ -1,72 +1,86 @@
-/// The channel requests that run or wait, in one queue for each audience of an app. Requests of different audiences
-/// run at the same time.
+/// The channel requests that run or wait, in one queue for each audience of an app in an environment. Requests of
+/// different audiences run at the same time.
 ///
 /// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that arrives
 /// meanwhile must take effect after the creation. A request that waits for an earlier one needs no permit yet.
 ///
-/// The apps with ready requests take turns, and no app may have all permits if there are several apps. So the requests
-/// of an app whose APNs host does not respond do not delay those of other apps. (R22)
+/// The pools (apps in an environment) with ready requests take turns. If there are several pools, no pool may have all
+/// permits, or all places. So the requests of a pool whose APNs host does not respond do not delay those of other pools.
+/// (R22)
 ///
-/// This is a class, because Swift allows no mutating `async` call on a struct that an actor owns. Only the
-/// actor ``ChannelKeeper`` uses the class.
+/// Only the actor ``ChannelKeeper`` uses this class.
 final class ChannelRequestQueues {
     /// The maximum number of requests that run at one time: the number of permits. The owner of a permit runs one
     /// request after another.
     static let permitsMax = 16
-    /// How many permits each app may have at least. With up to four apps, no app waits for another.
-    private static let permitsPerAppMin = 4
-    /// The maximum number of requests that run or wait here. Further requests stay in the `AsyncStream` that the lanes
-    /// write to.
+    /// How many permits each pool may have at least. With up to eight pools, no pool waits for another.
+    private static let permitsPerPoolMin = 2
+    /// How many requests may run or wait here, if no pool's share of them is less than `requestsPerPoolMin`.
     static let requestsMax = 4_096
+    /// How many requests of each pool may run or wait at least.
+    static let requestsPerPoolMin = 256
+
+    private struct PoolKey: Hashable {
+        var app: String
+        var environment: String?
+    }
 
     private struct AudienceKey: Hashable {
-        var app: String
+        var pool: PoolKey
         var audience: String
 
         init(_ request: ChannelRequest) {
-            app = request.app
+            pool = PoolKey(app: request.app, environment: request.environment)
             audience = request.audience
         }
     }
 
     /// The queue of each audience, oldest request first. The first request runs or is ready to run.
     private var queues: [AudienceKey: [ChannelRequest]] = [:]
-    private struct AppRequests {
-        /// The audiences of the app whose first request is ready to run, in the order in which the requests will run.
+    private struct PoolRequests {
+        /// The audiences of the pool whose first request is ready to run, in the order in which the requests will run.
         var readyKeys: [AudienceKey] = []
-        /// The number of the app's requests that run.
+        /// The number of the pool's requests that run.
         var runningCount = 0
-        /// Whether `appsInTurn` has the app.
+        /// The number of the pool's requests that run or wait.
+        var count = 0
+        /// Whether `poolsInTurn` has the pool.
         var isInTurn = false
     }
 
-    /// The requests of each app that has had one.
-    private var requestsByApp: [String: AppRequests] = [:]
-    /// The apps that have a ready request and may run one more, in the order in which they run it.
-    private var appsInTurn: [String] = []
-    /// The maximum number of requests of one app that run at one time.
-    private let runningRequestsPerAppMax: Int
+    /// The requests of each pool that has had one.
+    private var requestsByPool: [PoolKey: PoolRequests] = [:]
+    /// The pools that have a ready request and may run one more, in the order in which they run it.
+    private var poolsInTurn: [PoolKey] = []
+    /// The maximum number of requests of one pool that run at one time.
+    private let runningRequestsPerPoolMax: Int
+    /// The maximum number of requests of one pool that run or wait (R4).
+    private let requestsPerPoolMax: Int
     private var usedPermitCount = 0
-    private var requestCount = 0
-    /// The caller that waits in ``awaitRoom(isolation:)``; nil if none waits.
-    private var callerAwaitingRoom: CheckedContinuation<Void, Never>?
 
-    /// - Parameter appCount: the number of apps that may have requests.
-    init(appCount: Int) { runningRequestsPerAppMax = max(Self.permitsMax / max(appCount, 1), Self.permitsPerAppMin) }
-
-    /// Waits until one more request may be added. Only one caller may wait at a time.
-    func awaitRoom(isolation: isolated (any Actor)? = #isolation) async {
-        guard requestCount == Self.requestsMax else { return }
-        await withCheckedContinuation { callerAwaitingRoom = $0 }
+    /// - Parameter poolCount: the number of pools that may have requests.
+    init(poolCount: Int) {
+        runningRequestsPerPoolMax = max(Self.permitsMax / max(poolCount, 1), Self.permitsPerPoolMin)
+        requestsPerPoolMax = max(Self.requestsMax / max(poolCount, 1), Self.requestsPerPoolMin)
     }
 
-    /// Adds a request to the queue of its audience. Call this only after ``awaitRoom(isolation:)``.
-    func add(_ request: ChannelRequest) {
-        precondition(requestCount < Self.requestsMax, "a request came without room")
+    /// Adds a request, unless an equal one is the last that waits for its audience: the response to that one goes to all
+    /// lanes too. The first request of an audience does not count as waiting. It may already run, and may have read Redis
+    /// before the event that the new request is about.
+    ///
+    /// - Returns: false if the request was not added. This is also so if its pool has no place left. Lanes repeat
+    ///   requests, and the daily comparison with APNs' list finds ended audiences.
+    @discardableResult
+    func add(_ request: ChannelRequest) -> Bool {
         let key = AudienceKey(request)
-        requestCount += 1
+        let queue = queues[key] ?? []
+        guard queue.dropFirst().last != request,
+            requestsByPool[key.pool, default: PoolRequests()].count < requestsPerPoolMax
+        else { return false }
+        requestsByPool[key.pool, default: PoolRequests()].count += 1
         queues[key, default: []].append(request)
-        if queues[key]?.count == 1 { addReadyKey(key) }
+        if queue.isEmpty { addReadyKey(key) }
+        return true
     }
 
     /// Takes a permit to run requests.
@@ -81,45 +95,43 @@ final class ChannelRequestQueues {
 
     func releasePermit() { usedPermitCount -= 1 }
 
-    /// Returns the next request that is ready to run. Its audience's other requests become ready only after
-    /// ``finish(_:)``. Returns nil if every request runs, waits for an earlier one of its audience, or belongs to an app
-    /// that runs as many requests as it may. The owners of such an app's permits take its other requests later.
-    func takeNextReadyRequest() -> ChannelRequest? {
-        guard !appsInTurn.isEmpty else { return nil }
-        let app = appsInTurn.removeFirst()
-        guard let key = requestsByApp[app]?.readyKeys.removeFirst() else {
-            preconditionFailure("an app in turn has a ready request")
+    /// Returns the next request that is ready to run, and counts it as running. The request stays in its queue: its
+    /// audience's other requests become ready only after ``finish(_:)``. Returns nil if every request runs, waits for an
+    /// earlier one of its audience, or belongs to a pool that runs as many requests as it may. The owners of such a
+    /// pool's permits take its other requests later.
+    func beginNextReadyRequest() -> ChannelRequest? {
+        guard !poolsInTurn.isEmpty else { return nil }
+        let pool = poolsInTurn.removeFirst()
+        guard let key = requestsByPool[pool]?.readyKeys.removeFirst() else {
+            preconditionFailure("a pool in turn has a ready request")
         }
-        requestsByApp[app]?.runningCount += 1
-        requestsByApp[app]?.isInTurn = false
-        putInTurnIfReady(app)
+        requestsByPool[pool]?.runningCount += 1
+        requestsByPool[pool]?.isInTurn = false
+        putInTurnIfReady(pool)
         return queues[key]?.first
     }
 
     private func addReadyKey(_ key: AudienceKey) {
-        requestsByApp[key.app, default: AppRequests()].readyKeys.append(key)
-        putInTurnIfReady(key.app)
+        requestsByPool[key.pool, default: PoolRequests()].readyKeys.append(key)
+        putInTurnIfReady(key.pool)
     }
 
-    /// Adds an app to `appsInTurn` if it has a ready request and may run one more.
-    private func putInTurnIfReady(_ app: String) {
-        guard let requests = requestsByApp[app], !requests.isInTurn, !requests.readyKeys.isEmpty,
-            requests.runningCount < runningRequestsPerAppMax
+    private func putInTurnIfReady(_ pool: PoolKey) {
+        guard let requests = requestsByPool[pool], !requests.isInTurn, !requests.readyKeys.isEmpty,
+            requests.runningCount < runningRequestsPerPoolMax
         else { return }
-        requestsByApp[app]?.isInTurn = true
-        appsInTurn.append(app)
+        requestsByPool[pool]?.isInTurn = true
+        poolsInTurn.append(pool)
     }
 
-    /// Finishes a request that ``takeNextReadyRequest()`` returned. The next request of its audience becomes ready,
-    /// behind the requests of its app that are ready already.
+    /// Finishes a request that ``beginNextReadyRequest()`` returned. The next request of its audience becomes ready,
+    /// behind the requests of its pool that are ready already.
     func finish(_ request: ChannelRequest) {
         let key = AudienceKey(request)
-        requestCount -= 1
         queues[key]?.removeFirst()
-        requestsByApp[key.app]?.runningCount -= 1
+        requestsByPool[key.pool]?.count -= 1
+        requestsByPool[key.pool]?.runningCount -= 1
         if queues[key]?.isEmpty == true { queues[key] = nil } else { addReadyKey(key) }
-        putInTurnIfReady(key.app)
-        callerAwaitingRoom?.resume()
-        callerAwaitingRoom = nil
+        putInTurnIfReady(key.pool)
     }
 }

@@ -77,19 +77,12 @@ final class ChannelTopic {
         try producer.produce([(Array(entry.recordKey.utf8), nil)])
     }
 
-    /// Reads the newest record of each key of the channels topic, without tombstones. Returns nothing if the topic does
-    /// not exist: then no channel has been published.
-    func readChannels() throws(KafkaError) -> PublishedChannels {
-        do throws(KafkaError) {
-            return try readNewestRecords()
-        } catch {
-            guard error.isUnknownTopic else { throw error }
-            return PublishedChannels()
-        }
-    }
-
-    /// Reads all partitions of the topic up to their ends. Throws an error if this takes longer than `readTimeout`.
-    private func readNewestRecords() throws(KafkaError) -> PublishedChannels {
+    /// Reads the newest record of each key of the channels topic, without tombstones.
+    ///
+    /// - Parameter mustExist: whether a topic that the brokers do not know is an error. A broker may not know an existing
+    ///   topic for a while. If this were no error, all its channels would count as missing. False: the method returns
+    ///   nothing if the topic does not exist, because then no channel has been published.
+    func readChannels(mustExist: Bool = true) throws(KafkaError) -> PublishedChannels {
         let reader = try PartitionReader.open(
             topic: name,
             for: nil,
@@ -100,7 +93,20 @@ final class ChannelTopic {
         var newestEntries: [[UInt8]: ChannelEntry] = [:]
         var unreadableRecords: [[UInt8]: PublishedChannels.UnreadableRecord] = [:]
         let deadline = ContinuousClock.now + Self.readTimeout
-        for partition in 0..<(try reader.fetchPartitionCount(timeoutMilliseconds: Self.metadataTimeoutMilliseconds)) {
+        let partitionCount: Int32
+        do throws(KafkaError) {
+            partitionCount = try reader.fetchPartitionCount(timeoutMilliseconds: Self.metadataTimeoutMilliseconds)
+        } catch {
+            guard error.isUnknownTopic else { throw error }
+            guard mustExist else { return PublishedChannels() }
+            throw KafkaError.unknownTopic(
+                "the brokers do not know \(name). If it does not exist, create it (causeway topics --create)"
+            )
+        }
+        guard partitionCount > 0 else {
+            throw KafkaError(code: -1, reason: "\(name): has no partitions", isRetriable: true)
+        }
+        for partition in 0..<partitionCount {
             let watermarks = try reader.fetchWatermarks(
                 of: partition,
                 timeoutMilliseconds: Self.metadataTimeoutMilliseconds

@@ -5,7 +5,7 @@
 ///
 /// APNs does not say which program created a channel. A channel without an entry counts as ours if there is an intent,
 /// and is deleted. This deletion is wrong if our attempt created no channel, and another program created the channel
-/// before the comparison. So the comparison comes soon after the attempt
+/// before the comparison (K14). So the comparison comes soon after the attempt
 /// (``RegistryContent/hasUncomparedIntent(nowMilliseconds:)``).
 package struct Reconciliation: Equatable, Sendable {
     /// The content of the registry for one app in one environment, at one moment.

@@ -27,6 +27,10 @@ struct AssignmentTable {
         /// The log's end that brokers report may be higher: with `read_committed`, no reader gets the transaction
         /// markers or the open transaction after the last record.
         var logEndReachedAtOffset: Int64 = -1
+        /// The last log end that reading has reached while all dealt records were settled; -1: none yet. This end is
+        /// committed, although the lane does not know it: only transaction markers are after the lane's last record. If
+        /// the committed offset stayed before a marker, it would be out of range when Kafka has deleted the marker.
+        var settledLogEndOffset: Int64 = -1
         /// How many rewinds of the partition the lane has requested. An inbox entry has the count of the moment when
         /// its record was dealt. The lane discards an entry if the lane's own count is higher, because the record will
         /// be read again.
@@ -134,6 +138,7 @@ struct AssignmentTable {
             if settledEndOffset >= 0, !isBelowRereadingEnd { entry?.firstUnsettledOffset = settledEndOffset }
             if report.isDrained { entry?.isDrained = true }
             entry?.completeRereadingIfReached(settledEndOffset: settledEndOffset)
+            entry?.noteLogEndIfSettled()
         }
         return settledEndOffset >= 0 && !isBelowRereadingEnd
     }
@@ -197,6 +202,7 @@ struct AssignmentTable {
             entry?.logEndReachedAtOffset = offset
             // Reading reached the log's end without a record, so none is left to read again.
             if entry?.nextOffset ?? 0 < 0 { entry?.completeRereadingIfReached(settledEndOffset: -1) }
+            entry?.noteLogEndIfSettled()
         }
     }
 
@@ -251,7 +257,16 @@ extension AssignmentTable.Entry {
     ///   rereading.
     func computeSettledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
-        return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset)
+        return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset, settledLogEndOffset)
+    }
+
+    /// Notes the log's end as settled if reading has reached it and each dealt record is settled. Without a lane,
+    /// records are read but not dealt, and so stay unsettled.
+    fileprivate mutating func noteLogEndIfSettled() {
+        guard lane != nil, firstUnsettledOffset >= nextOffset, rereading?.isComplete != false,
+            logEndReachedAtOffset >= rereading?.endOffset ?? 0
+        else { return }
+        settledLogEndOffset = max(settledLogEndOffset, logEndReachedAtOffset)
     }
 
     /// Returns an offset above all records that may have written to Redis. ``computeSettledEndOffset(startOffset:)``

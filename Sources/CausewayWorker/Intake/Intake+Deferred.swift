@@ -3,8 +3,8 @@ import Delivery
 import Kafka
 import Reactor
 
-/// Reads partitions of the deferred topic when their records are due, and partitions of the fan-out topic when
-/// their lane has room.
+/// Reads partitions of the deferred topic when their records are due. Reads a partition again if its lane had no room
+/// for a record.
 extension Intake {
     /// Returns the record if it is due. Otherwise pauses its partition and returns nil. When the record is due, the
     /// partition is read again from this record.
@@ -29,9 +29,9 @@ extension Intake {
         return nil
     }
 
-    /// Pauses and rewinds a partition of the fan-out topic whose lane had no room for a record. After the pause that
-    /// the lane requests, the partition is read again from the offset that the lane names.
-    func pauseForRewind(_ rewindRequest: FanoutRewind, _ report: LaneReport) {
+    /// Pauses and rewinds a partition whose lane had no room for a record. After the pause that the lane requests, the
+    /// partition is read again from the offset that the lane names.
+    func pauseForRewind(_ rewindRequest: PartitionRewind, _ report: LaneReport) {
         guard assignments.noteRewindRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
         pausedPartitions.add(partition, untilMilliseconds: loop.nowMilliseconds + rewindRequest.pauseMilliseconds)

@@ -1,7 +1,8 @@
+import Delivery
 import Kafka
 import Reactor
 
-/// Tells the lanes where the logs of their partitions end.
+/// Tells the lanes where the logs of their partitions end, and commits these ends when all records are settled.
 extension Intake {
     /// The time between two reports to the lanes about the ends of their partitions' logs. From these ends, a lane
     /// knows how far it is behind, and whether it must read ahead (R21).
@@ -21,7 +22,19 @@ extension Intake {
     /// can be read now: only transaction markers or an open transaction may follow.
     func noteReachedLogEnd(of partition: TopicPartition, offset: Int64) {
         assignments.noteReachedLogEnd(of: partition, offset: offset)
+        storeSettledLogEnd(of: partition)
         if partition.topic.index == Self.commandsTopicIndex { reportLogEnd(of: partition) }
+    }
+
+    /// Stores a partition's log end as the offset to commit if all records below it are settled, and it is above the
+    /// offset that the lane has reported or the group had committed.
+    func storeSettledLogEnd(of partition: TopicPartition) {
+        guard let offset = assignments[partition]?.settledLogEndOffset,
+            offset > findKnownProgress(of: partition)?.committableOffset ?? 0
+        else { return }
+        let progress = PartitionProgress(committableOffset: offset, metadata: [])
+        rereading.reportedProgress[partition] = progress
+        storeOffset(progress, of: partition)
     }
 
     /// Tells a partition's lane where the partition's log ends, unless the lane knows this end already.

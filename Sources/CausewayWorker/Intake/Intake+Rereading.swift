@@ -9,12 +9,13 @@ struct RereadingState {
     /// How long a lane may take to settle what is in flight in a partition. The time is long, because the lane's
     /// connection to Redis may return seconds after the connection of `StoreWatch`, which found the loss.
     static let drainMillisecondsMax: Int64 = 10_000
-    /// The time between two attempts to find the starting offset, or to seek to it.
+    /// The time between two attempts to find the starting offset, or to seek to it. If no broker has responded to a
+    /// request for starting offsets, the next attempt waits for `brokerRequestIntervalMilliseconds`.
     static let retryIntervalMilliseconds: Int64 = 1_000
-    /// The time between two requests to the brokers for committed offsets. `requestTimeoutMilliseconds` limits how long
-    /// the Kafka thread waits for each request.
-    static let requestIntervalMilliseconds: Int64 = 5_000
-    static let requestTimeoutMilliseconds: Int32 = 500
+    /// The time between two requests to the brokers for committed offsets and the number of partitions.
+    /// `brokerRequestTimeoutMilliseconds` limits how long the Kafka thread waits for each request.
+    static let brokerRequestIntervalMilliseconds: Int64 = 5_000
+    static let brokerRequestTimeoutMilliseconds: Int32 = 500
     /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`: several times between two
     /// polls of `StoreWatch`, so that each poll sees new offsets.
     static let publicationIntervalMilliseconds: Int64 = 200
@@ -40,7 +41,7 @@ struct RereadingState {
     fileprivate var needsPartitionCount = true
     fileprivate var waitingRequests: [RereadingRequest] = []
     fileprivate var drainingPartitions: [DrainingPartition] = []
-    fileprivate var beginAttemptDueMilliseconds: Int64 = 0
+    fileprivate var rereadingAttemptDueMilliseconds: Int64 = 0
     fileprivate var seekAttemptDueMilliseconds: Int64 = 0
     /// When the next requests for offsets, or for the number of partitions, may be sent.
     fileprivate var brokerRequestDueMilliseconds: Int64 = 0
@@ -87,7 +88,7 @@ extension Intake {
         rereading.waitingRequests += requests
         if !rereading.drainingPartitions.isEmpty { seekDrainedPartitions() }
         if !rereading.waitingRequests.isEmpty, isAnyBrokerUp == true,
-            loop.nowMilliseconds >= rereading.beginAttemptDueMilliseconds
+            loop.nowMilliseconds >= rereading.rereadingAttemptDueMilliseconds
         {
             beginRereadings()
         }
@@ -183,7 +184,7 @@ extension Intake {
     private func fetchStartOffsetsAndPartitionCount() {
         let partitionsWithUnknownStart = markedPartitions.filter { findStartOffset(of: $0) == nil }
         guard !partitionsWithUnknownStart.isEmpty || rereading.needsPartitionCount else { return }
-        let timeoutMilliseconds = RereadingState.requestTimeoutMilliseconds
+        let timeoutMilliseconds = RereadingState.brokerRequestTimeoutMilliseconds
         noteBlocking(milliseconds: 4 * Int64(timeoutMilliseconds))
         if !partitionsWithUnknownStart.isEmpty,
             let committedOffsets = try? consumer.fetchCommittedOffsets(
@@ -205,16 +206,16 @@ extension Intake {
             (rereading.registrationPartitionCount, rereading.needsPartitionCount) = (count, false)
         }
         loop.refreshClock()
-        rereading.brokerRequestDueMilliseconds = loop.nowMilliseconds + RereadingState.requestIntervalMilliseconds
+        rereading.brokerRequestDueMilliseconds = loop.nowMilliseconds + RereadingState.brokerRequestIntervalMilliseconds
     }
 
     // MARK: - Reading again
 
     /// Begins to handle the waiting requests to read partitions again. If a partition has records that must be read
-    /// again, its lane first drains it. Otherwise its rereading is complete at once. After an error, all requests wait
-    /// for the next attempt.
+    /// again, its lane first drains it. Otherwise its rereading is complete at once. After an error of a partition, its
+    /// request waits for the next attempt; if no broker responds, all requests wait.
     private func beginRereadings() {
-        rereading.beginAttemptDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
+        var retryIntervalMilliseconds = RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
             assignments[$0.topicPartition]?.assignmentNumber == $0.assignmentNumber
         }
@@ -224,13 +225,22 @@ extension Intake {
         do throws(KafkaError) {
             let startPositions = try fetchRereadingStartPositions(of: requests)
             loop.refreshClock()
-            for (request, startPosition) in zip(requests, startPositions) {
+            for (request, startPositionOrError) in zip(requests, startPositions) {
                 guard let entry = assignments[request.topicPartition] else { continue }
+                let foundPosition: SeekPosition?
+                switch startPositionOrError {
+                case .success(let position): foundPosition = position
+                case .failure(let error):
+                    // The request failed only for this partition, so continue with the other partitions.
+                    rereading.waitingRequests.append(request)
+                    reportError(error)
+                    continue
+                }
                 let writtenEndOffset = entry.computeWrittenEndOffset(
                     startOffset: findStartOffset(of: request.topicPartition) ?? 0,
                     progress: findKnownProgress(of: request.topicPartition)
                 )
-                guard let startPosition, writtenEndOffset > max(0, startPosition.rawOffset) else {
+                guard let startPosition = foundPosition, writtenEndOffset > max(0, startPosition.rawOffset) else {
                     assignments.markRereadingUnneeded(
                         of: request.topicPartition,
                         identifier: request.rereadingIdentifier
@@ -250,7 +260,10 @@ extension Intake {
             rereading.waitingRequests = requests
             reportError(error)
             loop.refreshClock()
+            retryIntervalMilliseconds = RereadingState.brokerRequestIntervalMilliseconds
         }
+        // Count the interval from the responses: the thread may have waited for the brokers longer than the interval.
+        rereading.rereadingAttemptDueMilliseconds = loop.nowMilliseconds + retryIntervalMilliseconds
         publishStatus()
     }
 
@@ -328,23 +341,25 @@ extension Intake {
     }
 
     /// Returns the progress that the lane last reported; before the first report, what the previous owner committed.
-    private func findKnownProgress(of partition: TopicPartition) -> PartitionProgress? {
+    func findKnownProgress(of partition: TopicPartition) -> PartitionProgress? {
         rereading.reportedProgress[partition]
             ?? findCommittedOffset(of: partition)
             .map { PartitionProgress(committableOffset: $0.offset, metadata: $0.metadata) }
     }
 
-    /// Returns the offset at which the rereading of each partition begins; nil if the partition has no record to read
-    /// again. Commands that are older than `rereadCommandAgeMillisecondsMax` are not read again.
+    /// Returns the offset at which the rereading of each partition begins; nil for a partition without a record that is
+    /// recent enough (`rereadCommandAgeMillisecondsMax`). A partition without a leader has a failure instead.
     ///
     /// If a mark is lost, registrations are read from the log's first record: their topic is compacted, and even its
     /// oldest record may have a valid token. A mark may name an offset that the log no longer has, so reading never
     /// begins before the log's first record.
-    private func fetchRereadingStartPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
+    private func fetchRereadingStartPositions(
+        of requests: [RereadingRequest]
+    ) throws(KafkaError) -> [Result<SeekPosition?, KafkaError>] {
         let commands = requests.filter { $0.topic == Self.commandsTopicIndex }.map(\.topicPartition)
         let registrations = requests.filter { $0.topic != Self.commandsTopicIndex && $0.firstMissingOffset != nil }
             .map(\.topicPartition)
-        var oldestOffsets: [TopicPartition: Int64] = [:]
+        var oldestOffsets: [TopicPartition: Result<Int64?, KafkaError>] = [:]
         if !commands.isEmpty {
             let sinceMilliseconds = loop.wallMilliseconds - setup.rereadCommandAgeMillisecondsMax
             oldestOffsets = try consumer.fetchOffsets(of: commands, atOrAfterMilliseconds: sinceMilliseconds)
@@ -353,8 +368,10 @@ extension Intake {
             oldestOffsets.merge(try consumer.fetchOffsets(of: registrations, atOrAfterMilliseconds: 0)) { $1 }
         }
         return requests.map { request in
-            if request.topic != Self.commandsTopicIndex, request.firstMissingOffset == nil { return .beginning }
-            return oldestOffsets[request.topicPartition].map { .offset(max($0, request.firstMissingOffset ?? 0)) }
+            guard let oldestOffset = oldestOffsets[request.topicPartition] else { return .success(.beginning) }
+            return oldestOffset.map { offset in
+                offset.map { SeekPosition.offset(max($0, request.firstMissingOffset ?? 0)) }
+            }
         }
     }
 }

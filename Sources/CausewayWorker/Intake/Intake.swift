@@ -313,15 +313,19 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             while let report = mailbox.laneReports.pop() {
                 let progress = report.progress?.takeBoxedValue()
                 if let rewindRequest = report.rewindRequest { pauseForRewind(rewindRequest, report) }
-                guard assignments.apply(report, committableOffset: progress?.committableOffset), let progress else {
-                    continue
-                }
                 let topicPartition = TopicPartition(
                     topic: TopicIdentifier(index: report.topic),
                     partition: report.partition
                 )
-                rereading.reportedProgress[topicPartition] = progress
-                storeOffset(progress, of: topicPartition)
+                let isCommittable = assignments.apply(report, committableOffset: progress?.committableOffset)
+                // The log's end may have been stored already, although the lane does not know it.
+                if isCommittable, let progress,
+                    progress.committableOffset >= assignments[topicPartition]?.settledLogEndOffset ?? -1
+                {
+                    rereading.reportedProgress[topicPartition] = progress
+                    storeOffset(progress, of: topicPartition)
+                }
+                storeSettledLogEnd(of: topicPartition)
             }
         }
     }

@@ -1,8 +1,8 @@
 import Delivery
 import Kafka
 
-/// Partitions that are paused for a time: of the deferred topic, until their next record is due; of the fan-out topic,
-/// after their lane had no room. The next record of such a partition is not kept here, because one kept record keeps
+/// Partitions that are paused for a time: of the deferred topic, until their next record is due; of each topic, after
+/// their lane had no room. The next record of such a partition is not kept here, because one kept record keeps
 /// its whole fetched batch in memory. The record is read from Kafka again later.
 ///
 /// All workers defer by the same delay, so the records of a partition are nearly in the order of their due times. If an

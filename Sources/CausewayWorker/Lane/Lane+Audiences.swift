@@ -14,7 +14,7 @@ extension Lane {
     /// decisions about these commands later in the same iteration.
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
-        delivery.areAudienceMembersComplete = !audiences.mayLackMembers
+        delivery.areAudienceMembersComplete = !audiences.mayStoreLackMembers
         // The revocation has dropped the commands that waited then. Since then, others may have begun to wait again:
         // for example, Redis told a command that was being admitted to wait.
         if partitions.isAnyDeliveryPartitionBeingRevoked { dropWaitingAudienceCommands() }
@@ -51,7 +51,15 @@ extension Lane {
     /// Tells the core for audiences that a connection to Redis was lost: perhaps Redis has lost its data. The core then
     /// assumes that members may be missing, even if Redis replies again, until `StoreWatch` says that audiences may
     /// continue.
-    func noteAudienceStoreLoss() { audiences.storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds }
+    func noteAudienceStoreMayHaveLostData() { audiences.storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds }
+
+    /// In a cluster, a new connection counts as a loss too: the server may have restarted without its data since the
+    /// last failed attempt to connect. A reading of the marks in between may lack this server, and counts the members
+    /// of the others as complete. The next reading has this server's marks.
+    func noteAudienceStoreReady() {
+        if audienceStore.hasSeveralServers { noteAudienceStoreMayHaveLostData() }
+        requestCallAtIterationEnd()
+    }
 
     /// Passes changes of memberships (a member joins or leaves audiences) to the core for audiences. When the audiences
     /// know a change, or have refused the change for good, passes the member back to the core for single activities.
@@ -124,21 +132,15 @@ extension IncomingMembershipChange {
 // MARK: - Calls to Redis
 
 extension Lane {
-    /// The maximum number of calls to unreachable servers that each loop below moves behind the other calls, in one
-    /// iteration of the lane. Without the limit, the loop would not end when no server is reachable.
-    private static let postponedAudienceCallsPerIterationMax = 256
-
     /// Sends the calls of the core for audiences to Redis, until none waits or the store takes no more.
     func performAudienceStoreCalls() {
         guard audienceStore.isReady else { return }
-        var remainingPostponementCount = Self.postponedAudienceCallsPerIterationMax
         while let issueResult = audiences.withNextStoreCall(now: now, { audienceStore.issue($0) }) {
             switch issueResult {
             case .issued:
                 audiences.removeNextStoreCall()
-            case .notReady where audienceStore.hasSeveralServers && remainingPostponementCount > 0:
-                remainingPostponementCount -= 1
-                audiences.postponeNextStoreCall()
+            case .notReady where audienceStore.hasSeveralServers:
+                audiences.delayNextStoreCallForUnavailableServer(now: now)
             case .notReady, .full, .replicasMissing:
                 return
             case .outOfBounds:
@@ -151,14 +153,12 @@ extension Lane {
     /// tokens are dead.
     func performTokenRetirementCalls() {
         guard activityStore.isReady else { return }
-        var remainingPostponementCount = Self.postponedAudienceCallsPerIterationMax
         while let issueResult = audiences.withNextActivityStoreCall(now: now, { activityStore.issue($0) }) {
             switch issueResult {
             case .issued:
                 audiences.removeNextActivityStoreCall()
-            case .notReady where activityStore.hasSeveralServers && remainingPostponementCount > 0:
-                remainingPostponementCount -= 1
-                audiences.postponeNextActivityStoreCall()
+            case .notReady where activityStore.hasSeveralServers:
+                audiences.delayNextActivityStoreCallForUnavailableServer(now: now)
             case .notReady, .full, .replicasMissing:
                 return
             case .outOfBounds:
@@ -174,7 +174,7 @@ extension Lane {
 
     func passAudienceStoreFailure(tag: UInt64, error: RedisError) {
         metrics.add(.redisErrors, Int(error.code.rawValue))
-        let failure = error.storeFailure
+        let failure = error.storeFailure(hasSeveralServers: audienceStore.hasSeveralServers)
         if failure == .refused {
             writeLog(.redisRefused, ["script": "audience", "reason": "\(error)"])
         } else if error.needsOperatorAction {
@@ -197,11 +197,11 @@ extension Lane {
             switch produce(outgoingRecord, tag: tag) {
             case .queued:
                 unacknowledgedAudienceRecordCount += 1
-                audiences.removeNextOutgoingRecord()
+                audiences.removeNextOutgoingRecord(outgoingRecord)
             case .queueFull:
                 return
             case .failed(let error):
-                audiences.removeNextOutgoingRecord()
+                audiences.removeNextOutgoingRecord(outgoingRecord)
                 audiences.deliveryReportReceived(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }

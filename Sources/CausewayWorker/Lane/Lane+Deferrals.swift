@@ -42,15 +42,10 @@ extension Lane {
         deferralsKeepPartitionNumber = false
     }
 
-    /// When an APNs pool that was too slow works again, or perhaps works again because it has connected, asks the Kafka
-    /// thread to read this lane's deferred records at once, even those that are not due.
-    ///
-    /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and again
-    /// would make the lane read and defer all its commands repeatedly, including those of other apps.
+    /// When an APNs pool works again, or perhaps does, asks the Kafka thread to read this lane's deferred records at
+    /// once, even those that are not due. The core decides when (`PoolRecoveryReports`).
     func reportPoolRecovery() {
-        guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextRecoveryReportAtMilliseconds else { return }
-        nextRecoveryReportAtMilliseconds =
-            loop.nowMilliseconds + delivery.configuration.reloadable.deferredDelayMilliseconds
+        guard delivery.takePoolRecovery(now: now) else { return }
         mailbox.notePoolRecovery(wallMilliseconds: now.wallMilliseconds)
         kafkaWakeup.signal()
     }

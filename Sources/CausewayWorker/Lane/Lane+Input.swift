@@ -60,8 +60,8 @@ extension Lane {
         }
     }
 
-    /// Takes records from the inbox until the inbox is empty, the next record has no room in its core, or the iteration
-    /// has taken enough.
+    /// Takes records from the inbox until the inbox is empty, the core has no room for a record, or the iteration has
+    /// taken enough.
     ///
     /// Even if the cores have no room, this method discards the records of ended assignments at the front of the inbox,
     /// because each such record keeps the memory of its fetched batch.
@@ -101,7 +101,8 @@ extension Lane {
     }
 
     /// Gives one record to its core. Discards a record whose assignment has ended. Also discards a record that was
-    /// dealt before the lane's last request for a rewind, because the record is read again.
+    /// dealt before the lane's last request for a rewind, because the record is read again. If only the partition's
+    /// ledger has no room, discards the record and requests such a rewind, so that other partitions do not wait.
     ///
     /// - Returns: false if the core has no room yet for the record. The entry then keeps its message, so that the caller
     ///   can try again later.
@@ -112,7 +113,12 @@ extension Lane {
             partitions[entryIndex].expects(entry)
         else { return true }
         let indexInCore = partitions[entryIndex].indexInCore
-        guard delivery.canReceive, hasRoom(for: message.offset, partitions[entryIndex]) else {
+        guard delivery.canReceive else {
+            _ = message.releaseOwnership()
+            return false
+        }
+        guard hasRoom(for: message.offset, partitions[entryIndex]) else {
+            if requestRewindAfterPause(entryIndex, to: message.offset) { return true }
             _ = message.releaseOwnership()
             return false
         }

@@ -39,22 +39,45 @@ extension Lane {
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isFanout {
             let entry = partitions[entryIndex]
             guard let rewindRequest = audiences.rewindRequest(entry.indexInCore, now: now) else { continue }
-            let isPushed = mailbox.laneReports.push(
-                LaneReport(
-                    topic: entry.topic,
-                    partition: entry.partition,
-                    assignmentNumber: entry.assignmentNumber,
-                    progress: nil,
-                    isDrained: false,
-                    rewindRequest: rewindRequest
-                )
-            )
-            guard isPushed else { break }
+            guard pushRewindRequest(rewindRequest, entryIndex) else { break }
             audiences.rewindBegan(entry.indexInCore, from: rewindRequest.offset, now: now)
-            partitions[entryIndex].rewindRequestCount &+= 1
             hasReported = true
         }
         if hasReported { kafkaWakeup.signal() }
+    }
+
+    /// Asks the Kafka thread to read a partition again later, from a record for which the partition's ledger has no
+    /// room, because an older record is unsettled. Meanwhile the lane takes the records of other partitions (R22).
+    ///
+    /// A partition that is being revoked needs no request: its next owner, or its rereading, reads the record again.
+    ///
+    /// - Returns: false if the ring has no room for the request.
+    func requestRewindAfterPause(_ entryIndex: Int, to offset: Int64) -> Bool {
+        guard !partitions[entryIndex].isBeingRevoked else { return true }
+        let rewindRequest = PartitionRewind(
+            offset: offset,
+            pauseMilliseconds: LanePartitions.ledgerPauseMilliseconds
+        )
+        guard pushRewindRequest(rewindRequest, entryIndex) else { return false }
+        kafkaWakeup.signal()
+        return true
+    }
+
+    /// Sends a request to rewind a partition. Returns whether the ring had room for the request.
+    private func pushRewindRequest(_ rewindRequest: PartitionRewind, _ entryIndex: Int) -> Bool {
+        let entry = partitions[entryIndex]
+        let isPushed = mailbox.laneReports.push(
+            LaneReport(
+                topic: entry.topic,
+                partition: entry.partition,
+                assignmentNumber: entry.assignmentNumber,
+                progress: nil,
+                isDrained: false,
+                rewindRequest: rewindRequest
+            )
+        )
+        if isPushed { partitions[entryIndex].rewindRequestCount &+= 1 }
+        return isPushed
     }
 
     /// Sends a report with the partition's newest progress. Returns whether the ring had room for the report.

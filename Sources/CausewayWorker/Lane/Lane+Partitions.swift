@@ -134,8 +134,8 @@ extension Lane {
         entry.isFanout ? audiences.isDrained(entry.indexInCore) : delivery.isDrained(entry.indexInCore)
     }
 
-    /// Whether the core has room for a record. The core for audiences takes every record: if it has no room, it passes
-    /// over the record, which is read again later (R30). So a fan-out record never blocks another partition.
+    /// Whether the partition's ledger has room for a record. The core for audiences takes every record: if it has no
+    /// room, it passes over the record, which is read again later (R30).
     func hasRoom(for offset: Int64, _ entry: LanePartitions.Entry) -> Bool {
         entry.isFanout || delivery.hasRoom(for: offset, partition: entry.indexInCore)
     }

@@ -9,24 +9,19 @@ import Redis
 
 /// Passes calls to the activity store, and the store's replies to the core that made the call.
 extension Lane {
-    /// The maximum number of calls to unreachable servers that one iteration moves behind the other calls. Without the
-    /// limit, the loop would not end when no server is reachable.
-    private static let postponedCallsPerIterationMax = 1_024
-
     /// Sends the calls of the core for single activities to Redis, until none waits or the store takes no more.
     func performStoreCalls() {
         guard activityStore.isReady else { return }
-        var remainingPostponementCount = Self.postponedCallsPerIterationMax
         while let issueResult = delivery.withNextStoreCall(now: now, { activityStore.issue($0) }) {
             switch issueResult {
             case .issued:
                 delivery.removeNextStoreCall()
-            case .notReady where activityStore.hasSeveralServers && remainingPostponementCount > 0:
+            case .notReady where activityStore.hasSeveralServers:
                 // The server of this call's key is unreachable. Calls to other servers must not wait behind this call.
-                remainingPostponementCount -= 1
-                delivery.postponeNextStoreCall(now: now)
+                // It comes again after a pause, so this loop ends even if no server is reachable.
+                delivery.delayNextStoreCallForUnavailableServer(now: now)
             case .replicasMissing:
-                delivery.setAsideNextStoreCall(now: now)
+                delivery.delayNextStoreCallForMissingReplicas(now: now)
             case .notReady, .full:
                 // The call stays in the queue. When a reply has made room, or when a connection is ready, another
                 // iteration tries the call again.
@@ -47,7 +42,7 @@ extension Lane {
     }
 
     func passActivityStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
-        let failure = error.storeFailure
+        let failure = error.storeFailure(hasSeveralServers: activityStore.hasSeveralServers)
         // One failed WAIT (the command of Redis that waits for replicas) fails many calls. `noteReplicaStatus` logs and
         // counts the failure once.
         if error.code != .replicasMissing { logAndCount(error, failure, of: script) }
@@ -81,7 +76,7 @@ extension Lane {
         requestCallAtIterationEnd()
     }
 
-    func noteRedisLoss(_ reason: RedisError) {
+    func noteRedisDisconnection(_ reason: RedisError) {
         redisConnectionHistory.noteLost()
         writeLog(
             .redisLost,

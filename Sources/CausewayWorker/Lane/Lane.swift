@@ -72,8 +72,6 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     var pools: [LanePool] = []
     /// The provider token that each pool used last, by pool number.
     var providerTokenUses: [ProviderTokenUse]
-    /// The lane reports no recovered pool before this time. Monotonic milliseconds.
-    var nextRecoveryReportAtMilliseconds: Int64 = 0
 
     // MARK: - Kafka's records
 

@@ -88,7 +88,7 @@ struct LaneReport: BitwiseCopyable {
     /// Whether no record of the partition is under way: the lane has settled each, or dropped it for the next owner.
     var isDrained: Bool
     /// The lane's request to rewind the partition; nil if there is none.
-    var rewindRequest: FanoutRewind?
+    var rewindRequest: PartitionRewind?
 }
 
 /// A value on the heap that passes through a ring by reference, because a ring itself takes only trivial values. Used

@@ -36,6 +36,10 @@ struct LanePartitions {
         var isFanout: Bool { topic == Intake.fanoutTopicIndex }
     }
 
+    /// How long a partition is paused before it is read again from a record for which its ledger had no room. The core
+    /// for audiences uses the same time for the fan-out topic.
+    static let ledgerPauseMilliseconds: Int64 = 5_000
+
     private(set) var entries: [Entry] = []
     var isAnyDeliveryPartitionBeingRevoked: Bool { entries.contains { $0.isBeingRevoked && !$0.isFanout } }
     /// The position in `entries` of each partition, ordered by partition, then by topic; -1: none.

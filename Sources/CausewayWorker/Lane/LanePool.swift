@@ -53,7 +53,7 @@ private final class LanePoolResponseHandler: PushHandler {
     func pushResponseReceived(_ response: borrowing PushResponse) {
         let disposition = PushResult.Disposition(response.disposition)
         lane.countResponse(response, of: number)
-        if response.acceptsProviderToken {
+        if response.showsAcceptedProviderToken {
             noteProviderToken(isRefused: false)
         } else if response.disposition == .providerRefused {
             noteProviderToken(isRefused: true)

@@ -20,7 +20,7 @@ extension LaneStoreHandler: ActivityStoreHandler {
         lane.passActivityStoreFailure(tag: tag, script: script, error: error)
     }
     func redisReady() { lane.noteRedisReady() }
-    func redisLost(_ reason: RedisError) { lane.noteRedisLoss(reason) }
+    func redisDisconnected(_ reason: RedisError) { lane.noteRedisDisconnection(reason) }
     func redisWarned(_ warning: RedisWarning) { lane.logRedisWarning(warning) }
     func redisReportedReplicas(_ replicas: RedisReplicaStatus) { lane.noteReplicaStatus(replicas) }
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {
@@ -33,8 +33,8 @@ extension LaneStoreHandler: AudienceStoreHandler {
         lane.passAudienceStoreReply(tag: tag, reply)
     }
     func audienceCallFailed(tag: UInt64, error: RedisError) { lane.passAudienceStoreFailure(tag: tag, error: error) }
-    func audienceStoreReady() { lane.requestCallAtIterationEnd() }
+    func audienceStoreReady() { lane.noteAudienceStoreReady() }
     /// Tells only the core for audiences about the lost connection. Writes no log line, because usually the activity
     /// store loses its connection to the same server, and that loss is logged.
-    func audienceStoreLost(_ reason: RedisError) { lane.noteAudienceStoreLoss() }
+    func audienceStoreDisconnected(_ reason: RedisError) { lane.noteAudienceStoreMayHaveLostData() }
 }

@@ -18,7 +18,7 @@ actor LifetimeKeeper {
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
     /// long as the one before, up to 32 times this length. Each claim writes another command, and a command may wait
     /// for APNs for hours: the growing claims limit the number of these commands.
-    static let firstClaimMilliseconds: Int64 = 20_000
+    static let firstClaimDurationMilliseconds: Int64 = 20_000
     /// The maximum age of an activity that workers still claim. The age counts from the activity's start or, if no
     /// start is known, from the earliest time at which a record showed that the activity was alive. Workers claim the
     /// activity up to this age even if Kafka or APNs is down for hours. After this age they forget the activity,
@@ -49,6 +49,9 @@ actor LifetimeKeeper {
     private var isFailing = false
     /// For each timetable: the rank (position) at which the next poll begins to read.
     private var nextRanks = [Int](repeating: 0, count: LifetimeKey.timetableCount)
+    /// The timetable with which the next poll begins: the one behind the timetable whose commands Kafka last did not
+    /// take.
+    private var firstTimetableNumber = 0
     private var pollCount = 0
     private var loggedUnknownApps: Set<[UInt8]> = []
 
@@ -83,13 +86,20 @@ actor LifetimeKeeper {
         pollCount += 1
         var timetableActivityCount = 0
         var failure: (any Error)?
-        for timetableNumber in 0..<LifetimeKey.timetableCount {
+        let firstPolledNumber = firstTimetableNumber
+        for step in 0..<LifetimeKey.timetableCount {
+            let timetableNumber = (firstPolledNumber + step) % LifetimeKey.timetableCount
             guard !Task.isCancelled else { return }
             do {
                 timetableActivityCount += try produceDueCommands(timetableNumber)
             } catch let error as KafkaError {
                 // Do not try the other timetables: Kafka did not take these commands, and would probably not take other
-                // commands either.
+                // commands either. But perhaps only one partition takes none, so the next poll begins with the
+                // timetables behind this one. If no broker responds, it begins as before: otherwise each failed poll
+                // would lengthen the claims of another timetable.
+                if !error.saysNoBrokerResponded {
+                    firstTimetableNumber = (timetableNumber + 1) % LifetimeKey.timetableCount
+                }
                 failure = error
                 break
             } catch {
@@ -116,7 +126,7 @@ actor LifetimeKeeper {
         let claimedEntries = try timetables.claimEntries(
             LifetimeKey.timetableKey(timetableNumber),
             namesToClaim,
-            firstClaimMilliseconds: Self.firstClaimMilliseconds,
+            firstClaimDurationMilliseconds: Self.firstClaimDurationMilliseconds,
             ageMillisecondsMax: Self.activityAgeMillisecondsMax
         )
         let batch = LifetimeCommandBatch(

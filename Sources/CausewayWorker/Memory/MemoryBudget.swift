@@ -26,8 +26,12 @@ struct MemoryBudget: Equatable {
     /// The fixed memory of each lane: its stack, its share of the allocators, its rings, and its Redis connection with
     /// the calls in flight.
     static let fixedBytesPerLane: Int64 = 6 << 20
-    /// The memory of an APNs connection: TLS, HPACK, and the requests in flight.
-    static let bytesPerConnection: Int64 = 384 << 10
+    /// The memory of an APNs connection without its pushes in flight: TLS, HPACK, and the usual output.
+    static let fixedBytesPerConnection: Int64 = 128 << 10
+    /// The memory that a connection allocates for each push that it may have in flight: the push's slot with room for
+    /// the response's body, and two entries of the table of streams.
+    static let bytesPerInFlightPush: Int64 = 384
+    static let defaultInFlightPerConnection = WorkerConfiguration().apns.inFlightPerConnection
     /// Bytes that librdkafka needs for a record beside its key and value.
     static let recordOverheadBytes: Int64 = 512
 
@@ -50,10 +54,18 @@ struct MemoryBudget: Equatable {
     /// The least memory with which a lane can work.
     private static let deliveryBytesPerLaneMin: Int64 = 4 << 20
 
-    init(totalBytes: Int64, laneCount: Int, connectionsMax: Int) throws(MemoryBudgetError) {
+    /// - Parameter inFlightPerConnection: how many pushes each connection may have in flight.
+    init(
+        totalBytes: Int64,
+        laneCount: Int,
+        connectionsMax: Int,
+        inFlightPerConnection: Int = MemoryBudget.defaultInFlightPerConnection
+    ) throws(MemoryBudgetError) {
         self.totalBytes = totalBytes
         self.laneCount = Int64(laneCount)
-        connectionsBytes = Int64(connectionsMax) * Self.bytesPerConnection
+        connectionsBytes =
+            Int64(connectionsMax)
+            * (Self.fixedBytesPerConnection + Int64(inFlightPerConnection) * Self.bytesPerInFlightPush)
         consumerQueueBytes = min(max(totalBytes / 12, 4 << 20), 64 << 20)
         fetchBytes = min(max(totalBytes / 32, 2 << 20), 16 << 20)
         producerQueueBytes = min(max(totalBytes / 10, 4 << 20), 192 << 20)
@@ -79,6 +91,7 @@ struct MemoryBudget: Equatable {
         let connectionsMax =
             laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
             * configuration.apns.connectionsPerPool
+        let inFlightPerConnection = configuration.apns.inFlightPerConnection
         let configuredBytes = Int64(configuration.worker.memoryMebibytes) << 20
         let controlGroupBytes = limit.bytes.map { $0 / 100 * Self.usableControlGroupPercent }
         try self.init(
@@ -87,10 +100,15 @@ struct MemoryBudget: Equatable {
                 : controlGroupBytes
                     ?? max(
                         Self.defaultTotalBytes,
-                        Self.computePlannedMebibytes(laneCount: laneCount, connectionsMax: connectionsMax) << 20
+                        Self.computePlannedMebibytes(
+                            laneCount: laneCount,
+                            connectionsMax: connectionsMax,
+                            inFlightPerConnection: inFlightPerConnection
+                        ) << 20
                     ),
             laneCount: laneCount,
-            connectionsMax: connectionsMax
+            connectionsMax: connectionsMax,
+            inFlightPerConnection: inFlightPerConnection
         )
     }
 
@@ -167,7 +185,7 @@ struct MemoryBudget: Equatable {
 }
 
 extension MemoryBudget {
-    /// The number of records of a lane that ``computePlannedMebibytes(laneCount:connectionsMax:)`` plans memory for. A
+    /// The number of records of a lane that ``computePlannedMebibytes`` plans memory for. A
     /// lane can read ahead in a backlog of this many activities, and send only the newest state of each. With less
     /// room, it also sends older states.
     static let plannedRecordsPerLane = 65_536
@@ -177,11 +195,20 @@ extension MemoryBudget {
 
     /// Returns the smallest limit of a control group, in steps of 64 MiB, that gives each lane room for the planned
     /// records.
-    static func computePlannedMebibytes(laneCount: Int, connectionsMax: Int) -> Int64 {
+    static func computePlannedMebibytes(
+        laneCount: Int,
+        connectionsMax: Int,
+        inFlightPerConnection: Int = MemoryBudget.defaultInFlightPerConnection
+    ) -> Int64 {
         var mebibytes = plannedStepMebibytes
         while true {
             let total = (mebibytes << 20) / 100 * usableControlGroupPercent
-            if let budget = try? MemoryBudget(totalBytes: total, laneCount: laneCount, connectionsMax: connectionsMax),
+            if let budget = try? MemoryBudget(
+                totalBytes: total,
+                laneCount: laneCount,
+                connectionsMax: connectionsMax,
+                inFlightPerConnection: inFlightPerConnection
+            ),
                 budget.recordsMax(configured: .max) >= plannedRecordsPerLane,
                 budget.usedBlockBytesMax >= plannedRecordsPerLane * blockBytesPerRecord
             {

@@ -74,7 +74,7 @@ struct KeyFileWatcher {
             let identifier = try? watchedKeys[index].key.readIdentifier()
             switch watchedKeys[index].file.poll() {
             case .unchanged: offerKeyAgainIfIdentifierChanged(identifier, &watchedKeys[index])
-            case .broken(let error):
+            case .unusable(let error):
                 watchedKeys[index].lastTriedIdentifier = identifier
                 reportUnusableFiles(&watchedKeys[index], "\(error)")
             case .replaced(let key): offer(key, to: &watchedKeys[index])
@@ -97,8 +97,8 @@ struct KeyFileWatcher {
         do {
             let identifier = try watchedKey.key.readIdentifier()
             watchedKey.lastTriedIdentifier = identifier
-            // The file contains the key that is already in use: for example, the file was missing for some time, or it
-            // had another key that APNs refused.
+            // Usually the source does not have this key yet. It already signs with this key if, for example, the file
+            // was missing for some time, or had another key that APNs refused. Then no push must try the key.
             guard !watchedKey.source.holdsOnly(key, keyIdentifier: identifier) else {
                 watchedKey.areFilesUnusable = false
                 watchedKey.isOnTrial = false
@@ -134,7 +134,7 @@ struct KeyFileWatcher {
         let status = watchedKey.source.keyStatus
         guard status.candidateKeyIdentifier == nil else { return }
         watchedKey.isOnTrial = false
-        if let refusal = status.refusalReason {
+        if let refusal = status.candidateRefusalReason {
             reportRejectedKey(&watchedKey, "APNs refuses it: \(refusal)")
         } else {
             reportLoadedKey(&watchedKey)

@@ -49,7 +49,7 @@ actor ProviderTokenSharer {
     func awaitFirstTokens() async {
         for _ in 0..<Self.pollsBeforeFirstPushMax {
             poll()
-            if isFailing || sources.allSatisfy({ $0.keyAndIssueTimes.inUseIssuedAtSeconds != nil }) { return }
+            if isFailing || sources.allSatisfy({ $0.keyAndIssueTimes.tokenInUseIssuedAtSeconds != nil }) { return }
             try? await Task.sleep(for: Self.signingPollInterval)
         }
     }
@@ -86,8 +86,8 @@ actor ProviderTokenSharer {
         func decideAction(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Action {
             ProviderTokenRenewal.nextAction(
                 storedToken,
-                inUseIssuedAtSeconds: keyAndIssueTimes.inUseIssuedAtSeconds,
-                refusedIssuedAtSeconds: keyAndIssueTimes.refusedIssuedAtSeconds,
+                tokenInUseIssuedAtSeconds: keyAndIssueTimes.tokenInUseIssuedAtSeconds,
+                refusedTokenIssuedAtSeconds: keyAndIssueTimes.refusedTokenIssuedAtSeconds,
                 unixSeconds: unixSeconds
             )
         }
@@ -101,8 +101,8 @@ actor ProviderTokenSharer {
             } else {
                 nextAction = ProviderTokenRenewal.nextActionWithoutLease(
                     storedToken,
-                    inUseIssuedAtSeconds: keyAndIssueTimes.inUseIssuedAtSeconds,
-                    refusedIssuedAtSeconds: keyAndIssueTimes.refusedIssuedAtSeconds,
+                    tokenInUseIssuedAtSeconds: keyAndIssueTimes.tokenInUseIssuedAtSeconds,
+                    refusedTokenIssuedAtSeconds: keyAndIssueTimes.refusedTokenIssuedAtSeconds,
                     unixSeconds: unixSeconds
                 )
             }

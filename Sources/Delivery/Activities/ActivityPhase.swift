@@ -45,6 +45,7 @@ enum ActivityPhase: UInt8 {
     /// - `requestingHold` when there is no token.
     /// - `registeringToken` when the command brought a token, and its alert must wait for a newer command that Redis
     ///   has.
+    /// - `awaitingService` for a start whose Redis server is unavailable.
     case admitting
     /// Redis registers the token that the current command brought, because Redis perhaps holds a newer command for this
     /// token. That newer command must carry the current command's alert. Next: `idle`.
@@ -69,7 +70,8 @@ enum ActivityPhase: UInt8 {
     /// `admitting` for a start; `queuedToBegin` or `paused` when another command replaces the current one.
     case backingOff
     /// The current command waits for the timer, without a credit: its push failed for a reason that only delays it
-    /// (R18), or the pool's retry budget is empty. The command may enter this phase any number of times. Next:
+    /// (R18), or the pool's retry budget is empty. A start may also wait here for the Redis server that admits it. The
+    /// command may enter this phase any number of times. Next:
     /// - `idle`, so that Redis admits the command again when its turn comes.
     /// - For a start instead: `admitting`, or `awaitingCredit` when the pool has no free credit.
     /// - `queuedToBegin` or `paused` when another command replaces the current one.
@@ -122,7 +124,7 @@ enum ActivityPhase: UInt8 {
         case .paused: idle | queuedToBegin
         case .awaitingCredit: idle | admitting
         case .takingStartToken: idle | admitting | requestingHold
-        case .admitting: idle | ready | requestingHold | Self.registeringToken.mask
+        case .admitting: idle | ready | requestingHold | Self.registeringToken.mask | awaitingService
         case .requestingHold: idle | takingStartToken | admitting
         case .ready: idle | Self.inFlight.mask | awaitingService
         case .retiringToken: idle | requestingHold

@@ -61,7 +61,17 @@ extension Delivery {
     private mutating func expire(_ record: RecordIndex, now: Moment) {
         if case .awaitingBudget = records[record].start.draw { records[record].setReason("startBudget") }
         requeueRider(of: record, now: now)
+        // Redis still holds an update or end that a token released. Without a settlement, every further registration
+        // would release it again. No other command is settled here: Redis may hold an older command for it, whose alert
+        // may still ring.
+        if !records[record].isStart, wasReleasedByToken(record) { records[record].ending.settlement = .notShown }
         finish(record, .expired)
+    }
+
+    /// Whether Redis held the command, and the token of its record has released it. The record is a registration, or a
+    /// command that has had a result of its own.
+    private func wasReleasedByToken(_ record: RecordIndex) -> Bool {
+        records[record].source.topic == .registrations || records[record].ending.earlierResultCount > 0
     }
 
     /// Makes the activity pause until the first of its waits ends, or frees an activity that has no wait or may not

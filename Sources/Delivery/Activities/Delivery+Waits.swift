@@ -24,7 +24,10 @@ extension Delivery {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
         let isStart = records[head].isStart
-        if !isStart, !records[head].lifetime.isEnd, isStartExpected(before: head, of: activity, now: now) {
+        if records[head].lifetime.isEnd {
+            // The end of a lifetime is sent after all states, also after those that are deferred.
+            if slot.pointee.expectsDeferredCommand(now: now) { return true }
+        } else if !isStart, isStartExpected(before: head, of: activity, now: now) {
             return true
         }
         guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }

@@ -8,10 +8,12 @@ extension Delivery {
     /// clock was wrong, or no worker wrote the record.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
-    /// Returns whether a blocked pool has begun to send again since this function was last called. The lane then asks
-    /// the Kafka thread to read the deferred commands at once, before they are due. The lane asks at most once in each
-    /// `deferredDelayMilliseconds`.
-    public mutating func takePoolRecovery() -> Bool { pools.takePoolRecovery() }
+    /// Returns whether the lane must now ask the Kafka thread to read the deferred commands at once, before they are
+    /// due: a blocked pool sends again, or perhaps does. Usually returns true at most once in each
+    /// `deferredDelayMilliseconds` (`PoolRecoveryReports`). The shell calls this function after each `advance`.
+    public mutating func takePoolRecovery(now: Moment) -> Bool {
+        pools.takePoolRecovery(intervalMilliseconds: configuration.reloadable.deferredDelayMilliseconds, now: now)
+    }
 
     /// Receives a command from the deferred topic. Records of the other topics go to `receive(_:now:)`.
     ///

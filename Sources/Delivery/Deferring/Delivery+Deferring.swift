@@ -40,7 +40,7 @@ extension Delivery {
         records[record].deferral.serviceFaultCount = activities[records[record].activity].serviceFaultCount
         noteExpectedDeferredCommand(record, now: now)
         records.enter(.deferring, record)
-        queueDeferral(record)
+        queueOutgoingRecord(.deferral, record)
         if records[record].refundDrawForDeferral() { queueStoreCall(.refundStart, record) }
     }
 
@@ -79,7 +79,8 @@ extension Delivery {
         let isStart = records[record].isStart
         activities.enter(.idle, activity)
         deferCommand(record, cause, now: now)
-        if isStart || cause == .pool {
+        let head = activities[activity].waitingList.headOrNull
+        if isStart || cause == .pool || head != .null && records[head].lifetime.isEnd {
             deferOverdueSuccessors(of: activity, hasDeferredStart: isStart, cause, now: now)
         }
         if hadCredit { returnCredit(of: activity, now: now) }
@@ -87,9 +88,10 @@ extension Delivery {
     }
 
     /// Defers overdue commands at the front of the waiting list. Called after the activity's current command was
-    /// deferred. Two kinds of commands are deferred: starts, and commands behind a deferred start, because they wait
-    /// for that start (`DeferredStartWait`). Otherwise these commands would stay in the lane while the current command
-    /// comes back from the deferred topic and is deferred again, perhaps many times.
+    /// deferred. Three kinds of commands are deferred: starts; commands behind a deferred start, because they wait for
+    /// that start (`DeferredStartWait`); and the end of a lifetime, because it waits for every deferred command.
+    /// Otherwise these commands would stay in the lane while the current command comes back from the deferred topic and
+    /// is deferred again, perhaps many times.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         hasDeferredStart: Bool,
@@ -98,8 +100,8 @@ extension Delivery {
     ) {
         var isBehindStart = hasDeferredStart
         removeUnsendableCommands(of: activity, now: now)
-        while let head = activities[activity].waitingList.head, isBehindStart || records[head].isStart,
-            isOverdue(head, now: now)
+        while let head = activities[activity].waitingList.head,
+            isBehindStart || records[head].isStart || records[head].lifetime.isEnd, isOverdue(head, now: now)
         {
             isBehindStart = true
             _ = activities[activity].waitingList.popFirst(in: &records)
@@ -133,10 +135,18 @@ extension Delivery {
 
     /// Whether an admitted start must be deferred, so that the next owner of its partition gets it together with its
     /// claim (R16). True if the partition is revoked while the start's pool is blocked: this lane may lose the
-    /// partition before the pool works again.
+    /// partition before the pool works again. False while Redis may have either claim of the start
+    /// (`awaitsReplyAboutTwoClaims`).
     func mustBeDeferredToNextOwner(_ record: RecordIndex) -> Bool {
-        records[record].isStart && isPartitionRevoked(record)
+        records[record].isStart && !awaitsReplyAboutTwoClaims(record) && isPartitionRevoked(record)
             && pools.isBlocked(PoolKey(records[record].pool))
+    }
+
+    /// Whether a current command is a start that came back from the deferred topic and is not admitted yet. Perhaps
+    /// Redis admitted it and the reply was lost. Then Redis has the start's new claim, otherwise its previous one. A
+    /// deferred record names one claim only, so the start must not be deferred before Redis has replied.
+    private func awaitsReplyAboutTwoClaims(_ current: RecordIndex) -> Bool {
+        records[current].start.previousClaim != nil
     }
 
     /// Puts a command back into its activity's waiting list, because Kafka did not accept its deferred record. Does
@@ -173,10 +183,11 @@ extension Delivery {
     // MARK: - Activities that must not send yet
 
     /// Defers overdue commands that must wait longer than `deferredDelayMilliseconds`. Begins at the front of the
-    /// waiting list, and stops at the first command that stays. An overdue command is deferred in three cases:
+    /// waiting list, and stops at the first command that stays. An overdue command is deferred in four cases:
     /// - The activity's delay (`earliestBeginAtMilliseconds`) is longer than `deferredDelayMilliseconds`.
     /// - The command's own pause is longer than this.
     /// - This call has deferred a start that was before it in the list. Commands behind a start wait for that start.
+    /// - The command is the end of a lifetime, and waits for a deferred command (`mustWaitForDeferral`).
     mutating func deferOverdueCommands(of activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds
@@ -185,7 +196,8 @@ extension Delivery {
         var isBehindStart = false
         while let record = activities[activity].waitingList.head,
             isDelayLong || isBehindStart
-                || exceedsDeferredDelay(records[record].deferral.remainingPauseMilliseconds(now: now)),
+                || exceedsDeferredDelay(records[record].deferral.remainingPauseMilliseconds(now: now))
+                || records[record].lifetime.isEnd && activities[activity].expectsDeferredCommand(now: now),
             isOverdue(record, now: now)
         {
             _ = activities[activity].waitingList.popFirst(in: &records)
@@ -258,16 +270,17 @@ extension Delivery {
                 supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrentCommandAndEndTurn(of: activity, now: now)
-            } else if isBlocked, records[record].deferral.wasQueuedAtLastReview,
+            } else if isBlocked, records[record].deferral.mayBeDeferredAtNextReview,
                 isOverdue(record, now: now) || mustBeDeferredToNextOwner(record)
             {
                 deferCurrentCommandAndEndTurn(of: activity, .pool, now: now)
                 hasDeferred = true
             } else {
-                // A push is deferred only if an earlier check already found it in its pool's queue. Otherwise every
-                // push of a blocked pool would be deferred at once, and no response could show that the pool works
-                // again. A check while the lane reads ahead does not count, because no push leaves the queue then.
-                records[record].deferral.wasQueuedAtLastReview = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
+                // The first check never defers a push. Otherwise every push of a blocked pool would be deferred at
+                // once, and no response could show that the pool works again. A check while the lane reads ahead does
+                // not count, because no push leaves the queue then.
+                let isReadingAhead = pools.outageWatch(of: poolKey).pointee.isReadingAhead
+                records[record].deferral.mayBeDeferredAtNextReview = !isReadingAhead
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }
         }
@@ -282,7 +295,9 @@ extension Delivery {
             guard let activity = pools.popActivityAwaitingCredit(of: poolKey) else { break }
             let current = activities[activity].currentCommand
             if current != .null {
-                guard isOverdue(current, now: now) || mustBeDeferredToNextOwner(current) else {
+                guard !awaitsReplyAboutTwoClaims(current),
+                    isOverdue(current, now: now) || mustBeDeferredToNextOwner(current)
+                else {
                     pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                     continue
                 }

@@ -5,10 +5,9 @@ struct RecordDeferral: BitwiseCopyable {
     /// How often the command has been deferred. Each deferral counts, also those by other workers.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether a check (`reviewPoolQueues`) has found the push in its pool's queue since the push's last admission.
-    /// Only such a push may be deferred because of its pool. False if the lane read ahead at the last such check,
-    /// because no push leaves the queue then.
-    var wasQueuedAtLastReview = false
+    /// Whether the next check of the pool's queue (`reviewPoolQueues`) may defer the push because of the pool. True if
+    /// the last check found the push in the queue, and the lane did not read ahead then.
+    var mayBeDeferredAtNextReview = false
     /// The activity's `serviceFaultCount` when the command was deferred.
     var serviceFaultCount: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: there is no pause. The pause grows with the number

@@ -78,14 +78,9 @@ public struct DeliveryConfiguration: Sendable {
         }
     }
 
-    /// Replaces ``reloadable``. If the new settings say so (`keepsContracts`), the present contracts stay.
+    /// Replaces ``reloadable``.
     package mutating func apply(_ settings: ReloadableSettings) {
-        let presentApps = reloadable.apps
         reloadable = settings
-        if settings.keepsContracts {
-            for position in apps.indices { reloadable.apps[position].contract = presentApps[position].contract }
-            reloadable.keepsContracts = false
-        }
         lengthenCarrierWait()
     }
 

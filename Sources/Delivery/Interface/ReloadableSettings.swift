@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// The settings that a lane can take while it runs. The configuration of each core contains one value of this type. A
-/// reload replaces the whole value, but ``Delivery`` may keep its contracts (``keepsContracts``).
+/// reload replaces the whole value.
 public struct ReloadableSettings: Sendable {
     /// The settings of one app.
     public struct App: Sendable {
@@ -21,8 +21,6 @@ public struct ReloadableSettings: Sendable {
     public var policies = [Policy(name: "default")]
     /// An element for each app, in the order of ``DeliveryConfiguration/apps``.
     public var apps: [App]
-    /// Whether a lane that takes these settings keeps the contracts that it has, instead of those in ``apps``.
-    public var keepsContracts = false
     /// The longest pause after failures that only delay a push (``DeliveryConfiguration/retryBaseMilliseconds``, R18).
     /// A push that the retry budget does not permit may wait longer
     /// (``DeliveryConfiguration/retryBudgetPauseMilliseconds``).

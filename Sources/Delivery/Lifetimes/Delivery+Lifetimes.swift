@@ -216,9 +216,9 @@ extension Delivery {
             drop(record, now: now)
         } else {
             records.enter(.received, record)
-            if !isPermitted || hasProducerStartOrEnd(of: activity) {
-                // A start or end of the producer waits or is under way, and may change the life. If the timetable still
-                // has the life, the keeper makes another command.
+            if !isPermitted || mustYieldToProducer(record, of: activity, now: now) {
+                // A start or end of the producer waits, is under way or is deferred, and may change the life. If the
+                // timetable still has the life, the keeper makes another command.
                 finish(record, .superseded)
             } else if records[record].lifetime.isRestart, !policies.restartsAfterLifetime(records[record].policyIndex) {
                 finish(record, .expired)
@@ -231,6 +231,14 @@ extension Delivery {
         // frees it. Exception: a command from the deferred topic may have brought a pause (`restore`). The activity
         // then waits until the end of this pause.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
+    }
+
+    /// Whether a start or an end that the producer sent takes precedence over this lifetime command.
+    private func mustYieldToProducer(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
+        // The end would supersede a deferred start, which is older. A restart does not look for deferred starts,
+        // because the deferred start may be the restart itself.
+        if records[record].lifetime.isEnd, activities[activity].deferredStartWait.isOngoing(now: now) { return true }
+        return hasProducerStartOrEnd(of: activity)
     }
 
     /// Whether the activity's current command, or a waiting one, is a start or an end that the producer sent.
@@ -270,7 +278,7 @@ extension Delivery {
             // A start or an end that the producer sent replaces this end of a lifetime. `handleLifetimeCheck` has
             // looked for such a command already. But one may have come since then: the lane tried to defer this end,
             // and Kafka refused the deferred record.
-            if hasProducerStartOrEnd(of: activity) {
+            if mustYieldToProducer(record, of: activity, now: now) {
                 finish(record, .superseded)
             } else {
                 activities[activity].waitingList.append(record, in: &records)
@@ -317,7 +325,7 @@ extension Delivery {
 extension Command {
     /// Whether the command ends an activity because its lifetime is over, or starts it again.
     @inline(__always)
-    func isLifetimeCommand(in record: UnsafeRawBufferPointer) -> Bool {
+    package func isLifetimeCommand(in record: UnsafeRawBufferPointer) -> Bool {
         event != .update && !isForAudienceOrChannel && !identifier.isAbsent
             && LifetimeCommandIdentifier(identifier.range.bytes(in: record)) != nil
     }

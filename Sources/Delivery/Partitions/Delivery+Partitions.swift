@@ -95,8 +95,8 @@ extension Delivery {
     }
 
     /// Drops a record of a revoked partition, unless a step of it is under way. A start that waits for a retry is not
-    /// dropped, because Redis has admitted it for this lane's claim only. If its pool is blocked, the start is deferred
-    /// with this claim (`mustBeDeferredToNextOwner`).
+    /// dropped, because Redis may have admitted it for this lane's claim only. If its pool is blocked, the start is
+    /// deferred with this claim (`mustBeDeferredToNextOwner`).
     private mutating func dropOrDeferUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity

@@ -124,7 +124,10 @@ package struct PartitionLedger: ~Copyable {
 
     /// Marks the offsets that previous owners of the partition settled. Call this before the first record.
     ///
-    /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window are dropped.
+    /// - Parameters:
+    ///   - committedOffset: the group's committed offset, from which the lane reads the partition.
+    ///   - ranges: ascending and disjoint, none below `committedOffset`. Ignores offsets that are `windowOffsetCount` or
+    ///     more above it, for which the ledger has no bits: their records are processed again.
     package mutating func restoreSettledOffsets(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!hasReceivedRecord)
         let window = committedOffset..<committedOffset + Int64(windowOffsetCount)

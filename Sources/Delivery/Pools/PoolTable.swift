@@ -63,8 +63,7 @@ final class PoolTable {
     /// The number of pushes and activities in the queues of all pools. While the number is 0, `reviewPoolQueues` does
     /// nothing.
     private(set) var queuedEntryCount = 0
-    /// Whether a pool has begun to work again, or perhaps has, since the last call of `takePoolRecovery`.
-    private var hasPoolRecovered = false
+    private var recoveryReports = PoolRecoveryReports()
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
         creditsPerPoolMax = configuration.creditsPerPoolMax
@@ -217,15 +216,17 @@ final class PoolTable {
                 sendingMillisecondsMax: sendingMillisecondsMax,
                 now: now
             )
-        if !poolStates[index].throughput.isBlocked { hasPoolRecovered = true }
+        if !poolStates[index].throughput.isBlocked { recoveryReports.note(.responses) }
     }
 
-    /// Returns whether a blocked pool works again, or perhaps does (`noteConnection`), since the last call of this
-    /// function. The Kafka thread then reads the deferred commands at once, before they are due.
-    func takePoolRecovery() -> Bool {
-        defer { hasPoolRecovered = false }
-        return hasPoolRecovered
+    /// Returns whether the lane must report now that a blocked pool works again, or perhaps does (`noteConnection`).
+    /// The Kafka thread then reads the deferred commands at once, before they are due.
+    func takePoolRecovery(intervalMilliseconds: Int64, now: Moment) -> Bool {
+        recoveryReports.take(intervalMilliseconds: intervalMilliseconds, now: now)
     }
+
+    /// When `takePoolRecovery` must be called again, because a report waits; nil: none waits.
+    var recoveryReportDueMilliseconds: Int64? { recoveryReports.dueMilliseconds }
 
     func outageWatch(of poolKey: PoolKey) -> UnsafeMutablePointer<OutageWatch> { outageWatches + poolKey.tableIndex }
 
@@ -254,7 +255,7 @@ final class PoolTable {
                 sendingMillisecondsMax: sendingMillisecondsMax,
                 now: now
             )
-        if wasBlocked, !isBlocked(poolKey) { hasPoolRecovered = true }
+        if wasBlocked, !isBlocked(poolKey) { recoveryReports.note(.responses) }
     }
 
     /// Unblocks a pool if nothing waits for it any longer and responses came lately
@@ -263,14 +264,14 @@ final class PoolTable {
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()
-        if !isBlocked(poolKey) { hasPoolRecovered = true }
+        if !isBlocked(poolKey) { recoveryReports.note(.responses) }
     }
 
     /// Notes that the pool has opened a connection to APNs. If the pool is blocked and nothing waits for it, then all
     /// its commands are deferred, and no response can show that it works again. So the deferred commands are read at
     /// once. The pool stays blocked until responses to their pushes come.
     func noteConnection(of poolKey: PoolKey) {
-        if isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 { hasPoolRecovered = true }
+        if isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 { recoveryReports.note(.connection) }
     }
 
     /// Begins to measure the pool's rate of responses again, because Redis is silent. The commands with this pool's

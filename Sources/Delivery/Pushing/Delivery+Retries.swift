@@ -108,10 +108,13 @@ extension Delivery {
     ///   state or an end.
     /// - A start is always admitted again. Its partition may have moved, and the next owner may have reported the start
     ///   as `unknown`. If the next owner has not, Redis gives the same reply as before.
+    ///
+    /// A start that was never attempted has waited for its Redis server, which may have admitted it. So Redis decides
+    /// even if the start has expired; `takeNextPush` then finishes it.
     mutating func retryCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)
-        if records[record].isPushExpired(by: policies, now: now) {
+        if records[record].push.attemptCount > 0, records[record].isPushExpired(by: policies, now: now) {
             return finishAndEndTurn(record, .expired, settlement: .notShown, now: now)
         }
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
@@ -132,7 +135,10 @@ extension Delivery {
     /// Replaces the current command, which waits for a retry, by a command that arrived. The new command does not wait
     /// for the retry, but only for `earliestBeginAtMilliseconds`.
     mutating func replaceCommandAwaitingRetry(of activity: ActivityIndex, now: Moment) {
-        supersedeCurrentCommand(of: activity, settlement: .notShown, now: now)
+        // Redis may not have admitted a start that was never attempted. A settlement would then end another record of
+        // this start, which Redis may have admitted instead.
+        let isAttempted = records[activities[activity].currentCommand].push.attemptCount > 0
+        supersedeCurrentCommand(of: activity, settlement: isAttempted ? .notShown : nil, now: now)
         let hadCredit = activities[activity].phase.hasCredit
         let earliestBeginAtMilliseconds = activities[activity].earliestBeginAtMilliseconds
         if earliestBeginAtMilliseconds > now.monotonicMilliseconds {

@@ -43,8 +43,8 @@ extension Delivery {
         return partition
     }
 
-    /// Whether the partition's ledger has room for `offset`. If not, the shell keeps the record until older records are
-    /// settled.
+    /// Whether the partition's ledger has room for `offset`. If not, the shell reads the record again later, when older
+    /// records may be settled.
     public func hasRoom(for offset: Int64, partition partitionIndex: UInt32) -> Bool {
         partitions[partitionIndex]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
@@ -170,7 +170,8 @@ extension Delivery {
         now: Moment
     ) {
         do throws(Fault) {
-            let registration = try Registration.decode(value)
+            var registration = try Registration.decode(value)
+            registration.limitTime(toLeadOver: records[index].times.recordAtWallMilliseconds)
             if records[index].isReread, registration.isTooOld(now: now) { return settleWithoutAction(index) }
             guard let appIndex = findAppIndex(named: registration.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")

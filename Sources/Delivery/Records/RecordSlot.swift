@@ -109,9 +109,7 @@ public struct RecordSlot: BitwiseCopyable {
 
     /// Sets when the token was registered or unregistered: at the record's time or, if Kafka has none, at its receipt.
     mutating func setRegistrationTimeFromRecord() {
-        token.registeredAtWallMilliseconds =
-            times.recordTimestampMilliseconds >= 0
-            ? times.recordTimestampMilliseconds : times.receivedAtWallMilliseconds
+        token.registeredAtWallMilliseconds = times.recordAtWallMilliseconds
     }
 
     /// Changes the stage, for `Records.enter` only. Traps if the present stage does not lead to `next`.

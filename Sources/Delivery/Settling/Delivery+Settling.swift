@@ -93,29 +93,22 @@ extension Delivery {
         settle(record)
     }
 
-    /// Queues an outgoing record, whose acknowledgement the record then awaits. Not for deferrals (`queueDeferral`).
+    /// Queues an outgoing record, whose acknowledgement the record then awaits.
     mutating func queueOutgoingRecord(_ kind: OutgoingRecord.Kind, _ record: RecordIndex) {
         records[record].ending.expectAcknowledgement()
         outgoingRecords.append(OutgoingRecord(kind: kind, record: record))
     }
 
-    /// Queues a command for the deferred topic, in another queue than results. So results are written even if the
-    /// deferred topic accepts nothing.
-    mutating func queueDeferral(_ record: RecordIndex) {
-        records[record].ending.expectAcknowledgement()
-        outgoingDeferrals.append(OutgoingRecord(kind: .deferral, record: record))
-    }
-
     /// Returns the next record to produce; nil if there is none now. The record stays first until
     /// `removeNextOutgoingRecord`, because the producer may have no room for it.
     public func nextOutgoingRecord(now: Moment) -> OutgoingRecord? {
-        outgoingRecords.next(now: now) ?? outgoingDeferrals.next(now: now)
+        outgoingRecords.next(now: now)
     }
 
     /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it. After
     /// a refusal, the shell also calls `deliveryReportReceived`.
     public mutating func removeNextOutgoingRecord(_ outgoingRecord: OutgoingRecord) {
-        if outgoingRecord.kind == .deferral { outgoingDeferrals.removeFirst() } else { outgoingRecords.removeFirst() }
+        outgoingRecords.removeFirst(outgoingRecord.kind)
     }
 
     /// Prefetches the slot of a record whose delivery report the shell passes to `deliveryReportReceived` soon.
@@ -133,7 +126,7 @@ extension Delivery {
             acknowledge(outgoingRecord, now: now)
         case .failed where outgoingRecord.kind == .deferral, .tooLarge where outgoingRecord.kind == .deferral:
             if !enqueueAfterFailedDeferral(outgoingRecord.record, now: now) {
-                outgoingDeferrals.retry(outgoingRecord, now: now)
+                outgoingRecords.retry(outgoingRecord, now: now)
             }
         case .failed:
             outgoingRecords.retry(outgoingRecord, now: now)

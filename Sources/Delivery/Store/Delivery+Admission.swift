@@ -166,7 +166,7 @@ extension Delivery {
             return finishAndEndTurn(record, .failed, settlement: .notShown, reason: reason, now: now)
         }
         slot.pointee.push.sentTimestamp = reply.timestamp
-        slot.pointee.deferral.wasQueuedAtLastReview = false
+        slot.pointee.deferral.mayBeDeferredAtNextReview = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that is tried again without a deferral keeps its `apns-id`: Redis allowed only one start (R16).
         if !isStart || slot.pointee.push.attemptCount == 0 { slot.pointee.push.apnsIdentifier = randomness.nextUUID() }

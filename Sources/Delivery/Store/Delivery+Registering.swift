@@ -164,13 +164,23 @@ extension Delivery {
     }
 }
 
+extension Command {
+    /// Whether a registration of the activity's token, or of the device's, may have released this held command before
+    /// Redis lost data. A command that is newer than the registration was first held after the loss, and waits for the
+    /// lost token. An older command was usually released before, but a late one was held after the loss too (K11).
+    ///
+    /// - Parameter milliseconds: when the token was registered, UNIX milliseconds; 0: never.
+    func mayHaveBeenReleasedBeforeLoss(byRegistrationAt milliseconds: Int64) -> Bool {
+        version.timestamp * 1_000 <= milliseconds
+    }
+}
+
 extension RecordSlot {
-    /// Whether this registration is reread, and has probably released the held command before the loss. (The command
-    /// then has an outcome.) A command that is newer than the registration was first held after the loss, and waits for
-    /// the lost token. An older command may have been held after the loss too, if it was late (K11).
+    /// Whether this registration is reread, and the core treats the held command as one that it released before the
+    /// loss: the command then has an outcome already. The core can only judge by the times, so it may err (K11).
     fileprivate func mayHaveReleasedBeforeLoss(_ command: Command) -> Bool {
         let registeredAtWallMilliseconds = max(token.registeredAtWallMilliseconds, times.recordTimestampMilliseconds)
-        return isReread && command.version.timestamp * 1_000 <= registeredAtWallMilliseconds
+        return isReread && command.mayHaveBeenReleasedBeforeLoss(byRegistrationAt: registeredAtWallMilliseconds)
     }
 
     /// Makes the slot of a record that continues as a registration after its command is finished. The slot gets the

@@ -23,17 +23,18 @@ extension Delivery {
     /// temporary reason. Meanwhile commands of other servers can use the credit.
     private static var redisServerPauseMilliseconds: Int64 { 1_000 }
 
-    /// Moves the next call to the end of the queue, because its Redis server is unavailable and other servers may work.
+    /// Lets the next call wait for up to a second, because its Redis server is unavailable and other servers may work.
+    /// So an iteration of the lane reaches each call once, however many wait for this server.
     ///
     /// A command that asks for a token or an admission usually returns its credit and waits instead
     /// (`mayWaitWithoutCredit`). Otherwise the commands of the unavailable server would soon have all credits of their
     /// pool.
-    public mutating func postponeNextStoreCall(now: Moment) {
+    public mutating func delayNextStoreCallForUnavailableServer(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         if mayWaitWithoutCredit(ticket) {
-            putBackForRedisServerPause(ticket, now: now)
+            beginRedisServerPause(ticket, now: now)
         } else {
-            storeQueue.append(ticket)
+            storeQueue.setAside(ticket, now: now)
         }
     }
 
@@ -45,27 +46,35 @@ extension Delivery {
         let slot = activities.address(of: records[ticket.record].activity)
         let poolKey = PoolKey(appIndex: slot.pointee.appIndex, kind: slot.pointee.poolKindOfCredit)
         guard pools.activitiesAwaitingCreditCount(of: poolKey) > 0 else { return false }
-        putBackForRedisServerPause(ticket, now: now)
+        beginRedisServerPause(ticket, now: now)
         return true
     }
 
-    /// Gives up a call: its command returns the credit, and asks Redis again after `redisServerPauseMilliseconds`.
-    private mutating func putBackForRedisServerPause(_ ticket: StoreTicket, now: Moment) {
+    /// Makes the command of a call return its credit and wait.
+    ///
+    /// Usually the command waits in its activity's waiting list. But a start that asks for its admission stays the
+    /// current command, also during a revocation: an earlier call may have admitted it for this lane's claim. If the
+    /// start went back to the list and its partition were revoked, this lane would drop it unsent, and the next owner
+    /// would report it as `unknown`.
+    private mutating func beginRedisServerPause(_ ticket: StoreTicket, now: Moment) {
         let activity = records[ticket.record].activity
+        let pauseEndMilliseconds = now.monotonicMilliseconds + Self.redisServerPauseMilliseconds
         recordsAwaitingStoreCount -= 1
         acknowledge(ticket.record)
-        activities[activity].delayNextCommand(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
+        if ticket.purpose == .admit, records[ticket.record].isStart {
+            activities[activity].poolKind = PoolKey(records[ticket.record].pool).kind
+            activities.enter(.awaitingService, activity, untilMilliseconds: pauseEndMilliseconds)
+            return returnCredit(of: activity, now: now)
+        }
+        activities[activity].delayNextCommand(until: pauseEndMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
         endTurn(of: activity, now: now)
     }
 
-    /// Whether the command of a call can return its credit and wait. False for the admission of a start: an earlier
-    /// call may have admitted it for this lane's claim. If the start then waited and its partition were revoked, this
-    /// lane would drop it unsent, and the next owner would report it as `unknown`.
+    /// Whether the command of a call can return its credit and wait.
     private func mayWaitWithoutCredit(_ ticket: StoreTicket) -> Bool {
         switch ticket.purpose {
-        case .takeStartToken: true
-        case .admit: !records[ticket.record].isStart
+        case .takeStartToken, .admit: true
         case .recordStart, .hold, .registerToken, .unregisterActivity, .unregisterDevice, .settle, .settleStart,
             .throttle, .refundStart, .retireToken, .confirmActivityDepartures, .confirmDeviceDepartures,
             .reportLifetimeEvent, .checkLifetime:
@@ -73,9 +82,9 @@ extension Delivery {
         }
     }
 
-    /// Sets the next call aside for at most a second, because too few replicas acknowledge its writes now. Meanwhile
-    /// other calls can be made.
-    public mutating func setAsideNextStoreCall(now: Moment) {
+    /// Lets the next call wait for up to a second, because too few replicas acknowledge its writes now. Its command
+    /// keeps its credit. Meanwhile other calls can be made.
+    public mutating func delayNextStoreCallForMissingReplicas(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
     }

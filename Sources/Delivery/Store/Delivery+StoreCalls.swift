@@ -146,6 +146,7 @@ extension Delivery {
             ),
             isReread: slot.pointee.isReread,
             endsNewerLife: isEnd && (slot.pointee.lifetime.isEnd || policies.restartsActivities),
+            isLifetimeEnd: slot.pointee.lifetime.isEnd,
             registration: slot.pointee.tokenRegistrationIfRequired
         )
     }

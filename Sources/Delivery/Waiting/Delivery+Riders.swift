@@ -174,17 +174,24 @@ extension Delivery {
 
     /// Lets the current command carry the alert of the older command that Redis holds, and notes in `heldStatus` what
     /// became of that alert. The alert does not move if the current command has one, or if the held alert is too old or
-    /// does not fit. It also does not move to a reread command, which rings no alert (R25): that command carried or
-    /// superseded the alert before the loss. Redis keeps the held command until the current one is settled.
+    /// does not fit. It also does not move to a reread command if it probably rang before the loss (R25,
+    /// `mayHaveBeenReleasedBeforeLoss`). Redis keeps the held command until the current one is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
-        guard let heldCommand = reply.heldCommand, !slot.pointee.isReread else { return }
+        guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             guard command.hasAlert, !slot.pointee.hasAlert else { return }
+            if slot.pointee.isReread,
+                command.mayHaveBeenReleasedBeforeLoss(byRegistrationAt: reply.registeredAtMilliseconds)
+            {
+                return
+            }
             let version = command.carriedAlertVersion.timestamp > 0 ? command.carriedAlertVersion : command.version
             guard !isAlertTooOld(version, on: record, now: now) else { return slot.pointee.setAlertExpired() }
+            // The alert of an expired command must not ring.
+            guard !AgeRules.isExpired(command.expirationSeconds, nowSeconds: now.wallSeconds) else { return }
             let alert = command.alert.bytes(in: heldCommand)
             guard slot.pointee.hasRoom(forAlertBytes: alert.count) else {
                 slot.pointee.alert.heldStatus = .doesNotFit

@@ -233,6 +233,9 @@ public struct StateAdmission<Bytes> {
     /// Whether this end also ends a life that a start with a newer version began. If false, such an end is
     /// `superseded`, because it belongs to an earlier life. (R13)
     public var endsNewerLife: Bool
+    /// Whether this is the end of a lifetime, which a `LifetimeKeeper` made. While another end of the activity is not
+    /// settled, this end is `ended`. A newer end that the producer sent supersedes that other end instead. (R13)
+    public var isLifetimeEnd: Bool
     /// The sequence of ``carriedAlertVersion``.
     @usableFromInline var carriedAlertSequence: UInt64
     /// An update token that came with the command. The admission registers the token, with three exceptions:
@@ -256,6 +259,7 @@ public struct StateAdmission<Bytes> {
         isTooOld: Bool,
         isReread: Bool = false,
         endsNewerLife: Bool = false,
+        isLifetimeEnd: Bool = false,
         registration: TokenRegistration<Bytes>?
     ) {
         self.isEnd = isEnd
@@ -268,6 +272,7 @@ public struct StateAdmission<Bytes> {
         self.isTooOld = isTooOld
         self.isReread = isReread
         self.endsNewerLife = endsNewerLife
+        self.isLifetimeEnd = isLifetimeEnd
         if let carriedAlertVersion {
             let seconds = version.timestamp.subtractingReportingOverflow(carriedAlertVersion.timestamp).partialValue
             // If the commands are more than 68 years apart, the number is clamped. No decision depends on such an age.

@@ -98,6 +98,9 @@ public struct StoreReply<Bytes> {
     /// The record of the held command. Set with ``StoreVerdict/alertHeld``, and with ``StoreVerdict/registered`` if a
     /// command waited for the token.
     public var heldCommand: Bytes?
+    /// With ``StoreVerdict/alertHeld``: when the activity's token was registered, or its last one was unregistered, UNIX
+    /// milliseconds; 0: never. A reread command needs this time to find out whether the held alert has rung already.
+    public var registeredAtMilliseconds: Int64 = 0
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the

@@ -112,10 +112,10 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether ``MetricTotals`` has the values of the metric. If not, each request of `/metrics` reads them.
+    /// Whether ``MetricTotals`` has the values of the metric. If not, each request of `/metrics` reads the values.
     var isInMetricTotals: Bool {
         switch definition.source {
-        case .lanes, .kafka: true
+        case .lanes, .kafkaThread: true
         case .readOnRequest: false
         }
     }
@@ -150,7 +150,7 @@ public struct MetricDefinition: Sendable {
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.
-        case kafka
+        case kafkaThread
         /// Read when the metrics are requested.
         case readOnRequest
     }

@@ -5,7 +5,7 @@ extension MetricCatalog {
             "causeway_channels",
             .count("channels"),
             [.pool],
-            .kafka,
+            .kafkaThread,
             help:
                 """
                 Broadcast channels of audiences at the last check. Each worker checks once a minute, so use the \
@@ -22,7 +22,7 @@ extension MetricCatalog {
             "causeway_channels_listed",
             .count("channels"),
             [.pool],
-            .kafka,
+            .kafkaThread,
             help:
                 """
                 Channels that APNs lists, including those of other programs; 0 until this worker has requested the \

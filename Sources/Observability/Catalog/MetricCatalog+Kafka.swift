@@ -5,7 +5,7 @@ extension MetricCatalog {
             "causeway_kafka_ready",
             .flag,
             [],
-            .kafka,
+            .kafkaThread,
             help: "1 if a broker is reachable.",
             meaning:
                 """
@@ -18,7 +18,7 @@ extension MetricCatalog {
             "causeway_kafka_errors_total",
             .count("errors"),
             [.kafkaError],
-            .kafka,
+            .kafkaThread,
             omitsZeros: true,
             help: "Errors of the Kafka clients, by librdkafka's error name.",
             meaning:
@@ -29,7 +29,7 @@ extension MetricCatalog {
             "causeway_partitions_assigned",
             .count("partitions"),
             [],
-            .kafka,
+            .kafkaThread,
             help: "Partitions that this worker reads, of all topics.",
             meaning: "In a healthy group, 0 means that there are more workers than partitions."
         ),
@@ -38,7 +38,7 @@ extension MetricCatalog {
             "causeway_partitions_paused",
             .count("partitions"),
             [],
-            .kafka,
+            .kafkaThread,
             help: "Partitions that are not read now because their lane accepts no more records.",
             meaning: "If this lasts, the lane is full; causeway_records_waiting shows what it waits for."
         ),
@@ -47,7 +47,7 @@ extension MetricCatalog {
             "causeway_partitions_stuck",
             .count("partitions"),
             [],
-            .kafka,
+            .kafkaThread,
             help: "Partitions that are not read because their committed offset no longer exists, or is not known yet.",
             meaning:
                 "Normal for a few seconds after a start. If it lasts, records were deleted before they were read. The "
@@ -58,7 +58,7 @@ extension MetricCatalog {
             "causeway_partitions_rereading",
             .count("partitions"),
             [],
-            .kafka,
+            .kafkaThread,
             help: "Partitions that are read again because Redis has lost what their records wrote.",
             meaning:
                 """
@@ -85,7 +85,7 @@ extension MetricCatalog {
             "causeway_consumer_lag_records",
             .count("records"),
             [.partition],
-            .kafka,
+            .kafkaThread,
             help:
                 """
                 Records in the partition from the next one to settle, as far as this worker knows; absent if it does \

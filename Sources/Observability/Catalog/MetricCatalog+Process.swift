@@ -27,7 +27,7 @@ extension MetricCatalog {
             "causeway_kafka_thread_busy_ratio",
             .ratioStoredAsMillionths,
             [],
-            .kafka,
+            .kafkaThread,
             help: "Share of wall time that the Kafka thread worked or waited for a broker's response, over about ten "
                 + "seconds.",
             meaning:
@@ -41,7 +41,7 @@ extension MetricCatalog {
             "causeway_kafka_thread_busy_seconds_total",
             .secondsStoredAsMicroseconds,
             [],
-            .kafka,
+            .kafkaThread,
             help: "Wall time that the Kafka thread worked or waited for a broker's response.",
             meaning: "Its rate is the busy share over any time range."
         ),
@@ -89,7 +89,7 @@ extension MetricCatalog {
             "causeway_lifetimes_waiting",
             .count("activities"),
             [],
-            .kafka,
+            .kafkaThread,
             help:
                 """
                 Activities whose policy limits their lifetime, in all timetables at the last poll. Each worker polls, \

@@ -299,8 +299,8 @@ package enum MetricCatalog {
             help: "Redis servers with keys but without a connection; the highest of the lanes.",
             meaning:
                 """
-                With a single server or Sentinel it is 0 or 1. In a cluster, commands with keys on such a server wait; \
-                all others continue.
+                With a single server or Sentinel it is 0 or 1. In a cluster, commands with keys on such a server wait, \
+                and so do most commands to audiences. All others continue until the waiting commands fill a lane.
                 """
         ),
         .histogram(
@@ -331,15 +331,16 @@ package enum MetricCatalog {
             [.redisError],
             omitsZeros: true,
             help: "Calls that Redis refused or did not reply to, by code.",
-            meaning: "outOfMemory: give Redis more memory (maxmemory), never an eviction policy. moved and ask: a "
-                + "cluster is being resharded, which is harmless. deadline: Redis is too slow or unreachable."
+            meaning: "outOfMemory: give Redis more memory (maxmemory), never an eviction policy. moved, ask "
+                + "and tryAgain: a cluster is being resharded, which is harmless. deadline: Redis is too slow or "
+                + "unreachable."
         ),
         .counter(
             .redisDataLosses,
             "causeway_redis_losses_total",
             .count("losses"),
             [.redisLoss],
-            .kafka,
+            .kafkaThread,
             help: "How often this worker noticed that a Redis primary had lost writes, and read its partitions again.",
             meaning:
                 """

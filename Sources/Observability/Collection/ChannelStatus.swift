@@ -20,14 +20,14 @@ package final class ChannelStatus: Sendable {
         /// Whether the configuration gives a channel in this environment to some of the app's audiences.
         package var hasConfiguredChannels = false
         /// The registry as this worker last read it; nil before the first time.
-        package var lastSnapshot: Snapshot?
+        package var lastRegistryReading: RegistryReading?
         package var lastFailure: Failure?
 
         package init() {}
     }
 
     /// The registry of an app in one environment, as this worker last read it. Times are UNIX milliseconds.
-    package struct Snapshot: Sendable, Equatable {
+    package struct RegistryReading: Sendable, Equatable {
         package var atMilliseconds: Int64
         /// When any worker last compared APNs' list with the registry; nil: never.
         package var reconciledAtMilliseconds: Int64?

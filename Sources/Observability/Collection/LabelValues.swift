@@ -14,8 +14,8 @@ package struct LabelValues: Sendable {
         }
     }
 
-    /// A key that signs a pool's provider tokens. If another key replaces it, the metrics continue under the first
-    /// key's id.
+    /// A key that signs a pool's provider tokens. If another key replaces it in a running worker, the metrics still
+    /// show the id of the first key.
     package struct Signer: Sendable, Hashable {
         package var team: String
         package var keyIdentifier: String

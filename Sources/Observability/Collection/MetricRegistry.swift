@@ -17,8 +17,8 @@ package final class MetricRegistry: Sendable {
         self.labels = labels
         self.layout = layout
         channelStatus = ChannelStatus(poolCount: labels.pools.count)
-        laneMetrics = (0..<laneCount).map { PublishedMetrics(thread: "lane-\($0)", layout: layout) }
-        kafkaThreadMetrics = PublishedMetrics(thread: "kafka", layout: layout)
+        laneMetrics = (0..<laneCount).map { PublishedMetrics(threadName: "lane-\($0)", layout: layout) }
+        kafkaThreadMetrics = PublishedMetrics(threadName: "kafka", layout: layout)
     }
 
     var publishedMetrics: [PublishedMetrics] { laneMetrics + [kafkaThreadMetrics] }
@@ -60,7 +60,7 @@ package final class MetricRegistry: Sendable {
             laneCells: laneSnapshots.map(\.cells),
             partitions: (laneSnapshots.flatMap(\.partitions) + kafkaSnapshot.partitions).mergedByPartition(),
             iterationAges: publishedMetrics.map {
-                ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
+                ($0.threadName, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
             },
             takenAtMilliseconds: nowMilliseconds
         )

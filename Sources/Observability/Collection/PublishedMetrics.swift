@@ -36,7 +36,7 @@ public final class PublishedMetrics: Sendable {
     public static let partitionsMax = 4_096
 
     /// The thread's name in logs and in the operating system.
-    public let thread: String
+    public let threadName: String
     let layout: MetricLayout
     /// The time of the thread's last iteration (pass of its event loop), by the monotonic clock; -1 before its first
     /// iteration.
@@ -56,8 +56,8 @@ public final class PublishedMetrics: Sendable {
         var partitions: [PartitionReading]
     }
 
-    init(thread: String, layout: MetricLayout) {
-        self.thread = thread
+    init(threadName: String, layout: MetricLayout) {
+        self.threadName = threadName
         self.layout = layout
         lastPublication = Mutex(Publication(cells: [Int64](repeating: 0, count: layout.cellCount)))
     }

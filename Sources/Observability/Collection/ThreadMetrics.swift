@@ -1,8 +1,8 @@
 /// The counters and gauges of one thread, in plain memory that only this thread writes: no atomics, locks or
 /// allocation. The thread regularly publishes a copy for other threads.
 public struct ThreadMetrics: ~Copyable {
-    /// The least time between two publications. After it, the thread publishes in its next iteration, or in a later one
-    /// if a reader has the lock.
+    /// The least time between two publications. After this time, the thread publishes in its next iteration, or in a
+    /// later one if a reader has the lock.
     public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics
@@ -187,6 +187,7 @@ struct BusyShare {
     private var lastBusyMicroseconds: Int64 = 0
     private var lastMeasuredAtMilliseconds: Int64?
 
+    /// Updates the average. `busyMicroseconds` is the time that the thread has worked since its start.
     mutating func update(busyMicroseconds: Int64, nowMilliseconds: Int64) {
         defer {
             lastBusyMicroseconds = busyMicroseconds

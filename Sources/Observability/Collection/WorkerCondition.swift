@@ -29,8 +29,8 @@ package struct WorkerCondition: Sendable, Equatable {
     /// The indices of apps with a new key file that cannot be used, or with a new key that APNs refuses. The previous
     /// key of such an app stays in use.
     package var appIndicesWithRejectedKey: Set<Int> = []
-    /// For each pool, by its index: whether APNs refuses the provider token (403). A refusal that ends with the key's
-    /// next token, such as ExpiredProviderToken, does not count.
+    /// For each pool, by its index: whether APNs refuses the provider token (403). A refusal such as
+    /// ExpiredProviderToken does not count, because the key's next token ends it.
     ///
     /// Each lane with traffic writes its value at each change, and every 10 s; the last write counts. A pool is missing
     /// until a lane has written about it.

@@ -80,7 +80,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     private func livenessReport(nowMilliseconds: Int64) -> HealthReport {
         .liveness(
             iterationAges: metricRegistry.publishedMetrics.map {
-                ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
+                ($0.threadName, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
             },
             uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
         )

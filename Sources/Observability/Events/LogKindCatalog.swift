@@ -4,7 +4,7 @@ import Logging
 package enum LogKindCatalog {
     /// The definitions in the order of ``LogKind``'s raw values.
     package static let definitions: [LogKindDefinition] = {
-        let all = worker + kafka + redis + apns + channels + keys + configuration + traces
+        let all = [worker, lifetimes, kafka, redis, apns, channels, keys, configuration, traces].flatMap { $0 }
         let sorted = all.sorted { $0.kind.rawValue < $1.kind.rawValue }
         precondition(sorted.map(\.kind) == LogKind.allCases, "each kind is defined once")
         return sorted
@@ -49,74 +49,6 @@ package enum LogKindCatalog {
             "Read `error`. If it happens at each start, the cause is the configuration or the machine."
         ),
         define(
-            .lifetimeEndsInterrupted,
-            "lifetime-ends-interrupted",
-            .warning,
-            "activities whose lifetime is over cannot be ended now",
-            """
-            Redis does not reply or replies with an error, or Kafka does not accept the commands that end activities. \
-            Nothing is lost: the worker tries again each second.
-            """,
-            "Read `error`, and repair Redis or Kafka. The Kafka user must be allowed to write to the commands topic."
-        ),
-        define(
-            .lifetimeEndsResumed,
-            "lifetime-ends-resumed",
-            .notice,
-            "activities whose lifetime is over are ended again",
-            "Redis and Kafka respond again."
-        ),
-        define(
-            .lifetimeNotEnded,
-            "lifetime-not-ended",
-            .error,
-            "an activity whose lifetime is over is not ended or started again",
-            """
-            The activity's data in Redis is missing or damaged; `error` says which. The worker has removed the \
-            activity from the timetable in Redis.
-            """,
-            """
-            Start the activity again with a command, if its user needs it. Find the cause: Redis evicts keys, or \
-            another program writes keys that begin with `{causeway:lifetimes:`.
-            """
-        ),
-        define(
-            .lifetimeStateLost,
-            "lifetime-state-lost",
-            .error,
-            "an activity is started again with the state of its earlier start",
-            "The activity's newest update in Redis is damaged, so the worker does not use it.",
-            "Send the newest state again with an update. Find the cause: another program writes keys that begin with "
-                + "`{causeway:lifetimes:`."
-        ),
-        define(
-            .lifetimeFormatUnknown,
-            "lifetime-format-unknown",
-            .error,
-            "an activity whose lifetime is over is not started again, because only a newer version can read its data",
-            """
-            A newer version of Causeway wrote the activity's start or newest update in Redis, in a form or with a \
-            field that this version does not know. A worker of that version could have started the activity until the \
-            start expired (`startSeconds`). No such worker has run for eight hours. The worker has removed the \
-            activity from the timetable in Redis.
-            """,
-            """
-            Start the activity again with a command, if its user needs it. Upgrade the workers again, or set \
-            `afterLifetime` to `end` before a rollback.
-            """
-        ),
-        define(
-            .lifetimesUnknownApp,
-            "lifetimes-unknown-app",
-            .notice,
-            "activities whose lifetime is over are left to workers that have their app",
-            """
-            The timetables in Redis have activities of `apps`, which are not in this worker's configuration. Either \
-            deployments with different apps share Redis, or an app was removed from the configuration. Twelve hours \
-            after an activity should have ended, a worker removes it from the timetable.
-            """
-        ),
-        define(
             .workerDraining,
             "worker-draining",
             .info,
@@ -139,118 +71,6 @@ package enum LogKindCatalog {
             "the HTTP endpoint refused a request",
             "A client's request was too large, too slow, or not HTTP.",
             "Nothing, unless the client is your own probe or scraper."
-        ),
-    ]
-
-    private static let redis: [LogKindDefinition] = [
-        define(.redisReady, "redis-ready", .info, "Redis is ready", "A lane is connected to Redis."),
-        define(
-            .redisLost,
-            "redis-lost",
-            .warning,
-            "the connection to Redis is lost",
-            "A lane lost its connection. Its commands are not sent until it is connected again.",
-            "Check Redis at `servers`, the network policy and the credentials; `reason` has the error."
-        ),
-        define(
-            .redisWarning,
-            "redis-warning",
-            .warning,
-            "Redis may evict keys, or its configuration cannot be checked",
-            "maxmemory-policy is not noeviction, or the Redis user may not use CONFIG GET or INFO.",
-            """
-            Read `warning`. Set maxmemory-policy to noeviction: if Redis evicts an activity, Causeway no longer knows \
-            what the phone shows. Allow the Redis user CONFIG GET and INFO.
-            """
-        ),
-        define(
-            .redisRefused,
-            "redis-refused",
-            .error,
-            "Redis refused a call",
-            """
-            A key has a value that Causeway did not write. The command fails, with a result. But if only a held command \
-            in the value cannot be read, this command or its alert is lost without a result.
-            """,
-            """
-            Read `reason`. Another program writes keys with the same names: give Causeway a database or a Redis of its \
-            own.
-            """
-        ),
-        define(
-            .redisError,
-            "redis-error",
-            .error,
-            "Redis replies with an error",
-            "A call failed. The worker repeats it until it succeeds; until then the command is not settled.",
-            """
-            Read `reason`. OOM: give Redis more memory. NOPERM: give the user the permission. Report any text that is \
-            not explained here.
-            """
-        ),
-        define(
-            .redisReplicasMissing,
-            "redis-replicas-missing",
-            .error,
-            "too few replicas of Redis acknowledge writes",
-            """
-            Fewer than redis.replicas replicas have a lane's writes. Its registrations and held states wait 10 s, then \
-            continue without replicas.
-            """,
-            """
-            Repair the replicas. If a failover happens before that, workers read registrations and commands from Kafka \
-            again.
-            """
-        ),
-        define(
-            .redisReplicasAvailableAgain,
-            "redis-replicas-available-again",
-            .notice,
-            "enough replicas of Redis acknowledge writes again",
-            "At least redis.replicas replicas acknowledge writes."
-        ),
-        define(
-            .redisEmptied,
-            "redis-emptied",
-            .error,
-            "Redis has lost all its data",
-            """
-            A primary has no data of partitions that this worker reads. The worker reads these partitions again and \
-            restores the data.
-            """,
-            """
-            Find out why: a restart without persistence, FLUSHALL, or eviction. Phones may get the state that they \
-            already show once more.
-            """
-        ),
-        define(
-            .redisReplaced,
-            "redis-replaced",
-            .warning,
-            "Redis was restarted or replaced",
-            """
-            A primary was restarted or replaced, or a worker stopped before it reached Redis. Writes may be missing, \
-            so their records are read again.
-            """,
-            "Nothing, if the restart or failover was intended."
-        ),
-        define(
-            .rereadingBegan,
-            "rereading-began",
-            .notice,
-            "partitions are read again",
-            "Redis has lost data of the partitions' records. Reading them again repeats no alert and no start."
-        ),
-        define(
-            .membersMissing,
-            "members-missing",
-            .warning,
-            "members of audiences have been missing in Redis for ten minutes",
-            """
-            Redis lost its data, and some partitions of the registrations topic have not been read again. Rounds \
-            continue without these members.
-            """,
-            "Find the worker that reads the registrations, and check whether Redis and Kafka respond to it."
         ),
     ]
 

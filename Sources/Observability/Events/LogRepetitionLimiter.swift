@@ -14,8 +14,8 @@ struct LogRepetitionLimiter {
     /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject with the oldest
     /// last line.
     static let subjectsMax = 64
-    /// The maximum number of failures in `repeatCountsOfForgottenSubjects`. If there are already so many, a failure
-    /// that is not among them gets no entry, and the counts of its forgotten subjects are lost.
+    /// The maximum number of entries in `repeatCountsOfForgottenSubjects`. Further failures get no entry, and the
+    /// counts of their forgotten subjects are lost.
     static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
@@ -41,17 +41,17 @@ struct LogRepetitionLimiter {
     private var subjects: [Subject] = []
     /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out.
     ///
-    /// A failure stays here, even with the number 0, until a line reports its end. The entry makes sure that this line
-    /// is written.
+    /// An entry stays, even with the number 0, until a line reports the end of the failure. Without the entry, the
+    /// limiter would not know the failure, and that line might be suppressed.
     private var repeatCountsOfForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
     /// Decides whether a line is written.
     ///
-    /// - Returns: nil if the line is left out. Otherwise how many lines with the line's subject were left out since the
-    ///   last written one. If the subject is not remembered, this is how many lines with forgotten subjects of the same
-    ///   failure were left out.
+    /// - Returns: nil if the line is left out. Otherwise how many left-out lines this line must report: those with the
+    ///   same subject since the last written one. If the limiter does not remember the subject, these are the lines
+    ///   with forgotten subjects of the same failure.
     mutating func takeRepeatCountIfLineIsDue(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {

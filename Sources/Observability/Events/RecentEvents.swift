@@ -35,6 +35,7 @@ package final class RecentEvents: Sendable {
         repetitionLimiter.withLock { $0.forgetFailures(kinds, fields) }
     }
 
+    /// Counts a written line, and keeps its time and its metadata. Masks secrets in the metadata.
     func noteLine(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
         let allMetadata = metadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
         let keptMetadata = String(Redaction.masked(allMetadata).prefix(Self.metadataCharactersMax))
@@ -45,6 +46,7 @@ package final class RecentEvents: Sendable {
         }
     }
 
+    /// Counts a line that was not written, and keeps its time.
     func noteSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) {
         events.withLock { events in
             events[Int(kind.rawValue)].count &+= 1

@@ -12,6 +12,7 @@ package final class SharedLimitedLog: Sendable {
         log = Mutex(LimitedLog(logger: logger, events: events))
     }
 
+    /// Writes a line, or counts it as suppressed. If `level` is not nil, it replaces the kind's own level.
     package func callAsFunction(
         _ kind: LogKind,
         level: Logger.Level? = nil,

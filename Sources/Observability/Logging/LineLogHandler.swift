@@ -47,7 +47,7 @@ package struct LineLogHandler: LogHandler {
         let line = LogLine(
             time: Timestamp.now(),
             level: event.level,
-            label: label,
+            loggerName: label,
             message: event.message.description,
             fields: fields
         )

@@ -4,7 +4,7 @@ import Logging
 struct LogLine {
     var time: Timestamp
     var level: Logger.Level
-    var label: String
+    var loggerName: String
     var message: String
     var fields: Logger.Metadata
 
@@ -12,7 +12,7 @@ struct LogLine {
     /// name; without fields, `metadata` is left out.
     var json: String {
         var line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"logger\":"
-        Self.appendJSON(label, to: &line)
+        Self.appendJSON(loggerName, to: &line)
         line += ",\"message\":"
         Self.appendJSON(message, to: &line)
         if !fields.isEmpty {
@@ -27,7 +27,7 @@ struct LogLine {
     var text: String {
         let name = level.rawValue.uppercased()
         let padding = String(repeating: " ", count: max(0, 8 - name.count))
-        var line = "\(time) \(name)\(padding) \(label): "
+        var line = "\(time) \(name)\(padding) \(loggerName): "
         Self.appendText(message, to: &line)
         for (name, value) in fields.sorted(by: { $0.key < $1.key }) {
             line += " "

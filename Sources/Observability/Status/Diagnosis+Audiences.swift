@@ -1,8 +1,8 @@
 import Numbers
 
 extension Diagnosis {
-    /// Returns a finding for each app with a slow audience: at every moment for a long time, some members of the
-    /// audience have waited for its newest state.
+    /// Returns a finding for each app with an audience that does not catch up: for more than a minute, some members
+    /// have always been waiting for the audience's newest state.
     var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in
@@ -11,7 +11,7 @@ extension Diagnosis {
                 let memberCount = window.count(.audienceMembers, index) ?? 0
                 return Finding(
                     severity: .attention,
-                    alert: "CausewayRoundsSlow",
+                    alertName: "CausewayRoundsSlow",
                     observation:
                         """
                         For \(Numeral.duration(microseconds: oldestRoundAgeMilliseconds * 1_000)), an audience of \

@@ -22,7 +22,7 @@ extension Diagnosis {
         return [
             Finding(
                 severity: .attention,
-                alert: "CausewayChannelsNearLimit",
+                alertName: "CausewayChannelsNearLimit",
                 observation:
                     "\(pool.app) has \(Numeral.grouped(channelCount)) broadcast channels in \(pool.environment).",
                 meaning:
@@ -42,7 +42,7 @@ extension Diagnosis {
         return [
             Finding(
                 severity: .attention,
-                alert: "",
+                alertName: "",
                 observation:
                     """
                     \(Numeral.grouped(failedCreationCount)) channels of \(pool.app) could not be created in \

@@ -14,7 +14,7 @@ extension Diagnosis {
                 findings.append(
                     Finding(
                         severity: .broken,
-                        alert: "CausewayBreakerOpen",
+                        alertName: "CausewayBreakerOpen",
                         observation: "Pushes of \(name) are paused.",
                         meaning:
                             """
@@ -32,7 +32,7 @@ extension Diagnosis {
                 findings.append(
                     Finding(
                         severity: hasWaitingPushes ? .broken : .attention,
-                        alert: "",
+                        alertName: "",
                         observation: "No APNs connection is ready for \(name).",
                         meaning: hasWaitingPushes
                             ? "\(window.currentTotals[.pushesWaiting, index]) pushes wait for one."
@@ -62,7 +62,7 @@ extension Diagnosis {
             findings.append(
                 Finding(
                     severity: .broken,
-                    alert: "CausewayProviderTokenOld",
+                    alertName: "CausewayProviderTokenOld",
                     observation: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
                     meaning: "The worker could not sign a newer token and no longer uses this one, so pushes wait.",
                     action:
@@ -78,7 +78,7 @@ extension Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "CausewayKeyFileRejected",
+                    alertName: "CausewayKeyFileRejected",
                     observation: "The new key file of \(app) cannot be used, or APNs refuses its key.",
                     meaning:
                         """
@@ -125,7 +125,7 @@ extension Diagnosis {
             findings.append(
                 Finding(
                     severity: hasManyResponses ? .broken : .attention,
-                    alert: "CausewayPushesRefused",
+                    alertName: "CausewayPushesRefused",
                     observation:
                         """
                         APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(responseCount)) pushes of \
@@ -151,7 +151,7 @@ extension Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "CausewayDeadTokens",
+                    alertName: "CausewayDeadTokens",
                     observation:
                         """
                         \(Numeral.grouped(deadTokenCount)) of \(Numeral.grouped(responseCount)) pushes of \(name) went \
@@ -169,16 +169,18 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns a finding if APNs refuses the pool's provider token and the circuit breaker still lets pushes through;
-    /// an open breaker has a finding of its own. /readyz may fail after the first 403. So the count of 403s in the time
-    /// window does not matter: the first ones may be a small share of the window's responses, or older than the window.
+    /// Returns a finding if APNs refuses the pool's provider token. Exception: an open circuit breaker has a finding of
+    /// its own.
+    ///
+    /// /readyz may fail after the first 403, so one 403 is enough for the finding. Its share of the responses does not
+    /// matter, and it may be older than the time window.
     private func refusedProviderTokenFinding(of name: String, _ pool: Int) -> Finding? {
         guard condition.providerTokenRefusedFlagsByPoolIndex[pool] == true,
             window.currentTotals[.breakerOpen, pool] == 0
         else { return nil }
         return Finding(
             severity: .attention,
-            alert: "CausewayPushesRefused",
+            alertName: "CausewayPushesRefused",
             observation: "APNs refuses the provider token of \(name) (403).",
             meaning: "Pushes wait and are retried. After more 403s, the worker sends only probes.",
             action: "Check key, team and environment. The table APNs' responses below has the reason."
@@ -191,7 +193,7 @@ extension Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "CausewayDeadLetters",
+                    alertName: "CausewayDeadLetters",
                     observation: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
                     meaning: "They are not valid commands or registrations, so they had no effect.",
                     action:
@@ -216,7 +218,7 @@ extension Diagnosis {
         guard heldCount > Self.usualHeldCommandsMax, heldCount * 5 > commandCount else { return nil }
         return Finding(
             severity: .broken,
-            alert: "CausewayTokensMissing",
+            alertName: "CausewayTokensMissing",
             observation:
                 "\(Numeral.grouped(heldCount)) of \(Numeral.grouped(commandCount)) commands of \(app) are held.",
             meaning: "No token of their activities is known. The phones show nothing new until a token is registered.",
@@ -233,7 +235,7 @@ extension Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "CausewayFreshnessSlow",
+                    alertName: "CausewayFreshnessSlow",
                     observation:
                         "The slowest 1 % of the pushes of \(app) take more than \(Numeral.duration(microseconds: p99)).",
                     meaning:
@@ -251,7 +253,7 @@ extension Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "CausewayRetryBudgetSpent",
+                    alertName: "CausewayRetryBudgetSpent",
                     observation: "Less than 10 % of the retry budget of \(app) is left.",
                     meaning: "When the budget is empty, pushes that must be retried wait at least 15 s.",
                     action: "APNs or the network to it has a problem. See the table of APNs' responses."
@@ -264,7 +266,7 @@ extension Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "CausewayBudgetExhausted",
+                    alertName: "CausewayBudgetExhausted",
                     observation:
                         "\(Numeral.grouped(demotedPushCount)) pushes of \(app) requested priority 10 and were sent at 5.",
                     meaning: "Their activities' budgets are empty, or have only their reserve for alerts and ends. "

@@ -44,7 +44,7 @@ struct Diagnosis {
             .map { check in
                 Finding(
                     severity: .broken,
-                    alert: "CausewayRestarting",
+                    alertName: "CausewayRestarting",
                     observation: "The thread \(check.name) \(check.text).",
                     meaning:
                         "The thread is stuck. Kubernetes restarts this worker when /livez has failed several times.",
@@ -59,7 +59,7 @@ struct Diagnosis {
             findings.append(
                 Finding(
                     severity: .note,
-                    alert: "",
+                    alertName: "",
                     observation: "This worker is draining.",
                     meaning:
                         "The worker is stopping. It finishes the work in progress and releases its partitions.",
@@ -73,7 +73,7 @@ struct Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "",
+                    alertName: "",
                     observation:
                         "\(Numeral.grouped(openCount)) of \(Numeral.grouped(limit)) file descriptors are open.",
                     meaning: "At the limit, no connection can be opened.",
@@ -92,7 +92,7 @@ struct Diagnosis {
         return kafkaThreadFindings + [
             Finding(
                 severity: .attention,
-                alert: "CausewayLaneBusy",
+                alertName: "CausewayLaneBusy",
                 observation: "\(busyLanes.count) of \(totals.laneCells.count) lanes work more than 80 % of the time.",
                 meaning: "A lane at 100 % falls behind, and pushes are late.",
                 action: busyLanes.count == totals.laneCells.count
@@ -110,7 +110,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .attention,
-                alert: "CausewayLaneBusy",
+                alertName: "CausewayLaneBusy",
                 observation: "The Kafka thread works more than 80 % of the time.",
                 meaning: "This thread distributes the records to all lanes. At 100 %, all lanes fall behind.",
                 action:
@@ -132,7 +132,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: hasRecentFailures ? .attention : .note,
-                alert: "",
+                alertName: "",
                 observation:
                     """
                     Traces of \(Numeral.grouped(droppedTraceCount)) records were dropped, and \
@@ -160,7 +160,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .broken,
-                alert: "CausewayRedisUnavailable",
+                alertName: "CausewayRedisUnavailable",
                 observation: disconnectedLaneCount == totals.laneCells.count
                     ? "Redis is unreachable."
                     : "Redis is unreachable for \(disconnectedLaneCount) of \(totals.laneCells.count) lanes.",
@@ -182,10 +182,11 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .broken,
-                alert: "CausewayRedisServerUnavailable",
+                alertName: "CausewayRedisServerUnavailable",
                 observation: "\(unavailableServerCount) of the cluster's Redis servers "
                     + "\(unavailableServerCount == 1 ? "is" : "are") unreachable.",
-                meaning: "Commands with keys on these servers wait; all others continue.",
+                meaning: "Commands with keys on these servers wait, and most commands to audiences. All others "
+                    + "continue until the waiting commands fill a lane.",
                 action: "Check whether the cluster promotes a replica. The event redis-lost below names the server.",
                 logKinds: [.redisLost]
             )
@@ -201,7 +202,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: emptiedPrimaryCount > 0 ? .broken : .attention,
-                alert: emptiedPrimaryCount > 0 ? "CausewayRedisDataLost" : "",
+                alertName: emptiedPrimaryCount > 0 ? "CausewayRedisDataLost" : "",
                 observation: lossText
                     + (partitionCount > 0
                         ? ": \(partitionCount) partitions are read again." : "; all partitions were read again."),
@@ -236,7 +237,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .broken,
-                alert: "CausewayRedisErrors",
+                alertName: "CausewayRedisErrors",
                 observation: "Redis replies to calls with errors: \(errorTexts.joined(separator: ", ")).",
                 meaning: "The worker repeats the calls until they succeed. Their commands wait; none is lost.",
                 action: "Read the text in the event redis-error below. RUNBOOK.md says what to do for each code.",
@@ -252,7 +253,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .attention,
-                alert: "CausewayRedisReplicasMissing",
+                alertName: "CausewayRedisReplicasMissing",
                 observation:
                     "Too few Redis replicas acknowledged writes, \(Numeral.grouped(count)) times in the last minute.",
                 meaning:
@@ -269,7 +270,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .broken,
-                alert: "CausewayKafkaUnreachable",
+                alertName: "CausewayKafkaUnreachable",
                 observation: "No Kafka broker is reachable.",
                 meaning: "Nothing is read, and results cannot be written. Records in progress wait; none is lost.",
                 action:
@@ -297,7 +298,7 @@ struct Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "CausewayCommandsStale",
+                    alertName: "CausewayCommandsStale",
                     observation: "The oldest unsettled record of \(name(of: oldest)) is \(age) old.",
                     meaning:
                         """
@@ -313,7 +314,7 @@ struct Diagnosis {
             findings.append(
                 Finding(
                     severity: .broken,
-                    alert: "CausewayPartitionStuck",
+                    alertName: "CausewayPartitionStuck",
                     observation: "\(totals[.partitionsStuck]) partitions are not read.",
                     meaning:
                         "Their committed offset no longer exists in the topic, or is not known yet.",
@@ -331,7 +332,7 @@ struct Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "",
+                    alertName: "",
                     observation: "\(totals[.partitionsPaused]) partitions are paused.",
                     meaning: "A lane has reached its limit of records in progress.",
                     action: "Find out what the records wait for, in the table below: that part is slow."
@@ -346,7 +347,7 @@ struct Diagnosis {
         let isMember = condition.consumerGroupState == .member
         return Finding(
             severity: isMember ? .note : .attention,
-            alert: "CausewayNoPartitions",
+            alertName: "CausewayNoPartitions",
             observation: "This worker reads no partition.",
             meaning: isMember
                 ? "Other workers read all partitions; this one is a standby."
@@ -370,7 +371,7 @@ struct Diagnosis {
         guard currentLagRecordCount - earlierLagRecordCount > max(1_000, usualLagRecordCount) else { return nil }
         return Finding(
             severity: .attention,
-            alert: "CausewayLagGrows",
+            alertName: "CausewayLagGrows",
             observation:
                 """
                 The lag grew from \(Numeral.grouped(earlierLagRecordCount)) to \

@@ -46,7 +46,7 @@ extension StatusBuilder {
                     .words(pool.app), .words(pool.environment), .count(status.audienceChannelCount),
                     channelCount > Diagnosis.channelsBeforeWarningMax ? share.styled(.attention) : share,
                     status.listedChannelCount > 0 ? .count(status.listedChannelCount) : .none,
-                ] + snapshotCells(status.lastSnapshot) + [
+                ] + registryCells(status.lastRegistryReading) + [
                     status.lastFailure.map { .words($0.reason).styled(.attention) } ?? .none,
                     .duration(milliseconds: status.lastFailure.map { ageMilliseconds(since: $0.atMilliseconds) }),
                 ]
@@ -55,16 +55,15 @@ extension StatusBuilder {
         )
     }
 
-    private func snapshotCells(_ lastSnapshot: ChannelStatus.Snapshot?) -> [StatusCell] {
-        guard let lastSnapshot else { return [StatusCell](repeating: .none, count: 6) }
+    /// Returns the cells about the registry, all empty if this worker has not read it yet.
+    private func registryCells(_ reading: ChannelStatus.RegistryReading?) -> [StatusCell] {
+        guard let reading else { return [StatusCell](repeating: .none, count: 6) }
         return [
-            .count(Int64(lastSnapshot.unfinishedCreationCount)), .count(Int64(lastSnapshot.unpublishedChannelCount)),
-            .count(Int64(lastSnapshot.plannedDeletionCount)),
-            .duration(
-                milliseconds: lastSnapshot.nextDeletionAtMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }
-            ),
-            .duration(milliseconds: ageMilliseconds(since: lastSnapshot.atMilliseconds)),
-            .duration(milliseconds: lastSnapshot.reconciledAtMilliseconds.map(ageMilliseconds(since:))),
+            .count(Int64(reading.unfinishedCreationCount)), .count(Int64(reading.unpublishedChannelCount)),
+            .count(Int64(reading.plannedDeletionCount)),
+            .duration(milliseconds: reading.nextDeletionAtMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }),
+            .duration(milliseconds: ageMilliseconds(since: reading.atMilliseconds)),
+            .duration(milliseconds: reading.reconciledAtMilliseconds.map(ageMilliseconds(since:))),
         ]
     }
 

@@ -20,6 +20,7 @@ struct StatusBuilder {
 
     var totals: MetricTotals { window.currentTotals }
 
+    /// Makes the report: the health checks, the findings of a ``Diagnosis``, and all tables.
     func makeReport(host: String, uptimeMilliseconds: Int64) -> StatusReport {
         let liveness = HealthReport.liveness(
             iterationAges: totals.iterationAges,

@@ -63,8 +63,8 @@ enum StatusPage {
             text += "<article class=\"\(style.rawValue)\">\n<h3>\(escaped(finding.observation))</h3>\n"
             text += "<p>\(escaped(finding.meaning))</p>\n<p><b>Do:</b> \(escaped(finding.action))</p>\n"
             for line in finding.logLines { text += "<p><code>\(escaped(line))</code></p>\n" }
-            if !finding.alert.isEmpty {
-                text += "<p class=\"faint\">Runbook: <code>\(escaped(finding.alert))</code></p>\n"
+            if !finding.alertName.isEmpty {
+                text += "<p class=\"faint\">Runbook: <code>\(escaped(finding.alertName))</code></p>\n"
             }
             text += "</article>\n"
         }
@@ -143,7 +143,7 @@ enum StatusJSON {
     static func json(_ report: StatusReport) -> String {
         let findings = report.findings.map { finding in
             object([
-                ("severity", string(finding.severity.name)), ("alert", string(finding.alert)),
+                ("severity", string(finding.severity.name)), ("alert", string(finding.alertName)),
                 ("sight", string(finding.observation)),
                 ("meaning", string(finding.meaning)), ("action", string(finding.action)),
                 ("seen", array(finding.logLines.map(string))),

@@ -59,7 +59,7 @@ enum StatusText {
             indentation + "Do: " + singleLine(finding.action),
         ]
         lines += finding.logLines.map { indentation + "Log: " + singleLine($0) }
-        if !finding.alert.isEmpty { lines.append(indentation + "Runbook: " + finding.alert) }
+        if !finding.alertName.isEmpty { lines.append(indentation + "Runbook: " + finding.alertName) }
         return lines.joined(separator: "\n") + "\n"
     }
 

@@ -9,6 +9,7 @@ struct TotalsHistory: Sendable {
 
     private var samples: [MetricTotals] = []
 
+    /// Adds a sample. If there are ``samplesMax`` samples, removes the oldest one.
     mutating func append(_ totals: MetricTotals) {
         if samples.count == Self.samplesMax { samples.removeFirst() }
         // A window compares only the totals of all lanes together, so discard each lane's own cells.
@@ -39,12 +40,15 @@ struct MetricWindow: Sendable {
         durationMilliseconds > 0 ? earlierTotals.map { currentTotals.sum(metric) - $0.sum(metric) } : nil
     }
 
+    /// Returns how much was counted in the window in all series with this value of the first dimension. Nil if
+    /// ``durationMilliseconds`` is 0.
     func count(_ metric: Metric, _ firstDimensionIndex: Int) -> Int64? {
         durationMilliseconds > 0
             ? earlierTotals.map { currentTotals.sum(metric, firstDimensionIndex) - $0.sum(metric, firstDimensionIndex) }
             : nil
     }
 
+    /// Returns how much was counted in the window in one series. Nil if ``durationMilliseconds`` is 0.
     func count(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> Int64? {
         durationMilliseconds > 0
             ? earlierTotals.map {

@@ -6,6 +6,7 @@ import Numbers
 /// has fanned a command out, or has finished a record without a result. The report has all data for the record's spans
 /// in a fixed size, so that a `TraceRing` can carry it to the exporter without allocation.
 public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
+    /// What became of the record.
     enum RecordOutcome: BitwiseCopyable, Equatable, Sendable {
         case outcome(Outcome)
         /// The command went to an audience, and was fanned out. The records for its ranges belong to the same trace.
@@ -145,7 +146,8 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
     public var outcome: FanoutOutcome
     /// The number of members that the range's round has passed.
     public var memberCount: UInt32
-    /// The priority (5 or 10) for members whose users do not allow frequent updates.
+    /// The priority (5 or 10) of pushes to members whose users do not allow frequent updates. Pushes to other members
+    /// may have another priority.
     public var priority: UInt8
     /// When the fan-out record was received, UNIX milliseconds.
     public var receivedAtMilliseconds: Int64

@@ -4,7 +4,7 @@ import LiveActivity
 /// Which values a field may have. The JSON Schemas and the pages about records are written from this type.
 package indirect enum FieldType: Sendable {
     /// A string that is not empty and has no control character.
-    case name(bytesMax: Int)
+    case nonEmptyText(bytesMax: Int)
     /// Any string.
     case text
     /// The name of a policy of the configuration.
@@ -36,13 +36,13 @@ extension FieldType {
     )
     static let count = integer(0...UInt64(Int64.max))
     static let sequence = integer(0...UInt64.max)
-    static let identifier = name(bytesMax: Limits.identifierBytesMax)
+    static let identifier = nonEmptyText(bytesMax: Limits.identifierBytesMax)
     static let environment = choice(APNsEnvironment.allCases.map(\.name.description))
 
     /// The type in words, for tables.
     var typeInWords: String {
         switch self {
-        case .name(let bytesMax): "string, 1 to \(Self.withThousandsSeparator(UInt64(bytesMax))) bytes"
+        case .nonEmptyText(let bytesMax): "string, 1 to \(Self.withThousandsSeparator(UInt64(bytesMax))) bytes"
         case .text: "string"
         case .policyName: "string, 1 to \(Limits.policyNameBytesMax) of `A-Z a-z 0-9 - _`"
         case .token:
@@ -83,7 +83,7 @@ extension FieldType {
     /// Returns the type as a JSON Schema (draft 7).
     func schema(_ description: DescriptionSource) -> DocumentValue {
         switch self {
-        case .name(let bytesMax): Self.stringSchema(1, bytesMax)
+        case .nonEmptyText(let bytesMax): Self.stringSchema(1, bytesMax)
         case .text: ["type": "string"]
         case .policyName: Self.stringSchema(1, Limits.policyNameBytesMax, pattern: "^[A-Za-z0-9_-]+$")
         case .token:

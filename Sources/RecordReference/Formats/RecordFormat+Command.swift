@@ -92,7 +92,7 @@ private enum CommandFormat {
             ),
             RecordField(
                 "id",
-                .name(bytesMax: Limits.commandIdentifierBytesMax),
+                .nonEmptyText(bytesMax: Limits.commandIdentifierBytesMax),
                 """
                 The id of the command in its result. Default: its position in Kafka, `topic/partition/offset`. Ids \
                 that begin with `lifetime:` are for Causeway's own commands.
@@ -215,7 +215,7 @@ private enum CommandFormat {
             ),
             RecordField(
                 "input-push-channel",
-                .name(bytesMax: Limits.stringBytesMax),
+                .nonEmptyText(bytesMax: Limits.stringBytesMax),
                 .conditional("only in a start"),
                 "The id of the broadcast channel to which the new activity subscribes (iOS 18)."
             ),

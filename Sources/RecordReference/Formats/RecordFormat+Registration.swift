@@ -49,8 +49,10 @@ private enum RegistrationFormat {
                 .unixMilliseconds,
                 .always,
                 """
-                The time at which the app got the token. Of two registrations, the one with the later time applies. If \
-                APNs reports the token as dead since an earlier time, Causeway continues to use it.
+                The time at which the app got the token. Of two registrations, the one with the later time applies. A \
+                time that is more than \(Limits.timestampLeadSecondsMax) s after the record's time in Kafka counts as \
+                \(Limits.timestampLeadSecondsMax) s after it. If APNs reports the token as dead since an earlier time, \
+                Causeway continues to use it.
                 """
             ),
             RecordField("token", .token, .always, "The bytes of the token in hexadecimal digits."),

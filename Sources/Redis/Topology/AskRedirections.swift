@@ -1,5 +1,5 @@
-/// For some keys, the server that gets the next call with the key, because the owner of the key's hash slot replied
-/// ASK. Each entry serves one call.
+/// Remembers to which server an ASK error redirects the next call with a key. The owner of the key's hash slot replied
+/// with this error. Each entry serves one call.
 ///
 /// The table has a fixed size. A key's fingerprint gives the index of its entry, and a later entry replaces an earlier
 /// one with the same index. The next call with the earlier key then goes to the owner, which replies ASK again.

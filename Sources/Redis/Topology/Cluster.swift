@@ -144,7 +144,7 @@ final class Cluster {
         }
         guard let freeIndex else { return nil }
         var serverConfiguration = configuration
-        serverConfiguration.url = configuration.url.withLocation(location)
+        serverConfiguration.url = configuration.url.replacingLocations(with: location)
         serverConfiguration.callsPerCommandMax = 1
         let connection = RedisConnection(
             loop: loop,
@@ -159,9 +159,9 @@ final class Cluster {
         return freeIndex
     }
 
-    /// Sets when the connections to servers without hash slots close. A time that is already set stays.
+    /// Sets when the connections to servers without hash slots close. A time that is already set stays. Otherwise:
     /// - If an ASK has named the server recently: `keepConnectionAfterAskMilliseconds` after the last ASK.
-    /// - Otherwise: after twice the reply deadline. By then the server's last calls have their replies or have failed.
+    /// - If not: after twice the reply deadline. By then the server's last calls have their replies or have failed.
     private func retireNodesWithoutHashSlots() {
         let nowMilliseconds = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.replyDeadlineMilliseconds
@@ -230,8 +230,8 @@ final class Cluster {
     }
 
     /// Schedules the next look-up. The new time replaces the time of a look-up that is already scheduled: after a
-    /// failed look-up, the handler may have requested another one inside `redisLost`, but the pause after the failure
-    /// must be kept.
+    /// failed look-up, the handler may have requested another one inside `redisDisconnected`, but the pause after the
+    /// failure must be kept.
     private func scheduleLookup(afterMilliseconds milliseconds: Int64) {
         loop.cancel(lookupTimer)
         lookupTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.lookup.rawValue)
@@ -265,13 +265,15 @@ final class Cluster {
             // Look up again until each hash slot has a server that is ready.
             if isLookupRequested || !areAllHashSlotsServed { scheduleLookupUnlessScheduled() }
         case .failure(let error):
-            handler?.redisLost(error)
+            handler?.redisDisconnected(error)
             guard !isClosed else { return }
             let intervalMillisecondsMin = hasHashSlotMap ? Self.lookupIntervalMillisecondsMin : 0
             scheduleLookup(afterMilliseconds: max(lookupPause.nextPauseMilliseconds(), intervalMillisecondsMin))
         }
     }
 
+    /// Connects to the map's primaries, and sends later calls to them. Connections to servers without hash slots close
+    /// later.
     private func applyHashSlotMap(_ map: HashSlotMap) {
         hasHashSlotMap = true
         replicas = map.replicas
@@ -294,14 +296,15 @@ final class Cluster {
             && nodes.indices.allSatisfy { nodes[$0]?.hasHashSlots != true || connections[$0]?.isReady == true }
     }
 
+    /// Acts on an error MOVED or ASK, so that the next call with the key goes to the server that the error names.
     private func followRedirection(_ redirection: Redirection, keyFingerprint: UInt64) {
         // If no index is free, the cluster cannot connect to the server that the error names. Look up the hash slots
         // again, because an index may be free then.
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.lastAskAtMilliseconds = loop.nowMilliseconds
-            // Schedule the end of the connection to this server, because the server may never get hash slots. Usually a
-            // look-up does this, but ASK starts no look-up.
+            // The server may never get hash slots, so set when the connection to it closes. Usually a look-up does
+            // this, but ASK starts no look-up.
             retireNodesWithoutHashSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, nodeIndex: index) }
         } else {

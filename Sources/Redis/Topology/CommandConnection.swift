@@ -39,7 +39,7 @@ final class CommandConnection {
         self.configuration = configuration
         // The deadline includes the look-up of the host's addresses, which has no time limit of its own.
         restartDeadline(configuration.connectTimeoutMilliseconds + configuration.replyDeadlineMilliseconds)
-        switch url.location {
+        switch url.firstLocation {
         case .unix(let path):
             untriedAddresses = SocketAddress.unix(path: path).map { [$0] } ?? []
             loop.callAtIterationEnd(self)
@@ -60,7 +60,7 @@ final class CommandConnection {
         stream?.close()
     }
 
-    var location: RedisURL.Location { url.location }
+    var location: RedisURL.Location { url.firstLocation }
 
     func send(_ arguments: [String], _ completion: @escaping Completion) {
         send(arguments.map { Array($0.utf8) }, completion)
@@ -81,6 +81,7 @@ final class CommandConnection {
         closeStream()
     }
 
+    /// Closes the connection because of an error, and passes the error to all waiting commands.
     private func endConnection(_ error: RedisError) {
         guard !isClosed else { return }
         isClosed = true
@@ -106,7 +107,7 @@ final class CommandConnection {
         let stream = Stream(loop: loop, handler: self)
         self.stream = stream
         var serverName: String?
-        if case .host(let host, _) = url.location { serverName = host }
+        if case .host(let host, _) = url.firstLocation { serverName = host }
         stream.connect(
             to: address,
             tls: url.usesTLS ? configuration.tls : nil,

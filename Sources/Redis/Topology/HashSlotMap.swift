@@ -28,7 +28,7 @@ struct HashSlotMap: Equatable {
                 let firstHashSlot = parts[0].integer, let lastHashSlot = parts[1].integer,
                 firstHashSlot >= 0, firstHashSlot <= lastHashSlot, lastHashSlot < Int64(KeyHashSlot.hashSlotCount),
                 lastHashSlot - firstHashSlot < remainingHashSlotCount,
-                let primary = Self.location(parts[2], replyingServer)
+                let primary = Self.parseLocation(parts[2], replyingServer)
             else { return nil }
             remainingHashSlotCount -= lastHashSlot - firstHashSlot + 1
             let primaryIndex = primaryIndices[primary] ?? UInt16(clamping: primaries.count)
@@ -37,14 +37,14 @@ struct HashSlotMap: Equatable {
                 primaries.append(primary)
             }
             for hashSlot in Int(firstHashSlot)...Int(lastHashSlot) { primaryIndicesByHashSlot[hashSlot] = primaryIndex }
-            for replica in parts[3...].compactMap({ Self.location($0, replyingServer) })
+            for replica in parts[3...].compactMap({ Self.parseLocation($0, replyingServer) })
             where replicas.count < Self.primariesMax && !replicas.contains(replica) {
                 replicas.append(replica)
             }
         }
     }
 
-    private static func location(_ server: RedisValue, _ replyingServer: RedisURL.Location) -> RedisURL.Location? {
+    private static func parseLocation(_ server: RedisValue, _ replyingServer: RedisURL.Location) -> RedisURL.Location? {
         guard let parts = server.elements, parts.count >= 2, let port = parts[1].integer.flatMap(UInt64.init(exactly:))
         else { return nil }
         if parts[0] == .null { return RedisURL.Location(announced: "", port: port, by: replyingServer) }
@@ -101,7 +101,7 @@ final class HashSlotMapLookup {
         guard let server = serversToAsk.popFirst() else { return finish(.failure(failures.summary)) }
         let connection = CommandConnection(
             loop: loop,
-            url: configuration.url.withLocation(server),
+            url: configuration.url.replacingLocations(with: server),
             configuration: configuration
         )
         self.connection = connection

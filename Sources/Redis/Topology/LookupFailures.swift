@@ -8,9 +8,9 @@ struct LookupFailures {
 
     mutating func append(_ error: RedisError) { errors.append(error) }
 
-    /// One error in place of all. Its reason names the reasons of all errors, at most ``reasonsMax``. Its code is that
-    /// of the first error with ``RedisError/needsOperatorAction``. If there is no such error, the code is that of the
-    /// last error.
+    /// One error that stands for all of them. Its reason lists the reasons of all errors, at most ``reasonsMax``. Its
+    /// code is that of the first error with ``RedisError/needsOperatorAction``, or without such an error, that of the
+    /// last one.
     var summary: RedisError {
         guard let last = errors.last else { return RedisError(.closed) }
         let code = (errors.first(where: \.needsOperatorAction) ?? last).code

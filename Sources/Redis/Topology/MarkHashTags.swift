@@ -6,8 +6,9 @@ struct MarkHashTags {
     /// The number of neighbouring hash slots in a block. In each block, one hash slot has a hash tag, so only this slot
     /// can have marks. A primary with few hash slots may own none with a hash tag. Then the worker does not notice when
     /// this primary loses its data.
-    static let hashSlotsPerHashTag = 128
-    static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerHashTag
+    static let hashSlotsPerBlock = 128
+    /// One for each block.
+    static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerBlock
 
     /// The hash tags, in the order of their hash slots.
     let tags: [(text: String, hashSlot: Int)]
@@ -24,7 +25,7 @@ struct MarkHashTags {
         while hashTagsByBlockNumber.count < hashTagCount {
             let text = "causeway/mark/\(number)"
             let hashSlot = Array(text.utf8).withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) }
-            let blockNumber = hashSlot / hashSlotsPerHashTag
+            let blockNumber = hashSlot / hashSlotsPerBlock
             if hashTagsByBlockNumber[blockNumber] == nil { hashTagsByBlockNumber[blockNumber] = (text, hashSlot) }
             number += 1
         }

@@ -73,16 +73,17 @@ final class PrimaryConnections {
 
     func findPrimaries() throws(RedisError) -> [RedisURL.Location] {
         switch configuration.topology {
-        case .single: [configuration.url.location]
+        case .single: [configuration.url.firstLocation]
         case .sentinel(let sentinels): [try findPrimary(by: sentinels)]
         case .cluster: try findHashSlotMap().primaries
         }
     }
 
+    /// Returns the location of the primary that has this key.
     func findLocation(of key: [UInt8]) throws(RedisError) -> RedisURL.Location {
         switch configuration.topology {
         case .single:
-            return configuration.url.location
+            return configuration.url.firstLocation
         case .sentinel(let sentinels):
             return try findPrimary(by: sentinels)
         case .cluster:
@@ -148,6 +149,8 @@ final class PrimaryConnections {
         zip(commands, sendWithoutRedirection(commands)).map { followRedirection($0.1, of: $0.0) }
     }
 
+    /// If the reply is an error MOVED or ASK, sends the command to the server that the error names, and returns that
+    /// server's reply.
     private func followRedirection(_ reply: ReplyResult, of command: Command) -> ReplyResult {
         guard case .success(.error(let text)) = reply,
             let redirection = text.withUnsafeBytes({ Redirection(error: $0, from: command.location) })
@@ -155,8 +158,8 @@ final class PrimaryConnections {
         if !redirection.isAsk { hashSlotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
         let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
-        // Usually a search for the primaries closes unneeded connections, but no search follows an ASK. So close the
-        // connection to the server that ASK named, unless this server is in `hashSlotMap`.
+        // Usually a search for the primaries closes connections that are no longer needed, but no search follows an
+        // ASK. So close the connection to the server that ASK named, unless this server is in `hashSlotMap`.
         if redirection.isAsk, let hashSlotMap { closeConnections(except: hashSlotMap.primaries) }
         return redirectedReply ?? reply
     }
@@ -192,7 +195,7 @@ final class PrimaryConnections {
         if let connection = connections[location], !connection.isClosed { return connection }
         let connection = CommandConnection(
             loop: loop,
-            url: configuration.url.withLocation(location),
+            url: configuration.url.replacingLocations(with: location),
             configuration: configuration
         )
         connections[location] = connection

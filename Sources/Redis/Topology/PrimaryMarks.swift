@@ -114,10 +114,11 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether all copies were written that `mode` asks for. If such a copy is missing, the
-    ///   modes `replaceExistingCopies` and `replaceFirstCopy` do not create it, and return false for its mark. A new
-    ///   copy would hide that the server has lost its data since ``readMarks(_:)``. If the primary does not reply, the
-    ///   remaining copies are not written, and the result is false for all marks that may lack one.
+    /// - Returns: for each mark, whether all its copies that `mode` asks for were written. The modes
+    ///   `replaceExistingCopies` and `replaceFirstCopy` do not create a missing copy, because a new copy would hide
+    ///   that the server has lost its data since ``readMarks(_:)``. The result for the copy's mark is then false. If
+    ///   the primary does not reply, no further copy is written, and the result is false for each mark that may lack
+    ///   one.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {
@@ -136,8 +137,9 @@ public final class PrimaryMarks {
                     }
                 let replies = connections.sendWithoutRedirection(commands)
                 for (index, reply) in zip(range, replies) where !Self.isOK(reply) { isWritten[index] = false }
-                // Do not wait once more for each further copy: in a cluster there are up to 128. (And after the
-                // cancellation of the task, no command gets a reply.)
+                // The primary does not reply. Write no further copies, because the wait for their replies would be as
+                // long: in a cluster there are up to 128 copies. (After the cancellation of the task, too, no command
+                // gets a reply.)
                 guard replies.allSatisfy(Self.hasReply) else {
                     for index in start..<marks.count { isWritten[index] = false }
                     return isWritten

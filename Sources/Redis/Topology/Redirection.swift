@@ -41,8 +41,8 @@ struct Redirection: Equatable {
 extension RedisURL.Location {
     private static let hostBytesMax = 255
 
-    /// Makes a server's location from what another server said. Returns nil if the host or the port is invalid, or if
-    /// the host is missing and the other server is on a Unix socket.
+    /// Makes a server's location from the host and the port that another server reported. Returns nil if one of them is
+    /// invalid, or if the host is missing and the reporting server is on a Unix socket.
     init?(announced host: String, port: UInt64, by replyingServer: RedisURL.Location) {
         guard let port = UInt16(exactly: port), port > 0, host.utf8.count <= Self.hostBytesMax, !host.utf8.contains(0)
         else { return nil }

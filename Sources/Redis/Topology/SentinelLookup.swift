@@ -28,7 +28,7 @@ final class SentinelLookup {
         self.loop = loop
         self.configuration = configuration
         self.sentinels = sentinels
-        if case .host(let name, _) = configuration.url.location { primaryName = name } else { primaryName = "" }
+        if case .host(let name, _) = configuration.url.firstLocation { primaryName = name } else { primaryName = "" }
     }
 
     /// Begins a look-up.
@@ -49,9 +49,9 @@ final class SentinelLookup {
 
     private func askSentinel() {
         unaskedSentinelCount -= 1
-        let url = sentinels.withLocation(sentinels.locations[sentinelIndex])
+        let url = sentinels.replacingLocations(with: sentinels.locations[sentinelIndex])
         sendCommand(url, ["SENTINEL", "get-master-addr-by-name", primaryName]) { lookup, reply in
-            lookup.handleAddress(reply, from: url.location)
+            lookup.handleAddress(reply, from: url.firstLocation)
         }
     }
 
@@ -69,6 +69,7 @@ final class SentinelLookup {
         }
     }
 
+    /// Handles a Sentinel's reply: checks the role of the server that the reply names, or asks the next Sentinel.
     private func handleAddress(_ reply: Result<RedisValue, RedisError>, from sentinel: RedisURL.Location) {
         switch reply {
         case .success(.array(let parts)):
@@ -93,7 +94,7 @@ final class SentinelLookup {
 
     /// Asks the server for its role, because during a failover a Sentinel may still name the old primary.
     private func checkRole(of location: RedisURL.Location) {
-        sendCommand(configuration.url.withLocation(location), ["ROLE"]) { lookup, reply in
+        sendCommand(configuration.url.replacingLocations(with: location), ["ROLE"]) { lookup, reply in
             switch reply {
             case .success(.array(let parts)) where parts.first?.text == "master":
                 lookup.finish(.success(location))

@@ -56,7 +56,7 @@ struct ReplayReportCommand: ParsableCommand {
     func validate() throws { _ = try options.range() }
 
     func run() throws {
-        var run = try ReplayRun(name: "report", options: options)
+        var run = try ReplayRun(subcommand: "report", options: options)
         let failure = try ReplayRun.captureFailure(run.configuration) {
             try run.read(try options.range())
             let (runCopy, includesStarts) = (run, starts)

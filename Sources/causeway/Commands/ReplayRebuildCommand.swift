@@ -22,7 +22,8 @@ struct ReplayRebuildCommand: ParsableCommand {
             audience to Redis, as if it had been sent with its alert. So workers send nothing older afterwards, and \
             its alert is not sent again. If the activity has no token, Redis holds the command without its alert until \
             a token is registered. What the activity shows stays unknown, so the next state is sent even if it is the \
-            same. The command skips starts, and commands that the workers' group has not committed.
+            same. The command skips starts, and commands that the workers' group has not committed in the commands \
+            topic, the deferred topic or the fan-out topic.
 
             Running workers do the same automatically when they notice that Redis was emptied. Use this command to \
             fill Redis before the workers start, for example after a migration. With --registrations, the workers may \
@@ -65,7 +66,7 @@ struct ReplayRebuildCommand: ParsableCommand {
     }
 
     func run() throws {
-        var run = try ReplayRun(name: "rebuild", options: options)
+        var run = try ReplayRun(subcommand: "rebuild", options: options)
         var rebuilder: ReplayRebuilder?
         let failure = try ReplayRun.captureFailure(run.configuration) {
             let interruption = run.interruption
@@ -129,6 +130,8 @@ struct ReplayRebuildCommand: ParsableCommand {
         if execute { try run.read(range) }
         // If the range was read only in part, write no command, because the unread part may have a newer one.
         guard run.unreadRanges.isEmpty else { return }
+        try run.readWaitingCommands()
+        guard !run.isInterrupted else { return }
         let entries = Array(run.table.entries)
         for start in stride(from: 0, to: entries.count, by: ReplayRebuilder.writesPerBatchMax) {
             guard run.interruption.pendingSignal == nil else { break }

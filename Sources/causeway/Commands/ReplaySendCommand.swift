@@ -6,9 +6,9 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway replay send`: writes the newest commands of a ``ReplayRange`` to the commands topic again, except those
-/// that Redis knows. But it also writes a known command to an activity if the command expired or failed, because no
-/// phone showed it. Without `--execute`, it only reports what it would write.
+/// `causeway replay send`: writes the newest commands of a ``ReplayRange`` to the commands topic again. It leaves out
+/// commands that Redis knows, except a command to an activity that expired or failed, because no phone showed it.
+/// Without `--execute`, it only reports what it would write.
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
@@ -49,7 +49,7 @@ struct ReplaySendCommand: ParsableCommand {
     }
 
     func run() throws {
-        var run = try ReplayRun(name: "send", options: options)
+        var run = try ReplayRun(subcommand: "send", options: options)
         var sender: ReplaySender?
         let failure = try ReplayRun.captureFailure(run.configuration) {
             try run.read(try options.range())

@@ -12,7 +12,7 @@ struct SendCommand: ParsableCommand {
         abstract: "Send commands or registrations from files to Kafka.",
         discussion: """
             A file contains JSON records; a record may have one line or several. - is standard input. The key of a \
-            record is its activity; if it has none, its audience; if it has none either, its device. Invalid records \
+            record is its audience; if it has none, its activity, channel or device. Invalid records \
             are sent, too, and counted on standard error; causeway check prints their errors.
 
             Examples:

@@ -76,7 +76,7 @@ struct WorkerProcess: Equatable {
         Array(((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).prefix(entriesMax))
     }
 
-    /// Reads a file of `/proc` to its end. Its size cannot be used, because the kernel reports 0.
+    /// Reads a file of `/proc` to its end, because the kernel reports the size 0 for such a file.
     private static func fileText(_ path: String) -> String? {
         try? ConfigurationFile.readText(path: path, bytesMax: textBytesMax)
     }

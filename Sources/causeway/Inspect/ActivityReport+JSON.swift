@@ -25,7 +25,7 @@ extension ActivityReport {
                     "isEnd": .boolean($0.isEnd), "state": .string($0.phase.rawValue),
                 ])
             } ?? .null,
-            "sent": lastSent.map {
+            "sent": lastSentVersion.map {
                 .objectOmittingNil(["timestamp": .integer($0.timestamp), "at": .integer($0.atMilliseconds)])
             } ?? .null,
             "shownDigest": shownDigest.map { .string(Hexadecimal.text($0)) } ?? .null,

@@ -31,7 +31,7 @@ extension ActivityReport {
             allowsFrequentUpdates: inspection.allowsFrequentUpdates,
             audienceCount: inspection.audiences.count,
             newestVersion: inspection.newestVersion.map(NewestVersion.init),
-            lastSent: inspection.lastPush.map {
+            lastSentVersion: inspection.lastPush.map {
                 SentVersion(timestamp: $0.timestamp, atMilliseconds: $0.sentAtMilliseconds)
             },
             shownDigest: inspection.shownDigest,
@@ -58,7 +58,7 @@ extension ActivityReport {
 }
 
 extension DeviceReport {
-    /// Makes the report from a device's hash in Redis and the settings of its policy.
+    /// Makes the report from a device's hash in Redis. `policy` sets the budget for starts.
     init(
         _ inspection: DeviceInspection,
         app: InspectedApp,

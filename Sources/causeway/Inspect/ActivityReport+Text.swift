@@ -60,8 +60,8 @@ extension ActivityReport {
     }
 
     private var shownText: String {
-        guard let lastSent else { return "nothing that Causeway sent to this activity alone" }
-        let pushText = "last push \(agoText(lastSent.atMilliseconds)) as \(lastSent.timestamp)"
+        guard let lastSentVersion else { return "nothing that Causeway sent to this activity alone" }
+        let pushText = "last push \(agoText(lastSentVersion.atMilliseconds)) as \(lastSentVersion.timestamp)"
         guard let shownDigest else { return "\(pushText); the shown state is not known" }
         return "\(pushText); digest \(Hexadecimal.text(shownDigest))"
     }

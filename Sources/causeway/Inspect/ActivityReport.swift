@@ -20,8 +20,8 @@ struct ActivityReport {
     }
 
     struct SentVersion: Equatable {
-        /// The last `aps.timestamp` that Redis assigned, UNIX seconds. It can be above the command's own timestamp
-        /// (R11). If Redis has lost its data, it can also be the time at which a worker read the activity's token
+        /// The last `aps.timestamp` that Redis assigned, UNIX seconds. This number can be above the command's own
+        /// timestamp (R11). If Redis has lost its data, it can be the time at which a worker read the activity's token
         /// again.
         var timestamp: Int64
         var atMilliseconds: Int64
@@ -54,16 +54,16 @@ struct ActivityReport {
     /// The name of the policy that `pace` and `budget` are calculated with.
     var policyName: String
     var token: Token?
-    /// The time of the last registration or unregistration; nil if there was none. Redis adds 1 ms when it retires the
-    /// token, and when an accepted end removes the activity from its audiences. So if the same registration is read
-    /// again, it is too old to bring back the token or the audiences.
+    /// The time of the last registration or unregistration; nil if there was none. When Redis retires the token, or
+    /// when an accepted end removes the activity from its audiences, Redis adds 1 ms to this time. If the registration
+    /// is read again, it is then too old to bring back the token or the audiences.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     /// How many audiences the activity is in. Redis has only digests of their names. What the activity got through an
     /// audience is not in this report.
     var audienceCount = 0
     var newestVersion: NewestVersion?
-    var lastSent: SentVersion?
+    var lastSentVersion: SentVersion?
     /// The digest of the content that the activity shows; nil if the content is unknown.
     var shownDigest: UInt64?
     var heldCommand: HeldCommand?

@@ -30,7 +30,7 @@ struct AppOverview {
         if report.newestVersion?.isEnd == true { endedActivityCount += 1 }
         if report.pace.spacingDoublingCount > 0 { throttledActivityCount += 1 }
         if report.budget.remainingDrawCount <= report.budget.reservedDrawCount { outOfBudgetActivityCount += 1 }
-        guard report.lastSent != nil else { return }
+        guard report.lastSentVersion != nil else { return }
         let index = busiestActivities.firstIndex { Self.isBusier(report, than: $0) } ?? busiestActivities.endIndex
         busiestActivities.insert(report, at: index)
         if busiestActivities.count > Self.busiestActivitiesMax { busiestActivities.removeLast() }
@@ -44,7 +44,7 @@ struct AppOverview {
     private static func isBusier(_ left: ActivityReport, than right: ActivityReport) -> Bool {
         let (leftCount, rightCount) = (left.budget.spentDrawCount, right.budget.spentDrawCount)
         if leftCount != rightCount { return leftCount > rightCount }
-        return left.lastSent?.atMilliseconds ?? 0 > right.lastSent?.atMilliseconds ?? 0
+        return left.lastSentVersion?.atMilliseconds ?? 0 > right.lastSentVersion?.atMilliseconds ?? 0
     }
 
     func lines(app: InspectedApp, policy: Policy, nowMilliseconds: Int64, isComplete: Bool) -> [String] {
@@ -64,7 +64,7 @@ struct AppOverview {
             rows: busiestActivities.map { report in
                 [
                     report.activity, "\(report.budget.spentDrawCount) of \(report.budget.drawsMax)",
-                    report.lastSent.map { TimeText.relative($0.atMilliseconds, to: nowMilliseconds) } ?? "-",
+                    report.lastSentVersion.map { TimeText.relative($0.atMilliseconds, to: nowMilliseconds) } ?? "-",
                     report.newestVersion?.phase.explanation ?? "-",
                 ]
             },

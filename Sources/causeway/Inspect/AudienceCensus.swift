@@ -18,14 +18,14 @@ struct AudienceCensus {
     private(set) var deviceCount = 0
     private(set) var sandboxMemberCount = 0
     private(set) var frequentUpdateMemberCount = 0
-    /// The number of devices that support broadcast channels: their starts may name one.
+    /// The number of devices that support broadcast channels: a start for such a device may name a channel.
     private(set) var channelCapableDeviceCount = 0
     /// The number of pages that the segments' directories in Redis list for the audience.
     private(set) var pageCount = 0
     private(set) var readPageCount = 0
     /// The number of pages and directories that cannot be read completely, for example because another program wrote
     /// them.
-    private(set) var unreadableCount = 0
+    private(set) var unreadableValueCount = 0
     /// The size of the pages that were read, without Redis' own overhead.
     private(set) var pageBytes = 0
     /// The number of members that were read, by segment.
@@ -51,7 +51,7 @@ struct AudienceCensus {
         var pageKeys: [(segment: Int, key: [UInt8])] = []
         for (segment, directory) in directories.enumerated() {
             guard let bounds = try? InspectedAudienceKeys.bounds(ofDirectory: directory) else {
-                unreadableCount += 1
+                unreadableValueCount += 1
                 continue
             }
             pageKeys += bounds.map { (segment, audienceKeys.pageKey(segment: UInt8(segment), lowerBound: $0)) }
@@ -84,11 +84,11 @@ struct AudienceCensus {
         guard !value.isEmpty else { return }
         value.withUnsafeBytes { value in
             guard let page = MemberPage(value) else {
-                unreadableCount += 1
+                unreadableValueCount += 1
                 return
             }
             let pageMembers = page.members(into: memberReferences)
-            if !pageMembers.isWhole { unreadableCount += 1 }
+            if !pageMembers.isWhole { unreadableValueCount += 1 }
             for reference in memberReferences[..<pageMembers.count] {
                 guard let member = page[reference] else { continue }
                 readMemberCount += 1

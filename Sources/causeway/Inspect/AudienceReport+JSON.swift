@@ -16,7 +16,7 @@ extension AudienceReport {
                     "sequence": .integer(Int64(clamping: $0.version.sequence)), "isSettled": .boolean($0.isSettled),
                 ])
             } ?? .null,
-            "sent": lastAdmission.map(Self.json) ?? .null,
+            "sent": admittedVersion.map(Self.json) ?? .null,
             "budget": budget.json, "frequentBudget": frequentBudget.json,
             "underWay": .array(fanoutsUnderWay.map { $0.json(nowMilliseconds: nowMilliseconds) }),
             "finished": .array(
@@ -84,7 +84,7 @@ extension AudienceCensus {
             "frequentUpdates": .integer(Int64(frequentUpdateMemberCount)),
             "channels": .integer(Int64(channelCapableDeviceCount)),
             "pages": .integer(Int64(pageCount)),
-            "pagesRead": .integer(Int64(readPageCount)), "unreadable": .integer(Int64(unreadableCount)),
+            "pagesRead": .integer(Int64(readPageCount)), "unreadable": .integer(Int64(unreadableValueCount)),
             "bytes": .integer(Int64(pageBytes)), "bySegment": .array(memberCountsBySegment.map { .integer(Int64($0)) }),
         ])
     }

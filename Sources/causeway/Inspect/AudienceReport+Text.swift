@@ -45,7 +45,8 @@ extension AudienceReport {
     private var pagesText: String {
         guard census.pageCount > 0 else { return "" }
         let readText = census.isComplete ? "" : ", of which \(census.readPageCount) were read (--all-members reads all)"
-        let unreadableText = census.unreadableCount == 0 ? "" : ", \(census.unreadableCount) cannot be read completely"
+        let unreadableText =
+            census.unreadableValueCount == 0 ? "" : ", \(census.unreadableValueCount) cannot be read completely"
         let memberCounts = census.memberCountsBySegment
         return
             """
@@ -67,17 +68,17 @@ extension AudienceReport {
     }
 
     private var sentText: String {
-        guard let lastAdmission else { return "nothing" }
-        let grant = lastAdmission.grant
-        let kind = lastAdmission.isEnd ? "an end" : lastAdmission.isStart ? "a start" : "an update"
+        guard let admittedVersion else { return "nothing" }
+        let grant = admittedVersion.grant
+        let kind = admittedVersion.isEnd ? "an end" : admittedVersion.isStart ? "a start" : "an update"
         let priorities = "priority \(grant.priority), \(grant.frequentUpdatesPriority) with frequent updates"
         let expirationText = TimeText.relative(
-            UnixSeconds.milliseconds(ofSeconds: lastAdmission.expirationSeconds),
+            UnixSeconds.milliseconds(ofSeconds: admittedVersion.expirationSeconds),
             to: nowMilliseconds
         )
         return
             """
-            \(kind) \(agoText(lastAdmission.admittedAtMilliseconds)) as \(grant.timestamp), \
+            \(kind) \(agoText(admittedVersion.admittedAtMilliseconds)) as \(grant.timestamp), \
             \(priorities)\(grant.isDemoted ? ", demoted" : ""); expires \(expirationText)
             """
     }

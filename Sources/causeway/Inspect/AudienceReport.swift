@@ -46,12 +46,13 @@ struct AudienceReport {
     var census: AudienceCensus
     var channels: [AudienceInspection.Channel]
     var newestVersion: AudienceInspection.NewestVersion?
-    var lastAdmission: AudienceInspection.AdmittedVersion?
+    var admittedVersion: AudienceInspection.AdmittedVersion?
     var budget: ActivityReport.Budget
     var frequentBudget: ActivityReport.Budget
     /// The fan-outs under way, newest version first.
     var fanoutsUnderWay: [FanoutUnderWay]
-    /// The fan-outs with all ranges and broadcasts finished, newest version first. At most `resultsMax` of them.
+    /// The fan-outs with all ranges and broadcasts finished, newest version first. The initializer's `resultsMax`
+    /// limits their number.
     var finishedFanouts: [AudienceInspection.Fanout]
 
     init(
@@ -71,7 +72,7 @@ struct AudienceReport {
         self.census = census
         channels = inspection.channels
         newestVersion = inspection.newestVersion
-        lastAdmission = inspection.admittedVersion
+        admittedVersion = inspection.admittedVersion
         budget = ActivityReport.Budget(budgets.budget)
         frequentBudget = ActivityReport.Budget(budgets.frequentBudget)
         fanoutsUnderWay = inspection.fanouts.reversed().filter { !$0.isFinished }

@@ -167,6 +167,8 @@ struct RecordCheck {
             case .registration:
                 app = try Registration.decode(bytes).app
             }
+            // A worker compares the bytes of `app` as they are in JSON.
+            if app.isEscaped { messages.append((Int(app.range.offset), "app: must be written without escapes")) }
             guard let configuredNames else { return .success(messages) }
             let name = app.text(in: bytes)
             if configuredNames.policyNamesByApp[name] == nil, !repairedFields.contains(.app) {
@@ -182,8 +184,8 @@ struct RecordCheck {
     }
 
     /// Returns where and how a command's content breaks the app's contract, so that no phone could decode it. Returns
-    /// nil if the content fits, or if the contract is not known. The result is the same if the configuration only warns
-    /// about such content.
+    /// nil if the content fits, or if the contract is not known. Also returns mismatches about which a worker would
+    /// only warn.
     private func contractMismatch(
         of command: Command,
         in bytes: UnsafeRawBufferPointer

@@ -6,8 +6,8 @@ struct RecordRepair {
     private(set) var bytes: [UInt8]
     /// The fields to which a repair has given a value, because they had none or a faulty one.
     private(set) var repairedFields: Set<Field> = []
-    /// The insertions, oldest first. Each has the length of the inserted text, and its offset in the text as it was
-    /// just before the insertion.
+    /// The insertions, oldest first. `count` is the length of the inserted text. `offset` is its place in the record as
+    /// the record was just before this insertion.
     private var insertions: [(offset: Int, count: Int)] = []
     private var lastFault: (code: FaultCode, field: Field, offset: Int)?
 

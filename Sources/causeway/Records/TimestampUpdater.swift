@@ -1,17 +1,16 @@
 import LiveActivity
 
-/// Gives recorded commands the current time, because a phone ignores a command with an old time. Commands without a
-/// sequence also get a sequence. Otherwise two commands of the same second would have equal versions, and the later one
-/// would be a duplicate.
+/// Gives recorded commands the current time, because a phone ignores a command with an old time. Commands also get a
+/// sequence, which replaces their own. Otherwise two commands of the same second could have equal versions, or the
+/// later one the lower version.
 struct TimestampUpdater {
     private static let microsecondsPerSecond: Int64 = 1_000_000
 
     /// The time that the last command got, UNIX microseconds.
     private var lastCommandAtMicroseconds: Int64 = 0
 
-    /// Returns the command with the current `aps.timestamp`, which is added if it is missing. A command without a
-    /// `sequence` gets the microseconds within the second as `sequence`, so it is newer than all earlier commands
-    /// without one.
+    /// Returns the command with the current `aps.timestamp`, which is added if it is missing. The command's
+    /// `sequence` becomes the microseconds within the second, so the command is newer than all earlier ones.
     ///
     /// A record is returned unchanged if it is not a valid command, or if its timestamp does not have ten digits.
     mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
@@ -24,20 +23,23 @@ struct TimestampUpdater {
         lastCommandAtMicroseconds = microseconds
         var updatedRecord = recordWithTimestamp
         updatedRecord.replaceSubrange(Int(timestampRange.offset)..<timestampRange.end, with: digits)
-        guard command.version.sequence == 0, let brace = updatedRecord.firstIndex(of: UInt8(ascii: "{")) else {
+        guard let brace = updatedRecord.firstIndex(of: UInt8(ascii: "{")) else {
             return updatedRecord
         }
         var recordWithSequence = updatedRecord
         let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
         recordWithSequence.insert(contentsOf: member.utf8, at: brace + 1)
-        // If the record already has `"sequence": 0`, a second `sequence` would be a fault. Then change only the
-        // timestamp.
-        guard case .success = Self.decode(recordWithSequence) else { return updatedRecord }
-        return recordWithSequence
+        // If the record has a sequence of its own, this is now the second one, which is a fault. So remove it.
+        guard case .failure(let fault) = Self.decode(recordWithSequence) else { return recordWithSequence }
+        var repair = RecordRepair(recordWithSequence)
+        guard fault.code == .duplicateKey, fault.path.field == .sequence, repair.repair(fault) else {
+            return updatedRecord
+        }
+        return repair.bytes
     }
 
-    /// Returns the command with its own or an added timestamp; nil if the record has a fault other than a missing
-    /// timestamp.
+    /// Decodes a record. If its timestamp is missing, adds a placeholder first. Returns the record and the decoded
+    /// command; nil if the record has another fault.
     private static func addTimestampIfMissing(to record: [UInt8]) -> ([UInt8], Command)? {
         switch decode(record) {
         case .success(let command): return (record, command)

@@ -47,7 +47,7 @@ final class TopicPrinter: ConsumerHandler {
         )
     }
 
-    /// Prints until the end of the topic is reached, or forever with `follows`.
+    /// Prints until the end of the topic is reached, or forever with `follows`. Stops if standard output fails.
     ///
     /// - Throws: an error if the topic does not exist or cannot be read any more. Without `follows`, also if the
     ///   brokers send nothing for ``silenceMillisecondsMax`` before the end is reached.
@@ -62,7 +62,8 @@ final class TopicPrinter: ConsumerHandler {
             self.consumer = nil
         }
         var deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
-        while follows || !hasHadAssignment || !unfinishedPartitions.isEmpty {
+        // After a failed write, `main` reports the failure.
+        while StandardStreams.outputFailure == nil, follows || !hasHadAssignment || !unfinishedPartitions.isEmpty {
             switch consumer.poll() {
             case .message(let message):
                 if let value = message.value { append(value) }
@@ -72,8 +73,8 @@ final class TopicPrinter: ConsumerHandler {
                 deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
             case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
                 // The topic does not exist. Stop even with `follows`, because the consumer may notice a new topic only
-                // after minutes. But a consumer that has had partitions continues: its topic exists, and only this
-                // broker does not know it yet.
+                // after minutes. Exception: if the consumer has had partitions, the topic exists, and only this broker
+                // does not know the topic yet.
                 throw noTopicError
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")

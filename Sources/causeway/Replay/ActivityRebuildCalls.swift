@@ -39,8 +39,8 @@ struct ActivityRebuildCalls {
         guard let (admission, heldCommand, hasAlert) = admissionParts else { return nil }
         let version = candidate.version
         admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
-        // No content has the digest 0, so after this call Redis does not know what the activity shows. If the command
-        // has an alert, `alert` tells Redis that this alert and all older ones have rung.
+        // No content has the digest 0. So after this call, Redis finds no state unchanged, and the next one is sent. If
+        // the command has an alert, `alert` tells Redis that this alert and all older ones have rung.
         settlementCall = StoreCall(
             tag: 0,
             subject: subject,

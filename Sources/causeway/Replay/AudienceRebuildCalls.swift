@@ -8,9 +8,8 @@ import LiveActivity
 struct AudienceRebuildCalls {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>
-    /// Finishes the command's fan-out, which has one range. As long as a fan-out is unfinished, but at most for an
-    /// hour, Redis does not change the audience's number of ranges. So without this call, the next command would have
-    /// one range too, and only one lane could work on it.
+    /// Finishes the only range of the command's fan-out. Without this call, the fan-out would stay unfinished. Redis
+    /// would then keep the number of ranges, one, for up to an hour, and only one lane could work on the next command.
     let finishRangeCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this configuration.
@@ -33,7 +32,7 @@ struct AudienceRebuildCalls {
         else {
             return nil
         }
-        // No content has the digest 0, so the next state is sent even if its content is the same.
+        // No content has the digest 0. So Redis does not find the next state unchanged, and the state is sent.
         admission.digest = 0
         let audience = audienceName.withUnsafeBytes { AudienceDigest(of: $0) }
         let app = Array(scope.apps[appIndex].bundleIdentifier.utf8)

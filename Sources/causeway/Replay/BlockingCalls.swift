@@ -58,6 +58,7 @@ final class BlockingCalls<Call, Reply> {
         return replies.compactMap(\.self)
     }
 
+    /// Makes waiting calls until the store takes no more. After a failed call, makes none until the pause ends.
     private func issueWaitingCalls(
         _ calls: [Call],
         _ issue: (Call, _ tag: UInt64) -> IssueResult?
@@ -82,12 +83,15 @@ final class BlockingCalls<Call, Reply> {
 
     // MARK: - From Redis
 
+    /// Takes the reply to a call. Ignores a reply to an earlier batch.
     func noteReply(tag: UInt64, _ reply: Reply) {
         guard let index = callIndex(of: tag) else { return }
         inFlightCallCount -= 1
         replies[index] = reply
     }
 
+    /// Lets a failed call be made again after a pause. If Redis refused the call for good, ``perform(_:until:issue:)``
+    /// throws.
     func noteFailure(tag: UInt64, _ error: RedisError) {
         guard let index = callIndex(of: tag) else { return }
         inFlightCallCount -= 1

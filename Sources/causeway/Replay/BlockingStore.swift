@@ -106,7 +106,7 @@ extension BlockingStore: ActivityStoreHandler {
         activityCalls.noteFailure(tag: tag, error)
     }
     func redisReady() {}
-    func redisLost(_ reason: RedisError) { activityCalls.noteConnectionLoss(reason) }
+    func redisDisconnected(_ reason: RedisError) { activityCalls.noteConnectionLoss(reason) }
     func redisWarned(_ warning: RedisWarning) {
         // Skip a known warning: each server of a cluster warns, and warns again after a lost connection.
         if !warnings.contains(warning), warnings.count < Self.warningsMax { warnings.append(warning) }
@@ -120,5 +120,5 @@ extension BlockingStore: AudienceStoreHandler {
 
     func audienceCallFailed(tag: UInt64, error: RedisError) { audienceCalls.noteFailure(tag: tag, error) }
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) { audienceCalls.noteConnectionLoss(reason) }
+    func audienceStoreDisconnected(_ reason: RedisError) { audienceCalls.noteConnectionLoss(reason) }
 }

@@ -2,6 +2,7 @@ import enum CausewayRecords.JSONValue
 
 /// Counts what a rebuild of Redis wrote, or would write.
 struct RebuildTally {
+    /// What is counted. The raw values are the names in JSON.
     enum Counter: String, CaseIterable {
         case registrationsWritten, registrationsStale
         case registrationsTooOld = "registrationsOver"

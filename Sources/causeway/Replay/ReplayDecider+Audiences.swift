@@ -88,11 +88,11 @@ extension ReplayDecider {
         withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
             let layout = Body.write(command, from: record, into: memory)
             let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyByteCount])
-            guard command.hasAlert else { return JoinerBody.bytes(body, layout) }
+            guard command.hasAlert else { return JoinerBody.storedBytes(body, layout) }
             let count = Body.byteCountWithoutAlert(body, layout)
             let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyByteCount...].prefix(count))
             let layoutWithoutAlert = Body.writeWithoutAlert(body, layout, into: buffer)
-            return JoinerBody.bytes(UnsafeRawBufferPointer(buffer), layoutWithoutAlert)
+            return JoinerBody.storedBytes(UnsafeRawBufferPointer(buffer), layoutWithoutAlert)
         }
     }
 }

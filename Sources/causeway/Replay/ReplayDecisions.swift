@@ -13,8 +13,8 @@ struct ReplayDecision {
     var verdict: ReplayVerdict
 }
 
-/// Reads the activities and audiences of a ``ReplayTable`` from Redis in batches, and lets a ``ReplayDecider`` decide
-/// about their commands.
+/// Reads the activities and audiences of a ``NewestCommandTable`` from Redis in batches, and lets a ``ReplayDecider``
+/// decide about their commands.
 struct ReplayDecisions {
     /// The number of activities and audiences in one batch.
     static let entriesPerBatch = 512
@@ -29,7 +29,7 @@ struct ReplayDecisions {
     ///
     /// - Parameter body: returns false to stop.
     /// - Returns: false if `body` has stopped the loop.
-    func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws -> Bool {
+    func forEach(of table: NewestCommandTable, _ body: (ReplayDecision) throws -> Bool) throws -> Bool {
         let sortedEntries = table.entries.sorted { Self.sortKey(of: $0.value) < Self.sortKey(of: $1.value) }
         for start in stride(from: 0, to: sortedEntries.count, by: Self.entriesPerBatch) {
             let batch = sortedEntries[start..<min(start + Self.entriesPerBatch, sortedEntries.count)]
@@ -63,13 +63,15 @@ struct ReplayDecisions {
         keys.isEmpty ? [:] : Dictionary(uniqueKeysWithValues: zip(keys, try fetch(keys)))
     }
 
-    private static func sortKey(of entry: ReplayTable.Entry) -> (Int64, Int32, Int64) {
+    private static func sortKey(of entry: NewestCommandTable.Entry) -> (Int64, Int32, Int64) {
         let firstCandidate = entry.start ?? entry.state
         return (firstCandidate?.timestampMilliseconds ?? 0, firstCandidate?.partition ?? 0, firstCandidate?.offset ?? 0)
     }
 
+    /// Decides about the commands to an activity. `activity` is the activity's key in Redis, and the next argument its
+    /// value.
     private func decisions(
-        on entry: ReplayTable.Entry,
+        on entry: NewestCommandTable.Entry,
         of activity: [UInt8],
         _ value: [UInt8],
         _ decider: ReplayDecider
@@ -115,8 +117,9 @@ struct ReplayDecisions {
         return decisions
     }
 
+    /// Decides about the commands to an audience. `fields` are those of the audience's hash in Redis.
     private func decisions(
-        on entry: ReplayTable.Entry,
+        on entry: NewestCommandTable.Entry,
         ofAudience key: [UInt8],
         _ fields: RedisQueries.HashFields,
         _ decider: ReplayDecider
@@ -135,6 +138,7 @@ struct ReplayDecisions {
             }
     }
 
+    /// Whether a push-to-start token is known for the start: in the command itself, or of its device in Redis.
     private func hasStartToken(_ command: Command, of record: UnsafeRawBufferPointer, appIndex: Int) throws -> Bool {
         if !command.token.isAbsent { return true }
         let fields = try queries.readHash(scope.apps[appIndex].deviceKey(command.device.text(in: record)))

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CausewayCommandLine
 import CausewayConfiguration
+import LiveActivity
 
 /// The options of every replay.
 struct ReplayOptions: ParsableArguments {
@@ -77,6 +78,20 @@ struct ReplayOptions: ParsableArguments {
             StandardStreams.printError("Error: --app \(app): is not in the configuration, which has \(names)")
             throw ExitCode.validationFailure
         }
-        return ReplayScope(configuration, app: app, activity: activity)
+        let contractRules = configuration.apps.map { Self.readContractRule(of: $0) }
+        return ReplayScope(configuration, contractRules: contractRules, app: app, activity: activity)
+    }
+
+    /// Reads the contract of an app; nil if it has none. If its file cannot be read, warns and continues: this machine
+    /// perhaps lacks the file.
+    private static func readContractRule(of app: WorkerConfiguration.App) -> ContractRule? {
+        do throws(ShapesFileError) {
+            return try app.readContractRule()
+        } catch {
+            StandardStreams.printError(
+                "warning: \(error); so commands of \(app.bundleId) that no phone could decode are not found"
+            )
+            return nil
+        }
     }
 }

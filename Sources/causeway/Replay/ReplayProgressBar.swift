@@ -12,6 +12,7 @@ struct ReplayProgressBar {
 
     init(isTerminal: Bool = isatty(STDERR_FILENO) == 1) { self.isTerminal = isTerminal }
 
+    /// Redraws the bar, unless it was drawn less than ``redrawIntervalMilliseconds`` ago.
     mutating func show(_ label: String, _ doneCount: Int64, of totalCount: Int64) {
         guard isTerminal, Clock.monotonicMilliseconds >= redrawDueMilliseconds else { return }
         redrawDueMilliseconds = Clock.monotonicMilliseconds + Self.redrawIntervalMilliseconds

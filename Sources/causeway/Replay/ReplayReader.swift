@@ -48,18 +48,23 @@ struct ReplayReader {
 
     func close() { _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds) }
 
+    /// Leaves out the records below the committed offsets.
+    mutating func skipCommittedRecords(_ committedOffsets: GroupCommittedOffsets) {
+        partitionRanges = partitionRanges.compactMap { committedOffsets.uncommittedPart(of: $0) }
+    }
+
     // MARK: - The range in offsets
 
+    /// Finds the offsets to read of each partition, and the faults of the range (``rangeFaults``).
     private mutating func findPartitionRanges() throws(KafkaError) {
         switch range {
-        case .times(let from, let to):
+        case .times(let from, _):
             for partition in 0..<partitionCount {
                 let logOffsets = try fetchLogOffsets(of: partition)
                 let begin = try fetchFirstOffset(of: partition, logOffsets, atOrAfter: from)
-                let end = try to.map { time throws(KafkaError) in
-                    try fetchOffset(of: partition, logOffsets, atOrAfter: time) ?? logOffsets.upperBound
-                }
-                add(partition, begin..<max(begin, end ?? logOffsets.upperBound))
+                // Behind the first record of a later time, there may be records of the range: producers choose the
+                // timestamps. So read to the end, and let `read` leave out the records of later times.
+                add(partition, begin..<logOffsets.upperBound)
             }
         case .offsets(let ranges):
             for (partition, range) in ranges.sorted(by: { $0.key < $1.key }) {
@@ -188,8 +193,8 @@ struct ReplayReader {
 /// The offsets of a topic that the workers' group has committed. The workers will still read the later records
 /// themselves.
 struct GroupCommittedOffsets {
-    /// The committed offset of each partition; nil if none is committed. Without one, all records of the partition are
-    /// unread if ``isReadByGroup`` is true, and none otherwise.
+    /// The committed offset of each partition; nil if the group has committed none. All records of such a partition are
+    /// then unread, unless ``isReadByGroup`` is false.
     private let committedOffsets: [Int64?]
     /// Whether the workers' group reads this topic: the topic is one of their inputs, or the group has committed an
     /// offset for it. If false, no record counts as unread.
@@ -213,8 +218,17 @@ struct GroupCommittedOffsets {
         isReadByGroup = isInput || committedOffsets.contains { $0 != nil }
     }
 
+    /// Whether the workers have not committed the record, so that they will still read it.
     func isUnread(_ offset: Int64, of partition: Int32) -> Bool {
         guard isReadByGroup, committedOffsets.indices.contains(Int(partition)) else { return false }
         return committedOffsets[Int(partition)].map { offset >= $0 } ?? true
+    }
+
+    /// Returns the offsets of the range that the group has not committed; nil if there are none.
+    func uncommittedPart(of range: ReplayReader.PartitionRange) -> ReplayReader.PartitionRange? {
+        guard isReadByGroup, committedOffsets.indices.contains(Int(range.partition)) else { return nil }
+        let begin = max(range.offsets.lowerBound, committedOffsets[Int(range.partition)] ?? 0)
+        guard begin < range.offsets.upperBound else { return nil }
+        return ReplayReader.PartitionRange(partition: range.partition, offsets: begin..<range.offsets.upperBound)
     }
 }

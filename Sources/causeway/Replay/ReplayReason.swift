@@ -9,8 +9,8 @@ enum ReplayReason: String, CaseIterable {
     case duplicate
     case unchanged
     case underWay
-    /// The workers have not committed the command's offset, so they will read the command themselves. If the replay
-    /// wrote such commands again, the workers' backlog would double.
+    /// The workers have not committed the command's offset, so they will read the command themselves. A second copy of
+    /// each such command would double their backlog.
     case unread
     case held
     case tokenUnknown

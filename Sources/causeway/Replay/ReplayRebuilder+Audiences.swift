@@ -5,7 +5,7 @@ import Redis
 /// Restores the newest commands of audiences.
 extension ReplayRebuilder {
     /// Writes the commands to audiences to Redis, except those that Redis knows already.
-    mutating func rebuild(ofAudiences entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
+    mutating func rebuild(ofAudiences entries: [(key: [UInt8], value: NewestCommandTable.Entry)]) throws {
         var newAudienceCalls: [AudienceRebuildCalls] = []
         guard !entries.isEmpty else { return }
         for ((_, entry), fields) in zip(entries, try queries.readHashes(entries.map(\.key))) {

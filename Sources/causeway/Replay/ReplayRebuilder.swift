@@ -29,9 +29,9 @@ struct ReplayRebuilder {
     /// any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
-    /// When the newest token of an activity was registered, by the activity's key in Redis; nil if the activity has no
-    /// token. The dictionary has only activities of the replayed range (``trackTokens(of:)``). It is empty with
-    /// `--execute`, because Redis then knows the tokens.
+    /// When the newest token of a tracked activity was registered (``trackTokens(of:)``); nil if the activity has no
+    /// token. The keys are the activities' keys in Redis. With `--execute` the dictionary is empty, because Redis then
+    /// knows the tokens.
     private var tokenRegisteredAtMillisecondsByActivity: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -68,11 +68,13 @@ struct ReplayRebuilder {
         guard let value else {
             return try collectUnregistration(key, recordTimestampMilliseconds: recordTimestampMilliseconds)
         }
-        guard let registration = try? Registration.decode(value),
+        guard var registration = try? Registration.decode(value),
             let appIndex = scope.appIndex(registration.app, in: value)
         else {
             return tally.count(.registrationsInvalid)
         }
+        let hasTimestamp = recordTimestampMilliseconds >= 0
+        registration.limitTime(toLeadOver: hasTimestamp ? recordTimestampMilliseconds : Clock.wallMilliseconds)
         guard let call = registrationCall(for: registration, appIndex: appIndex, in: value) else { return }
         let isExpired = AgeRules.isRegistrationExpired(
             registeredAtMilliseconds: registration.registeredAtMilliseconds,
@@ -167,6 +169,8 @@ struct ReplayRebuilder {
         tally.count(.unregistered)
     }
 
+    /// Collects a call. If the batch is full, or has a call about the same activity or device, makes the batch's calls
+    /// first.
     private mutating func collect(_ call: StoreCall<[UInt8]>) throws {
         let subject = call.subject.app + [call.subject.kind.rawValue] + call.subject.identifier
         if collectedCalls.count == Self.writesPerBatchMax || collectedSubjects.contains(subject) { try flush() }
@@ -238,6 +242,8 @@ struct ReplayRebuilder {
         return replies
     }
 
+    /// Counts what a call would write, and notes whether a tracked activity then has a token. Called only without a
+    /// store.
     private mutating func countAndNoteToken(of call: StoreCall<[UInt8]>) {
         if !call.operation.isUnregistration { tally.count(.registrationsWritten) }
         if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }
@@ -256,6 +262,7 @@ struct ReplayRebuilder {
         }
     }
 
+    /// Waits until the rate allows another call, or the user stops the replay. Then counts `count` calls as made.
     mutating func waitForRateLimit(writing count: Int) {
         defer { writtenCallCount += count }
         while !isCancelled() {
@@ -272,12 +279,13 @@ struct ReplayRebuilder {
 
     /// Writes the newest commands of some activities and audiences to Redis. Leaves out a command that Redis knows,
     /// because a worker may still send it.
-    mutating func rebuild(_ entries: some Collection<(key: [UInt8], value: ReplayTable.Entry)>) throws {
+    mutating func rebuild(_ entries: some Collection<(key: [UInt8], value: NewestCommandTable.Entry)>) throws {
         try rebuild(ofAudiences: entries.filter(\.value.isOfAudience))
         try rebuild(ofActivities: entries.filter { !$0.value.isOfAudience })
     }
 
-    private mutating func rebuild(ofActivities entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
+    /// Writes the newest states of activities to Redis. Starts are only counted.
+    private mutating func rebuild(ofActivities entries: [(key: [UInt8], value: NewestCommandTable.Entry)]) throws {
         var missingStates: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])] = []
         for ((activity, entry), value) in zip(entries, try queries.readStrings(entries.map(\.key))) {
             if entry.start != nil { tally.count(.startsSkipped) }
@@ -323,6 +331,8 @@ struct ReplayRebuilder {
         }
     }
 
+    /// Lets Redis admit the commands. Then records the admitted ones as sent, and lets Redis hold those without a
+    /// token.
     private mutating func admit(_ rebuildCalls: [ActivityRebuildCalls], _ store: BlockingStore) throws {
         var followUpCalls: [StoreCall<[UInt8]>] = []
         for (calls, reply) in zip(rebuildCalls, try perform(rebuildCalls.map(\.admissionCall), on: store)) {

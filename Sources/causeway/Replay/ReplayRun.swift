@@ -11,7 +11,7 @@ import enum CausewayRecords.JSONValue
 /// What all subcommands of `causeway replay` have in common: reading the range, keeping the newest command of each
 /// activity and audience, and looking up these activities and audiences in Redis.
 struct ReplayRun {
-    let name: String
+    let commandName: String
     let options: ReplayOptions
     let configuration: WorkerConfiguration
     let redis: RedisConfiguration
@@ -19,7 +19,7 @@ struct ReplayRun {
     let topic: String
     let interruption = Interruption(endsAtSecondSignal: true)
     private(set) var tally = ReplayTally()
-    private(set) var table: ReplayTable
+    private(set) var table: NewestCommandTable
     /// The ranges of partitions that an interruption left unread.
     private(set) var unreadRanges: [ReplayReader.PartitionRange] = []
     /// Whether some registrations were not read, or some activities or audiences were not looked up in Redis.
@@ -28,19 +28,19 @@ struct ReplayRun {
     private(set) var hasRangeFaults = false
     var progress = ReplayProgressBar()
 
-    init(name: String, options: ReplayOptions) throws {
-        self.name = "causeway replay \(name)"
+    init(subcommand: String, options: ReplayOptions) throws {
+        commandName = "causeway replay \(subcommand)"
         self.options = options
         configuration = try options.configurationFile.load(requiresFiles: false)
         do {
             redis = try RedisConfiguration(configuration.redis)
         } catch {
-            StandardStreams.printError("\(self.name): \(error)")
+            StandardStreams.printError("\(commandName): \(error)")
             throw ExitCode.configurationFault
         }
         scope = try options.scope(in: configuration)
         topic = options.topic ?? configuration.kafka.topics.commands
-        table = ReplayTable(bytesMax: options.memory << 20)
+        table = NewestCommandTable(bytesMax: options.memory << 20)
     }
 
     var isComplete: Bool { unreadRanges.isEmpty && !isInterrupted && !hasRangeFaults && !table.wasFull }
@@ -80,6 +80,53 @@ struct ReplayRun {
         }
         (self.tally, self.table, self.progress) = (tally, table, progress)
         self.progress.erase()
+    }
+
+    /// Marks the states that wait in the deferred topic or the fan-out topic as unread. The workers have committed the
+    /// original records of these states, but have not sent the states yet, or not to all members of an audience.
+    mutating func readWaitingCommands() throws {
+        let topics = configuration.kafka.topics
+        for waitingTopic in [topics.deferred, topics.fanout] where !isInterrupted {
+            try readWaitingCommands(in: waitingTopic)
+        }
+    }
+
+    private mutating func readWaitingCommands(in waitingTopic: String) throws {
+        var reader = try interruption.withSignalsUnhandled {
+            try ReplayReader(
+                topic: waitingTopic,
+                range: .times(fromMilliseconds: 0, toMilliseconds: nil),
+                kafka: configuration.kafka
+            )
+        }
+        defer { reader.close() }
+        let partitionCount = reader.partitionCount
+        let committedOffsets = try interruption.withSignalsUnhandled {
+            try GroupCommittedOffsets(
+                of: waitingTopic,
+                partitionCount: partitionCount,
+                isInput: true,
+                kafka: configuration.kafka
+            )
+        }
+        reader.skipCommittedRecords(committedOffsets)
+        // The closure needs local variables, as in `read`. The swap avoids a copy of the table.
+        let scope = scope
+        var table = NewestCommandTable(bytesMax: 0)
+        swap(&self.table, &table)
+        defer { swap(&self.table, &table) }
+        let remainingRanges = try reader.read(interruption, &progress) { message in
+            let record = scope.classify(
+                message.value,
+                key: message.key,
+                (message.partition, message.offset, message.timestampMilliseconds),
+                isUnread: true,
+                nowMilliseconds: Clock.wallMilliseconds
+            )
+            if case .command(let command, let redisKey, _) = record { table.markStateAsUnread(command, of: redisKey) }
+        }
+        isInterrupted = !remainingRanges.isEmpty
+        progress.erase()
     }
 
     /// Reads the registrations topic from its first record on.
@@ -129,7 +176,7 @@ struct ReplayRun {
         }
     }
 
-    func report(_ line: String) { StandardStreams.printError("\(name): \(line)") }
+    func report(_ line: String) { StandardStreams.printError("\(commandName): \(line)") }
 
     func reportWarnings(_ warnings: [RedisWarning]) {
         for warning in warnings { report("\(warning)") }
@@ -194,13 +241,13 @@ struct ReplayRun {
         StandardStreams.printOutput(line.oneLineJSON)
     }
 
-    /// Prints the counts, as text or as one JSON object. Only the object has `otherMembers`.
+    /// Prints the counts, as text or as one JSON object. The text does not show `otherMembers`.
     ///
     /// - Parameter isSent: whether the replay has sent the commands. The text says "sent" or "would be sent"; JSON is
     ///   the same for both.
     func printReport(_ otherMembers: [String: JSONValue] = [:], isSent: Bool = false) {
         guard !options.json else {
-            let members = otherMembers.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }
+            let members = otherMembers.merging(["replay": .string(String(commandName.split(separator: " ")[2]))]) { $1 }
             let report = tally.json(scope, topic: topic, isComplete: isComplete, otherMembers: members)
             return StandardStreams.printOutput(report.oneLineJSON)
         }

@@ -1,5 +1,6 @@
 import ActivityStore
 import CausewayConfiguration
+import Delivery
 import Kafka
 import LiveActivity
 
@@ -10,10 +11,17 @@ struct ReplayScope {
     /// The only app to replay; nil: all apps.
     var onlyApp: String?
     var onlyActivity: String?
+    /// The contract of each app; nil if a worker refuses no command because of it. The contracts are never deallocated:
+    /// the program needs them until it ends.
+    private let contracts: [UnmanagedContract?]
 
-    init(_ configuration: WorkerConfiguration, app: String?, activity: String?) {
+    /// - Parameter contractRules: the contract of each app; nil: the app has none.
+    init(_ configuration: WorkerConfiguration, contractRules: [ContractRule?], app: String?, activity: String?) {
         apps = configuration.apps.map {
             InspectedApp(bundleIdentifier: $0.bundleId, defaultPolicyName: $0.policy, policies: configuration.policies)
+        }
+        contracts = contractRules.map { rule in
+            rule.flatMap { $0.rejectsMismatches ? UnmanagedContract(copying: $0.contract) : nil }
         }
         onlyApp = app
         onlyActivity = activity
@@ -78,6 +86,21 @@ extension ReplayScope {
         }
     }
 
+    /// Whether a worker refuses the command because no phone could decode it.
+    private func isUndecodable(_ record: [UInt8], appIndex: Int) -> Bool {
+        guard let contract = contracts[appIndex] else { return false }
+        return record.withUnsafeBytes { bytes in
+            // Causeway made the lifetime commands itself, so a worker does not check them.
+            guard let command = try? Command.decode(bytes), !command.isLifetimeCommand(in: bytes) else { return false }
+            do throws(ContractMismatch) {
+                try contract.check(command, in: bytes)
+                return false
+            } catch {
+                return true
+            }
+        }
+    }
+
     /// Returns the kind of a record, by the rules by which a worker reads records.
     func classify(
         _ value: UnsafeRawBufferPointer?,
@@ -107,6 +130,9 @@ extension ReplayScope {
             }
             guard let fittingRecord = Self.makeFittingRecord(value, of: command, policy: policy) else {
                 return .invalid(code: "\(command.bodyTooLargeFault.code.name)", appIndex: appIndex)
+            }
+            guard !isUndecodable(fittingRecord, appIndex: appIndex) else {
+                return .invalid(code: "undecodable", appIndex: appIndex)
             }
             let candidate = ReplayCandidate(
                 event: command.event,

@@ -35,8 +35,8 @@ struct ReplaySender {
     private var copyNumbersNotProduced: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
-    /// Set if reopened commands without a copy in Kafka could not be settled again: how many there are, and why the
-    /// calls failed. Redis may still treat these commands as under way.
+    /// How many reopened commands without a copy in Kafka could not be settled again, and why the calls failed. Redis
+    /// may still treat these commands as under way. Nil: there are none.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
     private var appIdentifiers: [[UInt8]]
     /// What Redis warned of. Set by `finish`.
@@ -90,6 +90,7 @@ struct ReplaySender {
         return decision.verdict
     }
 
+    /// Reopens a settled version in Redis. The verdict `retry` means that Redis now admits a copy of the command.
     private mutating func reopen(
         _ decision: ReplayDecision,
         copyNumber: UInt64,

@@ -223,9 +223,9 @@ extension Simulation {
                 // owner has no room for its record.
                 let mayEndEarly =
                     parameters.kind == .outages || hadCrash && roundsWithoutRoom.contains(roundKey(of: range, command))
-                let mayLackMembers =
+                let mayStoreLackMembers =
                     isSuperseded && (countedMemberCount == 0 || mayEndEarly && countedMemberCount < memberCount)
-                if countedMemberCount != memberCount, !mayLackMembers {
+                if countedMemberCount != memberCount, !mayStoreLackMembers {
                     violations.append("\(command.number) counts \(countedMemberCount) of \(memberCount): \(text)")
                 }
             }

@@ -32,7 +32,7 @@ extension Simulation {
         performPushes(worker)
         while let outgoingRecord = worker.core.nextOutgoingRecord(now: moment) {
             let simulatedRecord = makeSimulatedRecord(of: outgoingRecord, worker)
-            worker.core.removeNextOutgoingRecord()
+            worker.core.removeNextOutgoingRecord(outgoingRecord)
             let isFailing =
                 nowMilliseconds < faultsUntilMilliseconds && random.chance(parameters.produceFailurePerMille)
             worker.outgoingRecords.append(

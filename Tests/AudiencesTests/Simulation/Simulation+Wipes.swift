@@ -121,7 +121,7 @@ extension Simulation {
     }
 
     func noteClaim(of range: SegmentRange, _ worker: SimulatedWorker) {
-        guard !wipe.hasAllMembers, !worker.core.mayLackMembers,
+        guard !wipe.hasAllMembers, !worker.core.mayStoreLackMembers,
             worker.core.membersLastCompleteAtMilliseconds <= wipe.happenedAtMilliseconds
         else { return }
         wipe.rangesClaimedBeforeNotice.insert(range)
@@ -147,7 +147,7 @@ extension Simulation {
             wipe.commandsToReread = Set(commands.filter { $0.ending != nil && !$0.isStart }.map(\.number))
         }
         let hasRoomForWait = parameters.memberCount % 5 != 0
-        guard !hasRoomForWait || !worker.core.mayLackMembers else { return }
+        guard !hasRoomForWait || !worker.core.mayStoreLackMembers else { return }
         for number in wipe.commandsToReread.sorted() {
             let record = UInt32(wipe.count) * SimulatedWipe.recordNumbersPerWipe + UInt32(number)
             guard !wipe.commandRecordsInCore.contains(record) else { continue }

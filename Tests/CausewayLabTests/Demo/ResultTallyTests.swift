@@ -12,8 +12,8 @@ struct ResultTallyTests {
         partition: Int = 0,
         priority: Int = 5,
         attemptCount: Int = 1
-    ) -> ResultSummary {
-        ResultSummary(
+    ) -> ScannedResult {
+        ScannedResult(
             outcome: outcome,
             priority: priority,
             attemptCount: attemptCount,
@@ -42,9 +42,9 @@ struct ResultTallyTests {
         let source = #"{"topic":"causeway.commands","partition":0,"offset":7}"#
         let record = #"{"command":"c","outcome":"held","superseded":12,"source":\#(source)}"#
         var tally = ResultTally()
-        let summary = Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
-        tally.add(summary, isFreshnessCounted: true)
-        tally.add(summary, isFreshnessCounted: true)
+        let result = Array(record.utf8).withUnsafeBytes { ScannedResult(scanning: $0) }
+        tally.add(result, isFreshnessCounted: true)
+        tally.add(result, isFreshnessCounted: true)
         var releasedResult = makeResult(.accepted)
         releasedResult.isFromCommandsTopic = false
         releasedResult.supersededCommandCount = 3
@@ -64,7 +64,7 @@ struct ResultTallyTests {
         let supersededResult = #"{"audience":"m","outcome":"superseded",\#(source.replacing("7", with: "8"))}"#
         var tally = ResultTally(of: .audiences)
         for record in [range, totalResult, totalResult, supersededResult] {
-            tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, isFreshnessCounted: true)
+            tally.add(Array(record.utf8).withUnsafeBytes { ScannedResult(scanning: $0) }, isFreshnessCounted: true)
         }
         #expect(tally.commandCount == 2 && tally.repeatedResultCount == 1 && tally.unreadableRecordCount == 0)
         #expect(tally.fanoutCount(of: .delivered) == 1 && tally.fanoutCount(of: .superseded) == 1)
@@ -81,7 +81,7 @@ struct ResultTallyTests {
             #"{"audience":"m","channel":"none","outcome":"delivered","members":{"delivered":49},"ranges":1,\#(source)}"#
         var tally = ResultTally(of: .audiences)
         for record in [broadcast, totalResult] {
-            tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, isFreshnessCounted: true)
+            tally.add(Array(record.utf8).withUnsafeBytes { ScannedResult(scanning: $0) }, isFreshnessCounted: true)
         }
         #expect(tally.commandCount == 1 && tally.repeatedResultCount == 0 && tally.unreadableRecordCount == 0)
         #expect(tally.fanoutCount(of: .delivered) == 1 && tally.pushCount == 49)
@@ -107,7 +107,7 @@ struct ResultTallyTests {
 
     @Test func `An unreadable record does not count as a result`() {
         var tally = ResultTally()
-        tally.add(ResultSummary(), isFreshnessCounted: true)
+        tally.add(ScannedResult(), isFreshnessCounted: true)
         tally.add(makeResult(.accepted, offset: .max), isFreshnessCounted: true)
         tally.add(makeResult(.accepted, partition: .max), isFreshnessCounted: true)
         #expect(tally.commandCount == 0 && tally.unreadableRecordCount == 3)
@@ -131,9 +131,9 @@ struct ResultTallyTests {
 }
 
 @Suite("Reading a result record", .ownThread)
-struct ResultSummaryTests {
-    private func readSummary(_ text: String) -> ResultSummary {
-        Array(text.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
+struct ScannedResultTests {
+    private func scanResult(_ text: String) -> ScannedResult {
+        Array(text.utf8).withUnsafeBytes { ScannedResult(scanning: $0) }
     }
 
     @Test func `A record of the worker's own writer is read`() {
@@ -160,10 +160,10 @@ struct ResultSummaryTests {
                 record.write(to: &writer)
             }
         }
-        let summary = ResultSummary(scanning: writer.bytes)
+        let result = ScannedResult(scanning: writer.bytes)
         #expect(
-            summary
-                == ResultSummary(
+            result
+                == ScannedResult(
                     outcome: .accepted,
                     namesActivityOrDevice: true,
                     priority: 10,
@@ -175,35 +175,35 @@ struct ResultSummaryTests {
                     responseAtMilliseconds: 1_790_000_000_250
                 )
         )
-        #expect(summary.hasOutcomeAndSource)
+        #expect(result.hasOutcomeAndSource)
     }
 
     @Test func `The order of members does not matter`() {
-        let summary = readSummary(
+        let result = scanResult(
             #" { "times" : {"responded":5,"record":2}, "source":{"offset":4,"partition":1,"topic":"t"}, "outcome":"held"}"#
         )
         // The worker writes no spaces, but the reader must accept them.
-        #expect(summary.outcome == .held)
+        #expect(result.outcome == .held)
     }
 
     @Test(arguments: Outcome.allCases)
     func `Every outcome is read`(outcome: Outcome) {
-        let summary = readSummary(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
-        #expect(summary.outcome == outcome && summary.hasOutcomeAndSource)
+        let result = scanResult(#"{"outcome":"\#(outcome.name)","source":{"topic":"t","partition":0,"offset":0}}"#)
+        #expect(result.outcome == outcome && result.hasOutcomeAndSource)
     }
 
     @Test func `A demotion is read`() {
         let otherMembers = #""outcome":"accepted","source":{"topic":"t","partition":0,"offset":0}}"#
-        #expect(readSummary(#"{"demoted":true,"priority":5,"# + otherMembers).isDemoted)
-        #expect(!readSummary(#"{"priority":5,"reason":"demoted","# + otherMembers).isDemoted)
-        #expect(!readSummary(#"{"payload":{"demoted":true},"# + otherMembers).isDemoted)
+        #expect(scanResult(#"{"demoted":true,"priority":5,"# + otherMembers).isDemoted)
+        #expect(!scanResult(#"{"priority":5,"reason":"demoted","# + otherMembers).isDemoted)
+        #expect(!scanResult(#"{"payload":{"demoted":true},"# + otherMembers).isDemoted)
     }
 
     @Test func `A name inside a value is not mistaken for a member`() {
-        let summary = readSummary(
+        let result = scanResult(
             #"{"reason":"outcome","outcome":"accepted","payload":{"outcome":"failed","priority":9},"source":{"partition":2,"offset":3}}"#
         )
-        #expect(summary.outcome == .accepted && summary.priority == 0 && summary.sourcePartition == 2)
+        #expect(result.outcome == .accepted && result.priority == 0 && result.sourcePartition == 2)
     }
 
     @Test(arguments: [
@@ -211,7 +211,7 @@ struct ResultSummaryTests {
         "{\"outcome\":\"no\"}",
     ])
     func `Garbage counts as incomplete`(text: String) {
-        #expect(!readSummary(text).hasOutcomeAndSource)
+        #expect(!scanResult(text).hasOutcomeAndSource)
     }
 }
 

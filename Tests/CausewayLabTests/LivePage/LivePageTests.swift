@@ -159,7 +159,7 @@ struct LivePageTests {
     @Test func `A page beside somebody else's worker counts commands by their results`() {
         var tally = LivePageResultTally()
         func add(_ record: String) {
-            tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0, commandsTopic: "own") })
+            tally.add(Array(record.utf8).withUnsafeBytes { ScannedResult(scanning: $0, commandsTopic: "own") })
         }
         let source = #""source":{"topic":"own","partition":0,"offset":5000000000000}"#
         add(#"{"outcome":"accepted","superseded":12,\#(source),"times":{"record":1000,"responded":1040}}"#)

@@ -8,7 +8,7 @@ struct OutageHourTests {
     private static let schedule = OutageHourSchedule(
         minutesBeforeOutage: 1,
         outageMinutes: 4,
-        minutesAfterReturn: 1,
+        minutesAfterHostReturn: 1,
         activityCount: 2
     )
 
@@ -82,7 +82,7 @@ struct OutageHourTests {
     }
 
     @Test func `Pushes that the host reads from old sockets do not count`() {
-        var pushes = PushesAfterReturn()
+        var pushes = PushesAfterHostReturn()
         func makePush(_ timestamp: Int64) -> OutageHistory.Push {
             OutageHistory.Push(arrivedAtMilliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
         }

@@ -203,13 +203,8 @@ import Testing
         core.receive(CommandText.update(1, of: "b"))
         #expect(core.deadLetters.count == 1)
         settings.apps[0].contract = nil
-        settings.keepsContracts = true
         core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "c"))
-        #expect(core.deadLetters.count == 2, "these settings keep the shapes")
-        settings.keepsContracts = false
-        core.delivery.apply(settings)
-        core.receive(CommandText.update(1, of: "d"))
-        #expect(core.deadLetters.count == 2)
+        #expect(core.deadLetters.count == 1)
     }
 }

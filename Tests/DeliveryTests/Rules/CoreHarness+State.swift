@@ -38,6 +38,15 @@ extension CoreHarness {
         get throws { try #require(calls.first) }
     }
 
+    /// Delays the next call, as a lane does while the call's server is unavailable. Returns the call, as `admit u1`;
+    /// nil if there is none.
+    func delayNextCallForUnavailableServer() -> String? {
+        guard let ticket = delivery.withNextStoreCall(now: now, { $0.ticket }) else { return nil }
+        let call = "\(ticket.purpose) \(delivery.view(ticket.record).name)"
+        delivery.delayNextStoreCallForUnavailableServer(now: now)
+        return call
+    }
+
     /// The record of the oldest call without a reply. Throws if there is none.
     var oldestCallView: RecordView {
         get throws { delivery.view(try #require(calls.first).ticket.record) }

@@ -94,57 +94,6 @@ final class CoreHarness {
 
     // MARK: - Kafka
 
-    /// Receives records as one batch, at the next offsets.
-    func receive(_ records: String..., partition partitionIndex: UInt32? = nil) {
-        for record in records { receiveOne(record, partition: partitionIndex ?? commandsPartition) }
-        endBatch()
-    }
-
-    func register(_ record: String) {
-        receiveOne(record, partition: registrationsPartition)
-        endBatch()
-    }
-
-    func unregister(key: String?) {
-        receiveOne(nil, key: key, partition: registrationsPartition)
-        endBatch()
-    }
-
-    func receiveOne(
-        _ value: String?,
-        key: String? = "key",
-        partition partitionIndex: UInt32,
-        offset: Int64? = nil,
-        recordTimestampMilliseconds: Int64 = -1,
-        trace: String = ""
-    ) {
-        let offset = offset ?? nextOffsets[partitionIndex, default: 0]
-        nextOffsets[partitionIndex] = offset + 1
-        Array((key ?? "").utf8)
-            .withUnsafeBytes { keyBytes in
-                Array((value ?? "").utf8)
-                    .withUnsafeBytes { valueBytes in
-                        var record = IncomingRecord(
-                            partitionIndex: partitionIndex,
-                            offset: offset,
-                            timestampMilliseconds: recordTimestampMilliseconds,
-                            key: key == nil ? nil : keyBytes,
-                            value: value == nil ? nil : valueBytes
-                        )
-                        Array(trace.utf8)
-                            .withUnsafeBytes { trace in
-                                record.trace = trace
-                                delivery.receive(record, now: now)
-                            }
-                    }
-            }
-    }
-
-    func endBatch() {
-        delivery.endBatch(now: now)
-        collectActions()
-    }
-
     /// Gives the core Kafka's report on the oldest outgoing record of a kind.
     func report(_ report: OutgoingRecord.KafkaReport, on kind: OutgoingRecord.Kind) {
         guard let position = outgoingRecords.firstIndex(where: { $0.kind == kind }) else {
@@ -225,6 +174,7 @@ final class CoreHarness {
             registeredAtMilliseconds: registeredAtMilliseconds
         )
         if !held.isEmpty { reply.heldCommand = Array(held.utf8) }
+        reply.registeredAtMilliseconds = registeredAtMilliseconds
         reply.priority = priority
         reply.isDemoted = isDemoted
         reply.budgetLeft = budgetLeft
@@ -365,7 +315,7 @@ final class CoreHarness {
     }
 
     /// Takes all store calls and outgoing records that the core has ready.
-    private func collectActions() {
+    func collectActions() {
         while let call = delivery.withNextStoreCall(now: now, { $0.map { Array($0) } }) {
             delivery.removeNextStoreCall()
             calls.append(call)

@@ -46,11 +46,11 @@ extension DeferralTests {
         core.elapseInSteps(2_000)
         core.push()
         core.respond(.accepted)
-        let hasRecoveredEarly = core.delivery.takePoolRecovery()
+        let hasRecoveredEarly = core.takePoolRecovery()
         core.elapseInSteps(9_000)
         // Of the 19 pushes with this expiration, one was accepted.
         #expect(core.outcomes.count { $0.hasSuffix("expired") } == 18)
-        let hasRecovered = core.delivery.takePoolRecovery()
+        let hasRecovered = core.takePoolRecovery()
         #expect(!hasRecoveredEarly && hasRecovered)
     }
 
@@ -80,7 +80,7 @@ extension DeferralTests {
         #expect(core.deferrals.count == 20, "the response comes shortly before the pushes are deferred")
         core.elapseInSteps(1_000)
         #expect(core.deferrals.count == 39, "20 of the activities x, and 19 of y")
-        let hasRecovered = core.delivery.takePoolRecovery()
+        let hasRecovered = core.takePoolRecovery()
         #expect(!hasRecovered)
     }
 
@@ -101,10 +101,50 @@ extension DeferralTests {
     @Test func `A connection of an idle blocked pool lets deferred commands be read at once`() throws {
         let core = try Self.makeCoreWithSlowPool()
         core.delivery.poolConnected(Self.sandbox)
-        var recoveries = [core.delivery.takePoolRecovery()]
+        var recoveries = [core.takePoolRecovery()]
         core.delivery.poolConnected(Self.production)
-        recoveries += [core.delivery.takePoolRecovery(), core.delivery.takePoolRecovery()]
+        recoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
         #expect(recoveries == [false, true, false])
+    }
+
+    /// A connection proves nothing: the pool of its app may still fail, while another pool works again.
+    @Test func `Responses are reported soon after a connection, but not soon after other responses`() throws {
+        let core = try CoreHarness.withBlockedPool()
+        core.delivery.poolConnected(Self.production)
+        var recoveries = [core.takePoolRecovery()]
+        core.elapseInSteps(6_000)
+        core.receive(.update(1, of: "b"))
+        core.admitAndRespond()
+        recoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
+        #expect(recoveries == [true, true, false])
+        core.acknowledgeAll()
+        core.elapseInSteps(2_000)
+        core.receive(.update(1, of: "c"))
+        core.reply(.send)
+        core.elapseInSteps(Self.overdueMilliseconds)
+        #expect(core.deferrals.count == 2, "the pool is blocked again")
+        core.receive(.update(1, of: "d"))
+        core.admitAndRespond()
+        recoveries = [core.takePoolRecovery()]
+        core.elapseInSteps(Self.delayMilliseconds - 2_000 - Self.overdueMilliseconds)
+        recoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
+        #expect(recoveries == [false, true, false])
+    }
+
+    @Test func `A connection soon after a report is reported later, not forgotten`() throws {
+        let core = try CoreHarness.withBlockedPool()
+        core.delivery.poolConnected(Self.production)
+        let hasRecovered = core.takePoolRecovery()
+        let nextReportAtMilliseconds = core.now.monotonicMilliseconds + Self.delayMilliseconds
+        core.elapseInSteps(6_000)
+        core.delivery.poolConnected(Self.production)
+        var laterRecoveries = [core.takePoolRecovery()]
+        #expect(try #require(core.nextDueMilliseconds) <= nextReportAtMilliseconds)
+        core.elapseInSteps(Self.delayMilliseconds - 6_000 - 1)
+        laterRecoveries.append(core.takePoolRecovery())
+        core.elapse(1)
+        laterRecoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
+        #expect(hasRecovered && laterRecoveries == [false, false, true, false])
     }
 
     @Test func `A connection changes nothing while pushes wait for their pool`() throws {
@@ -112,7 +152,7 @@ extension DeferralTests {
         core.receive(.update(1, of: "b"))
         core.reply(.send)
         core.delivery.poolConnected(Self.production)
-        let hasRecovered = core.delivery.takePoolRecovery()
+        let hasRecovered = core.takePoolRecovery()
         #expect(!hasRecovered)
     }
 
@@ -129,10 +169,10 @@ extension DeferralTests {
         core.elapseInSteps(2_000)
         core.push()
         core.respond(.accepted)
-        let hasRecoveredEarly = core.delivery.takePoolRecovery()
+        let hasRecoveredEarly = core.takePoolRecovery()
         core.elapseInSteps((second - 18) * 1_000 + 8_500)
         #expect(core.outcomes.count { $0.hasSuffix("expired") } == 19)
-        let hasRecovered = core.delivery.takePoolRecovery()
+        let hasRecovered = core.takePoolRecovery()
         #expect(!hasRecoveredEarly && hasRecovered)
     }
 

@@ -78,14 +78,14 @@ import Testing
 
     @Test func `The return of a pool is reported once`() throws {
         let core = try CoreHarness.withBlockedPool()
-        var recoveries = [core.delivery.takePoolRecovery()]
+        var recoveries = [core.takePoolRecovery()]
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
-        recoveries += [core.delivery.takePoolRecovery(), core.delivery.takePoolRecovery()]
+        recoveries += [core.takePoolRecovery(), core.takePoolRecovery()]
         core.elapseInSteps(2_000)
         core.receive(.update(2, of: "b"))
         core.admitAndRespond()
-        recoveries.append(core.delivery.takePoolRecovery())
+        recoveries.append(core.takePoolRecovery())
         #expect(recoveries == [false, true, false, false])
     }
 

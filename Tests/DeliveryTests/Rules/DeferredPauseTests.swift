@@ -73,6 +73,22 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"] && core.outcomes == ["u1 superseded"])
     }
 
+    /// If the end stayed in the lane, the committed offset could not pass it while the state is deferred again and
+    /// again.
+    @Test func `The end of a lifetime waits for a deferred state, and is deferred with it`() throws {
+        let core = try coreAfterRefusal()
+        let identifier = "lifetime:\(CoreHarness.startSeconds * 1_000)"
+        core.receive(CommandText.end(9, id: identifier))
+        core.reply(.retry)
+        core.elapseInSteps(Self.delayMilliseconds)
+        #expect(core.outstandingCalls == [])
+        core.receive(core.deferrals[0])
+        core.elapseInSteps(Self.deferAgainMilliseconds)
+        #expect(core.deferrals.map(\.command) == ["u1", "u1", identifier])
+        core.acknowledgeAll()
+        #expect(core.outstandingCalls == [] && core.inProgressRecordCount == 0)
+    }
+
     @Test func `An update that expires behind a pausing start is expired, not deferred`() throws {
         let core = makeCore()
         core.receive(.start(1))

@@ -92,6 +92,18 @@ import Testing
         #expect(core.inProgressRecordCount == 0 && core.committableOffset == 4)
     }
 
+    /// The end of the earlier life is newer than the start, so it would supersede the start in Redis.
+    @Test func `The end of a lifetime is superseded while a start is deferred`() throws {
+        let (core, start) = try coreWithDeferredStart()
+        let identifier = "lifetime:\(CoreHarness.startSeconds * 1_000)"
+        core.receive(CommandText.end(9, id: identifier))
+        core.reply(.retry)
+        #expect(core.outcomes == ["\(identifier) superseded"] && core.outstandingCalls == [])
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(start)
+        #expect(core.outstandingCalls == ["takeStartToken s1"])
+    }
+
     /// The start comes while Redis decides about the update: for example, a registration has released the start.
     @Test func `A command that Redis calls ended waits for a start that came meanwhile`() throws {
         let core = CoreHarness()

@@ -48,6 +48,33 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
+    /// If Redis kept the command, each further registration would release it, and it would have one more result.
+    @Test(arguments: [false, true])
+    func `A held command that has expired when a token releases it is settled in Redis`(isTokenOfCommand: Bool) {
+        let core = CoreHarness()
+        if isTokenOfCommand {
+            core.receive(.update(0, beside: #""token":"ABCDEF0123456789","environment":"production","#))
+            core.reply(.superseded)
+            core.acknowledgeAll()
+        } else {
+            core.register(CommandText.registration())
+        }
+        core.elapse(1_000)
+        core.reply(.registered, held: .update(1, beside: Self.expirationAtStart))
+        #expect(core.outcomes.last == "u1 expired" && core.settlements == ["u1 notShown"])
+        core.acknowledgeAll()
+        #expect(core.inProgressRecordCount == 0)
+    }
+
+    /// Redis may hold an older command, whose alert this command would have carried.
+    @Test func `A waiting command that has expired is not settled in Redis`() {
+        let core = CoreHarness()
+        core.receive(.update(1, beside: Self.expirationAtStart))
+        core.reply(.wait, waitMilliseconds: 1_000)
+        core.elapse(1_010)
+        #expect(core.outcomes == ["u1 expired"] && core.settlements == [])
+    }
+
     @Test func `A push expires while it waits for a stream`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.expirationAtStart))

@@ -163,12 +163,18 @@ import Testing
         #expect(core.outcomes.isEmpty)
     }
 
-    @Test func `A command that is read again does not carry a held alert`() throws {
+    /// An older registration cannot have released the held command before the loss. For example, this lane held the
+    /// command after the loss, and then the registration and the same command were read again.
+    @Test(arguments: [(held: 1, carries: true), (held: 0, carries: false), (held: -1, carries: false)])
+    func `A command that is read again carries a held alert only if it is newer than the registration`(
+        held: Int64,
+        carries: Bool
+    ) throws {
         let core = makeRereadingCore()
         core.receive(.update(2))
-        core.reply(.alertHeld, held: .alert(1))
+        core.reply(.alertHeld, held: .alert(held))
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(!push.body.contains("alert"))
+        #expect(push.body.contains("alert") == carries)
     }
 }

@@ -23,6 +23,17 @@ import Testing
         #expect(core.outcomes == ["u2 accepted"])
     }
 
+    @Test func `A newer state does not carry the alert of a held command that has expired`() throws {
+        let core = CoreHarness()
+        core.elapse(1_000)
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: .alert(1, beside: ExpirationTests.expirationAtStart))
+        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true)
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(!push.body.contains("alert") && push.priority == 5)
+    }
+
     @Test func `A held alert that does not fit is reported in the newer state's result`() throws {
         let core = CoreHarness()
         let filler = String(repeating: "x", count: 3_990)

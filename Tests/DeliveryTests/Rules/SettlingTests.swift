@@ -86,6 +86,41 @@ import Testing
         #expect(core.outcomes.suffix(3) == ["u1 superseded", "u2 superseded", "u3 unchanged"])
     }
 
+    /// librdkafka refuses each record of such a topic at once, for example if the topic is deleted.
+    @Test(arguments: [OutgoingRecord.Kind.invalidation, .deadLetter])
+    func `A topic that accepts nothing does not delay results`(kind: OutgoingRecord.Kind) {
+        let core = CoreHarness()
+        if kind == .invalidation {
+            core.receive(.update(1, of: "b"))
+            core.reply(.send)
+            core.push()
+            core.respond(.tokenDead, status: 410)
+        } else {
+            core.receive("{")
+        }
+        core.report(.failed, on: kind)
+        core.receive(.update(2))
+        core.reply(.unchanged)
+        #expect(core.outcomes.last == "u2 unchanged")
+        #expect(!core.outgoingRecords.contains { $0.kind == kind }, "this topic still pauses")
+        core.elapse(250)
+        #expect(core.outgoingRecords.contains { $0.kind == kind })
+    }
+
+    @Test func `A results topic that accepts nothing does not delay invalidations`() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.unchanged)
+        core.report(.failed, on: .result)
+        core.receive(.update(1, of: "b"))
+        core.reply(.send)
+        core.push()
+        core.respond(.tokenDead, status: 410)
+        #expect(core.invalidations.map(\.activity) == ["b"])
+        core.elapse(250)
+        #expect(core.outcomes == ["u1 unchanged", "u1 unchanged"])
+    }
+
     @Test func `A result that is too large for Kafka does not keep its offset from settling`() {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -154,8 +189,10 @@ import Testing
         core.register(CommandText.registration())
         core.receive(.update(1, of: "b"))
         core.loseRedis(isBusy: true)
-        core.delivery.postponeNextStoreCall(now: core.now)
+        core.delivery.delayNextStoreCallForUnavailableServer(now: core.now)
         core.elapse(100)
+        #expect(core.outstandingCalls == ["admit b.u1"])
+        core.elapse(900)
         #expect(core.outstandingCalls == ["admit b.u1", "registerToken a"])
     }
 

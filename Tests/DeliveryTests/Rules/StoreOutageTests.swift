@@ -23,17 +23,93 @@ import Testing
         core.register(CommandText.registration(of: "z"))
         core.loseRedis(isBusy: true)
         core.receive(.update(1), .update(1, of: "b"))
-        for _ in 0..<2 { core.delivery.postponeNextStoreCall(now: core.now) }
+        for _ in 0..<2 { core.delivery.delayNextStoreCallForUnavailableServer(now: core.now) }
         core.elapse(100)
-        #expect(core.outstandingCalls == ["registerToken z", "admit b.u1"], "the server of b responds")
-        core.reply(.registered)
+        #expect(core.outstandingCalls == ["admit b.u1"], "the server of b responds")
         core.admitAndRespond()
         core.receive(.update(2))
         core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
         #expect(
-            core.outstandingCalls == ["admit u2"] && core.outcomes.contains("u1 superseded"),
-            "the core makes the call again after a while"
+            core.outstandingCalls == ["registerToken z", "admit u2"] && core.outcomes.contains("u1 superseded"),
+            "the core makes the calls again after a while"
         )
+    }
+
+    /// A lane postpones each call that its server cannot take now, until the core has no other call.
+    @Test func `Calls that are postponed do not come again before the calls behind them`() {
+        let core = CoreHarness()
+        core.register(CommandText.registration())
+        core.register(CommandText.registration(of: "b"))
+        core.receive(.update(1, of: "c"))
+        core.loseRedis(isBusy: true)
+        core.elapseWithoutTakingActions(100)
+        var offeredCalls: [String] = []
+        while offeredCalls.count < 10, let call = core.delayNextCallForUnavailableServer() { offeredCalls.append(call) }
+        #expect(offeredCalls == ["registerToken a", "registerToken b", "admit c.u1"])
+        core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
+        #expect(core.outstandingCalls == offeredCalls)
+    }
+
+    /// A start takes its token from the server of its device, and asks the server of its activity for the admission.
+    /// Only the first of the two servers works.
+    @Test func `A postponed admission of a start leaves its credit to other commands`() throws {
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
+        core.receive(.start(1))
+        core.reply(.tokenFound)
+        let claim = try core.oldestCall.claim
+        core.loseRedis(isBusy: true)
+        core.receive(.update(1, of: "b"))
+        core.delivery.delayNextStoreCallForUnavailableServer(now: core.now)
+        core.elapse(100)
+        #expect(core.outstandingCalls == ["admit b.u1"], "the server of b responds")
+        core.admitAndRespond()
+        core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
+        core.acknowledgeAll()
+        #expect(core.outstandingCalls == ["admit s1"])
+        #expect(try core.oldestCall.claim == claim)
+        core.admitAndRespond()
+        #expect(core.outcomes == ["b.u1 accepted", "s1 accepted"])
+    }
+
+    @Test(arguments: [false, true])
+    func `An admission of a start that one server temporarily refuses leaves its credit to other commands`(
+        isServerBusy: Bool
+    ) {
+        let core = CoreHarness { $0.creditsPerPoolMax = 1 }
+        core.receive(.start(1), .update(1, of: "b"))
+        core.reply(.tokenFound)
+        if isServerBusy { core.loseRedis(isBusy: true) } else { core.failOldestCallForUnknownReason() }
+        core.elapse(100)
+        #expect(core.outstandingCalls == ["admit b.u1"])
+        core.admitAndRespond()
+        core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
+        #expect(core.outstandingCalls == ["admit s1"], "the core makes the call again after a while")
+    }
+
+    /// The unavailable server may have admitted the start. So the next owner would report it as `unknown`.
+    @Test func `A start whose admission was postponed stays with its lane during a revocation`() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.tokenFound)
+        core.loseRedis(isBusy: true)
+        core.delivery.delayNextStoreCallForUnavailableServer(now: core.now)
+        core.beginRevoking(core.commandsPartition)
+        core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
+        #expect(core.outstandingCalls == ["admit s1"])
+        core.admitAndRespond()
+        #expect(core.outcomes == ["s1 accepted"])
+    }
+
+    /// Perhaps Redis has admitted another record of this start. A settlement would keep that record from being sent.
+    @Test func `A start whose admission was postponed is not settled when an end replaces it`() {
+        let core = CoreHarness()
+        core.receive(.start(1))
+        core.reply(.tokenFound)
+        core.loseRedis(isBusy: true)
+        core.delivery.delayNextStoreCallForUnavailableServer(now: core.now)
+        core.receive(.end(2))
+        #expect(core.outstandingCalls == ["admit e2"])
+        #expect(core.outcomes == ["s1 superseded"] && core.settlements == ["s1 refunded"])
     }
 
     /// One server of a cluster may be full for hours. The calls to this server wait, and do not take the room of calls

@@ -163,6 +163,27 @@ import Testing
         #expect(try core.oldestCall.registration == token)
     }
 
+    /// A year ahead, the registration would be newer than all later registrations, tombstones and refusals.
+    @Test(arguments: [startMilliseconds - 70, -1], [CommandText.registration(at: 365 * 86_400), deviceOneYearAhead])
+    func `A registration from the future counts as five minutes after its record`(
+        recordTimestampMilliseconds: Int64,
+        registration: String
+    ) throws {
+        let core = CoreHarness()
+        core.receiveOne(
+            registration,
+            partition: core.registrationsPartition,
+            recordTimestampMilliseconds: recordTimestampMilliseconds
+        )
+        core.endBatch()
+        let hasTimestamp = recordTimestampMilliseconds >= 0
+        let recordAtMilliseconds = hasTimestamp ? recordTimestampMilliseconds : Self.startMilliseconds
+        #expect(try core.oldestCall.registration?.registeredAtMilliseconds == recordAtMilliseconds + 300_000)
+    }
+
+    private static let deviceOneYearAhead = CommandText.deviceRegistration()
+        .replacing("\(CoreHarness.startSeconds)", with: "\(CoreHarness.startSeconds + 365 * 86_400)")
+
     // MARK: - Unregistering
 
     @Test func `A tombstone unregisters its activity and its device in each app, one app after another`() {

@@ -8,8 +8,8 @@ struct RoundClaim: BitwiseCopyable {
     /// before a claim stops growing.
     var consecutiveLossCount: UInt8 = 0
     /// How many times the round has waited until the store has all members again. At `waitForMembersCountMax` the round
-    /// waits no more, because the store may have lost nothing: after each failed attempt to connect, it counts as one
-    /// that may lack members.
+    /// waits no more, because perhaps the store has lost nothing: after each failed attempt to connect, the store
+    /// counts as one that may lack members.
     ///
     /// | event | count |
     /// | --- | --- |
@@ -17,13 +17,16 @@ struct RoundClaim: BitwiseCopyable {
     /// | a wait begins, because the store replied to a checkpoint that it has lost the round | stays |
     /// | a wait has lasted ``Audiences/waitForMembersMillisecondsMax`` | becomes `waitForMembersCountMax` |
     var waitForMembersCount: UInt8 = 0
+    /// Whether the round, or one of its pages, has waited ``Audiences/waitForMembersMillisecondsMax`` for members. The
+    /// round's pages then wait no more.
+    var hasReachedMemberWaitLimit = false
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// When the pause before the present claim ended (monotonic milliseconds); nil for the round's first claim. The
-    /// claim counts as held from this time on. In fact the store may have granted it later, because the round may also
+    /// Since when the present claim counts as held (monotonic milliseconds): the end of the pause before this claim.
+    /// Nil for the round's first claim. In fact the store may have granted the claim later, because the round may also
     /// have waited for members. So `consecutiveLossCount` may begin again too early, which does no harm.
-    @CompactOptional private(set) var pauseEndedAtMilliseconds: Int64?
+    @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the time at which the core found that the
     /// store has lost the round, or may lack its members. Nil: the core has not found this since the last claim.
     @CompactOptional var membersLostSinceMilliseconds: Int64?
@@ -33,7 +36,7 @@ struct RoundClaim: BitwiseCopyable {
     /// Called when the round claims its range again, after the loss of an earlier claim or after a wait for members.
     mutating func beginNewClaim(number: UInt64) {
         self.number = number
-        pauseEndedAtMilliseconds = nextClaimAtMilliseconds
+        heldSinceMilliseconds = nextClaimAtMilliseconds
         membersLostSinceMilliseconds = nil
     }
 }

@@ -15,6 +15,9 @@ struct RoundMembers: BitwiseCopyable {
     /// above this position: there the same member has its next turn, and a member must not get two pushes at once.
     /// (R28)
     var lowestParkedPosition: UInt64 = .max
+    /// The parked member for whose page the round waits in the page queue (``AppWork``), to read the member again;
+    /// `.null`: none.
+    var parkedMemberAwaitingPage = ParkedMemberIndex.null
     /// For each environment: no parked member of the environment is due before this time (monotonic milliseconds).
     /// Until then, the core does not search the list of parked members for one that is due. `.max`: no parked member of
     /// the environment waits for its next push.

@@ -10,12 +10,12 @@ struct RoundPages: BitwiseCopyable {
     var current = PageIndex.null
     var count: UInt16 = 0
     /// The bytes of the largest page that the round has read; nil: it has read none yet.
-    @CompactOptional var largestBytes: Int64?
+    @CompactOptional var largestPageBytes: Int64?
 
     /// The bytes that the round's next page is expected to occupy: one and a half times those of the largest page so
     /// far, plus 1 KiB. Members are spread evenly over segments, so the pages of one round have similar lengths.
-    var expectedBytes: Int {
-        guard let largestBytes else { return PageSlot.expectedBytesMax }
-        return min(PageSlot.expectedBytesMax, Int(largestBytes + largestBytes / 2 + 1_024))
+    var nextPageExpectedBytes: Int {
+        guard let largestPageBytes else { return PageSlot.expectedBytesMax }
+        return min(PageSlot.expectedBytesMax, Int(largestPageBytes + largestPageBytes / 2 + 1_024))
     }
 }

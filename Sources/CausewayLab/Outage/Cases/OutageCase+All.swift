@@ -1,4 +1,5 @@
 extension OutageCase {
     /// The cases of all files, in the order in which they run.
-    static let all = apnsCases + isolationCases + redisCases + kafkaCases + ageCases + lifetimeCases + workerCases
+    static let all =
+        apnsCases + isolationCases + redisCases + kafkaCases + lateAndFutureCases + lifetimeCases + workerCases
 }

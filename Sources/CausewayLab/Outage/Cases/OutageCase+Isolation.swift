@@ -50,7 +50,7 @@ extension OutageCase {
                     activityCount: 12,
                     pushStartedActivityCount: 12,
                     activitiesPerDevice: 12,
-                    activitiesPerEnd: 0
+                    endEveryNthActivity: 0
                 ),
                 OutageApp(name: "healthy", activityCount: 60),
             ],

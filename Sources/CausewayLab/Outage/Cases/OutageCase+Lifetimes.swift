@@ -8,7 +8,7 @@ extension OutageCase {
                 APNs responds with 503 to everything while lifetimes of 30 s end, and the worker is killed meanwhile: \
                 each activity ends once, and each that was started by push is started again once
                 """,
-            apps: [OutageApp(pushStartedActivityCount: 40, activitiesPerEnd: 0)],
+            apps: [OutageApp(pushStartedActivityCount: 40, endEveryNthActivity: 0)],
             workers: OutageWorkers(
                 workerSettings: ["deferAfterMilliseconds": "1000", "deferredDelayMilliseconds": "3000"],
                 policySettings: ["lifetimeSeconds": "30", "afterLifetime": "restart"]

@@ -29,7 +29,7 @@ extension OutageCase {
             summary: "FLUSHALL in the middle of the season, with three workers",
             apps: appsWithPushStarts,
             workers: threeWorkers,
-            steps: [OutageStep(at: 8_000, .flushRedis, alertRepeatWindowMilliseconds: alertRepeatWindowMilliseconds)],
+            steps: [OutageStep(at: 8_000, .wipeRedis, alertRepeatWindowMilliseconds: alertRepeatWindowMilliseconds)],
             expectations: noFailuresOrInvalidations
         ),
         OutageCase(

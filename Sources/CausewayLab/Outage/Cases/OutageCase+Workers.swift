@@ -9,7 +9,7 @@ extension OutageCase {
                     pushStartedActivityCount: 40,
                     commandIntervalMilliseconds: 800,
                     durationMilliseconds: 22_000,
-                    commandsPerAlert: 3
+                    alertEveryNthCommand: 3
                 )
             ],
             workers: OutageWorkers(count: 3, laneCount: 1),

@@ -11,7 +11,7 @@ struct CommitWaitMeter {
     private var uncommittedLogEnds: [Int: [(seenAtMilliseconds: Int64, endOffset: Int64)]] = [:]
     private(set) var longestWaitMilliseconds: Int64 = 0
 
-    /// Returns the longest wait since the last call.
+    /// Returns the longest wait that was found since the last call of this method.
     mutating func takeLongestWaitMilliseconds() -> Int64 {
         defer { longestWaitMilliseconds = 0 }
         return longestWaitMilliseconds

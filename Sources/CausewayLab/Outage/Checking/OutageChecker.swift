@@ -87,7 +87,7 @@ struct OutageChecker {
                 findings.oldPushes.append("\(observations.activity): \(command.version.sequence) after a newer one")
             }
             reportExceededAges(of: push, command, in: observations)
-            if let alert = observations.alert(of: push) {
+            if let alert = observations.alertCommand(of: push) {
                 if let newestAlert, alert.version < newestAlert.version {
                     findings.oldPushes.append(
                         "\(observations.activity): the alert of \(alert.version.sequence) after a newer one"
@@ -112,7 +112,7 @@ struct OutageChecker {
                 "\(observations.activity): the \(command.event) \(command.version.sequence), \(ageSeconds) s old"
             )
         }
-        guard command.event != .start, let alert = observations.alert(of: push) else { return }
+        guard command.event != .start, let alert = observations.alertCommand(of: push) else { return }
         if isOlder(alert, thanSeconds: ageLimits.alertAgeSecondsMax, at: push.arrivedAtMilliseconds) {
             let ageSeconds = (push.arrivedAtMilliseconds - alert.timestampMilliseconds) / 1_000
             findings.oldPushes.append(
@@ -197,7 +197,8 @@ struct OutageChecker {
 
     private mutating func reportLostAlerts(_ observations: ActivityObservations) {
         guard observations.screen != nil else { return }
-        let newestRungVersion = observations.appliedPushes.compactMap { observations.alert(of: $0)?.version }.max()
+        let newestRungVersion = observations.appliedPushes.compactMap { observations.alertCommand(of: $0)?.version }
+            .max()
         for command in observations.commandsUntilFirstEnd where command.alert != nil && command.event != .start {
             guard isRequired(command),
                 !isOlder(command, thanSeconds: ageLimits.alertAgeSecondsMax, at: screensReadAtMilliseconds)
@@ -212,6 +213,7 @@ struct OutageChecker {
 
     // MARK: - Ends and restarts by lifetimes
 
+    /// Reports an end or a restart that did not follow a lifetime as it must, or came too often.
     private mutating func checkLifetime(_ observations: ActivityObservations) {
         guard let afterLifetime else { return }
         let shouldRestart = afterLifetime == .restart && observations.commands.contains { $0.event == .start }
@@ -319,5 +321,8 @@ private struct ActivityObservations {
         push.stateDigest.flatMap { commandByState[$0] }
     }
 
-    func alert(of push: OutageHistory.Push) -> OutageHistory.Command? { push.alert.flatMap { commandByAlert[$0] } }
+    /// Returns the command whose alert the push carries; nil if the push has no alert of a valid command.
+    func alertCommand(of push: OutageHistory.Push) -> OutageHistory.Command? {
+        push.alert.flatMap { commandByAlert[$0] }
+    }
 }

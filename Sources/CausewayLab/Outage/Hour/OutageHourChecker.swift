@@ -1,11 +1,11 @@
-/// Compares the minutes of the outage, and the minutes after the return of the affected app's APNs host, with
-/// Causeway's promises.
+/// Compares the measurements of an outage hour with Causeway's promises for the outage, and for the time after the
+/// return of the affected app's APNs host.
 struct OutageHourChecker {
     let schedule: OutageHourSchedule
     /// All minutes of the run, in order.
     let measuredMinutes: [OutageMinute]
     /// For each activity of the affected app: its pushes after the host's return, in order. A flag says whether the
-    /// push had the activity's newest state (``PushesAfterReturn``).
+    /// push had the activity's newest state (``PushesAfterHostReturn``).
     let newestStateFlagsByActivity: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let outdatedActivityCount: Int
@@ -35,7 +35,8 @@ struct OutageHourChecker {
             ? nil : "a record waited \(longestWaitMilliseconds) ms for its commit"
     }
 
-    /// A text if the worker's memory grew too much from the first half of the outage to the second half; otherwise nil.
+    /// Says how much the worker's memory grew from the first half of the outage to the second half; nil if it did not
+    /// grow too much.
     private var memoryFailure: String? {
         let firstHalfMinuteCount = measuredMinutesDuringOutage.count / 2
         guard let firstHalfBytes = measuredMinutesDuringOutage.prefix(firstHalfMinuteCount).map(\.residentBytes).max(),

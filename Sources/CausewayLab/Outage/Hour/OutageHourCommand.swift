@@ -58,7 +58,7 @@ struct OutageHourCommand: ParsableCommand {
             programs: try ProgramPaths(),
             rebalancingBrokerCommand: nil
         )
-        defer { deployment.end() }
+        defer { deployment.stop() }
         try deployment.start()
         let brokenPromises = try OutageHourRun(
             schedule,

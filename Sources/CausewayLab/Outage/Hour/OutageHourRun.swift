@@ -26,7 +26,7 @@ final class OutageHourRun {
     private var measuredMinutes: [OutageMinute] = []
     private var currentMinute: OutageMinute
     private var lastCPUMilliseconds: Int64 = 0
-    private var pushesAfterReturn = PushesAfterReturn()
+    private var pushesAfterHostReturn = PushesAfterHostReturn()
 
     /// - Parameter deployment: a started deployment without running workers.
     init(
@@ -63,7 +63,7 @@ final class OutageHourRun {
         let checker = OutageHourChecker(
             schedule: schedule,
             measuredMinutes: measuredMinutes,
-            newestStateFlagsByActivity: pushesAfterReturn.newestStateFlagsByActivity,
+            newestStateFlagsByActivity: pushesAfterHostReturn.newestStateFlagsByActivity,
             outdatedActivityCount: try countOutdatedActivities(),
             failedCommandCount: outcomeCounter.counts[.failed] ?? 0
         )
@@ -118,8 +118,8 @@ final class OutageHourRun {
                 steps.removeFirst()
                 try deployment.perform(step.action)
                 switch step.action {
-                case .freeze: pushesAfterReturn.noteHostOutage(atSeconds: Clock.wallMilliseconds / 1_000)
-                case .thaw: pushesAfterReturn.noteHostReturn()
+                case .freeze: pushesAfterHostReturn.noteHostOutage(atSeconds: Clock.wallMilliseconds / 1_000)
+                case .thaw: pushesAfterHostReturn.noteHostReturn()
                 default: break
                 }
             }
@@ -144,6 +144,8 @@ final class OutageHourRun {
         }
     }
 
+    /// Counts a push that APNs has accepted. The affected app is in the production environment, the healthy app in the
+    /// sandbox.
     private func countPush(_ push: OutageHistory.Push, from environment: SimulatorEnvironment) {
         let command = recentCommands.command(of: push)
         guard environment == .production else {
@@ -154,7 +156,7 @@ final class OutageHourRun {
         }
         currentMinute.affectedAppPushCount += 1
         let isNewest = command != nil && command == recentCommands.newestCommand(of: push.activity)
-        pushesAfterReturn.add(push, isNewest: isNewest)
+        pushesAfterHostReturn.add(push, isNewest: isNewest)
     }
 
     /// Measures how long records wait for their commit. If a broker does not respond in time, a later call measures.

@@ -7,7 +7,7 @@ struct OutageHourSchedule {
     var minutesBeforeOutage = 3
     var outageMinutes = 60
     /// How many minutes the run lasts after the affected app's APNs host is reachable again.
-    var minutesAfterReturn = 2
+    var minutesAfterHostReturn = 2
     /// Activities of each of the two apps.
     var activityCount = 4_000
     /// Commands a second of each of the two apps.
@@ -25,7 +25,7 @@ struct OutageHourSchedule {
 
     var outageBeginsAtMilliseconds: Int64 { Int64(minutesBeforeOutage) * 60_000 }
     var outageEndMilliseconds: Int64 { outageBeginsAtMilliseconds + Int64(outageMinutes) * 60_000 }
-    var endMilliseconds: Int64 { outageEndMilliseconds + Int64(minutesAfterReturn) * 60_000 }
+    var endMilliseconds: Int64 { outageEndMilliseconds + Int64(minutesAfterHostReturn) * 60_000 }
 
     /// The time between the affected app's last command and its host's return. The pause makes clear which state is the
     /// newest.
@@ -39,7 +39,7 @@ struct OutageHourSchedule {
             activityCount: activityCount,
             commandIntervalMilliseconds: intervalMilliseconds,
             durationMilliseconds: outageEndMilliseconds - Self.pauseBeforeHostReturnsMilliseconds,
-            activitiesPerEnd: 0
+            endEveryNthActivity: 0
         )
         var healthyApp = affectedApp
         healthyApp.name = Self.healthyAppName

@@ -21,7 +21,6 @@ struct OutageMinute {
     static let tableHeader =
         "minute\thost\tcommands\thealthy\tp50 ms\tp99 ms\tmax ms\taffected\tcommit ms\tbehind\tresident MiB\tCPU s"
 
-    /// The minute as one line of the table.
     var tableLine: String {
         let figures: [Int64] = [
             Int64(commandCount), Int64(freshness.count), freshness.percentileMilliseconds(50) ?? 0,

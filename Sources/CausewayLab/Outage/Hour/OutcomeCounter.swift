@@ -14,7 +14,7 @@ final class OutcomeCounter {
     func readArrivedRecords() throws(LabError) { _ = try reader.readArrivedRecords(countMessage) }
 
     private func countMessage(_ message: borrowing Message) {
-        guard let value = message.value, let outcome = ResultSummary(scanning: value).outcome else { return }
+        guard let value = message.value, let outcome = ScannedResult(scanning: value).outcome else { return }
         counts[outcome, default: 0] += 1
     }
 

@@ -12,4 +12,9 @@ struct RecordTimes: BitwiseCopyable {
     var sentAtWallMilliseconds: Int64?
     /// When the last attempt to push ended.
     var responseAtWallMilliseconds: Int64?
+
+    /// The record's own time: when it was written or, if Kafka has no timestamp, when it was received.
+    var recordAtWallMilliseconds: Int64 {
+        recordTimestampMilliseconds >= 0 ? recordTimestampMilliseconds : receivedAtWallMilliseconds
+    }
 }

@@ -1,6 +1,6 @@
 extension OutageCase {
     /// Cases with commands that are read late, and with commands whose timestamp is in the future.
-    static let ageCases = [
+    static let lateAndFutureCases = [
         OutageCase(
             name: "thirty-hours-old",
             summary: "A new group reads starts, updates and ends that are 30 hours old, with an empty Redis",
@@ -32,7 +32,7 @@ extension OutageCase {
                     activityCount: 60,
                     pushStartedActivityCount: 60,
                     durationMilliseconds: 8_000,
-                    activitiesPerEnd: 1
+                    endEveryNthActivity: 1
                 )
             ],
             workers: OutageWorkers(areStartedBeforeCommands: false),

@@ -22,13 +22,15 @@ struct ReplayCandidate: Equatable {
 
 /// The newest command of each activity and of each audience, found by rules like those for a lane's waiting commands.
 ///
-/// A newer update replaces an older one. An end replaces any update, and no update replaces an end. The table can also
-/// keep a start before the newest state. But if this state is an end, it replaces the start too.
+/// A newer update replaces an older one, and a newer end an older end: Redis admits it unless the older end was shown.
+/// An end replaces any update, and no update replaces an end. A start replaces a state with a lower version. Beside a
+/// newer update, the table also keeps the start. But a newer end replaces the start too.
 ///
 /// The table's bytes are limited (R4). A full table takes no more activities and audiences. If a newer command of a
 /// known activity or audience has no room, the table keeps only the command's version and offset. The replay then sends
 /// neither the newer command nor the older one.
-struct ReplayTable {
+struct NewestCommandTable {
+    /// The commands that the table keeps of one activity or audience.
     struct Entry {
         var appIndex: Int
         var start: ReplayCandidate?
@@ -78,6 +80,16 @@ struct ReplayTable {
         entries[redisKey] = entry
     }
 
+    /// Marks a state of the table as unread: the workers will read the same command from another topic. Does nothing if
+    /// the table's state is another command.
+    mutating func markStateAsUnread(_ command: ReplayCandidate, of redisKey: [UInt8]) {
+        guard let state = entries[redisKey]?.state, state.event == command.event, state.version == command.version
+        else { return }
+        entries[redisKey]?.state?.isUnread = true
+    }
+
+    /// Keeps a start in the entry, unless the entry has the same or a newer start, or an end that is not older. Drops a
+    /// state that is older than the start.
     private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {
         if let knownStart = entry.start {
             guard start.version > knownStart.version else {
@@ -97,14 +109,14 @@ struct ReplayTable {
         replace(&entry.start, by: start)
     }
 
+    /// Keeps an update or an end in the entry, unless a command of the entry replaces it. An end also drops the start.
     private mutating func merge(state: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {
         if let start = entry.start, state.version < start.version { return onDropped(.supersededInRange) }
         if let knownState = entry.state {
-            if knownState.event == .end {
-                guard state.event != .end || state.version != knownState.version else { return onDropped(.duplicate) }
+            if knownState.event == .end, state.event == .update {
                 return onDropped(state.version < knownState.version ? .supersededInRange : .ended)
             }
-            if state.event == .update {
+            if state.event == knownState.event {
                 guard state.version > knownState.version else {
                     return onDropped(state.version == knownState.version ? .duplicate : .supersededInRange)
                 }
@@ -118,6 +130,7 @@ struct ReplayTable {
         }
     }
 
+    /// Replaces one command of an entry. If the new command has no room, keeps it without its record.
     private mutating func replace(_ keptCandidate: inout ReplayCandidate?, by candidate: ReplayCandidate?) {
         usedBytes -= keptCandidate?.byteCount ?? 0
         keptCandidate = candidate

@@ -3,8 +3,8 @@ import Testing
 
 @testable import CausewayLab
 
-@Suite("The page at the end", .ownThread)
-struct TextPageTests {
+@Suite("The report at the end", .ownThread)
+struct TextReportTests {
     static func makeFigures() throws -> DemoFigures {
         var histogram = DurationHistogram()
         for value in [12, 40, 900] { histogram.add(milliseconds: Int64(value)) }
@@ -54,23 +54,23 @@ struct TextPageTests {
         )
     }
 
-    @Test func `Every line is as wide as the page`() throws {
+    @Test func `Every line is as wide as the report`() throws {
         var figures = try Self.makeFigures()
-        #expect(TextPage(figures, isColoured: false).lines.allSatisfy { $0.count == TextPage.width })
+        #expect(TextReport(figures, isColoured: false).lines.allSatisfy { $0.count == TextReport.width })
         figures.wrongPhones = (0..<20)
             .map { .init(activity: "1136561-\($0)", shows: String(repeating: "long ", count: 40)) }
         figures.freshness = nil
         figures.retries = 12
         figures.deadLetters = 3
         figures.scores = []
-        #expect(TextPage(figures, isColoured: false).lines.allSatisfy { $0.count == TextPage.width })
+        #expect(TextReport(figures, isColoured: false).lines.allSatisfy { $0.count == TextReport.width })
     }
 
-    @Test func `The page says what is particular to audiences`() throws {
+    @Test func `The report says what is particular to audiences`() throws {
         var figures = try Self.makeFigures()
         (figures.audiences, figures.commands) = (60, 14_400)
-        let lines = TextPage(figures, isColoured: false).lines
-        #expect(lines.allSatisfy { $0.count == TextPage.width })
+        let lines = TextReport(figures, isColoured: false).lines
+        #expect(lines.allSatisfy { $0.count == TextReport.width })
         let text = lines.joined(separator: "\n")
         for expected in [
             "one command a ball, to the audience of its match", "12.5 pushes a command", "from record to last phone",
@@ -89,11 +89,11 @@ struct TextPageTests {
         left: 0
     )
 
-    @Test func `The page counts channels and broadcasts`() throws {
+    @Test func `The report counts channels and broadcasts`() throws {
         var figures = try Self.makeFigures()
         (figures.audiences, figures.channels) = (60, Self.channels)
-        let lines = TextPage(figures, isColoured: false).lines
-        #expect(figures.hasSucceeded && lines.allSatisfy { $0.count == TextPage.width })
+        let lines = TextReport(figures, isColoured: false).lines
+        #expect(figures.hasSucceeded && lines.allSatisfy { $0.count == TextReport.width })
         let text = lines.joined(separator: "\n")
         for expected in [
             "1,500 phones are on 60 channels", "25.0 phones a broadcast", "BROADCASTS", "75,000",
@@ -117,15 +117,15 @@ struct TextPageTests {
     }
 
     @Test func `The lines of the frame meet the columns`() throws {
-        let lines = TextPage(try Self.makeFigures(), isColoured: false).lines
+        let lines = TextReport(try Self.makeFigures(), isColoured: false).lines
         #expect(lines.first?.hasPrefix("╭") == true && lines.last?.hasPrefix("╰") == true)
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┬") })
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┼") })
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┴") })
     }
 
-    @Test func `The page shows the figures`() throws {
-        let text = TextPage(try Self.makeFigures(), isColoured: false).lines.joined(separator: "\n")
+    @Test func `The report shows the figures`() throws {
+        let text = TextReport(try Self.makeFigures(), isColoured: false).lines.joined(separator: "\n")
         for expected in [
             "718,800", "180,000   25.0 %", "538,800   75.0 %", "at priority 5", "130,000", "7.20 s of CPU", "40.0 µs",
             "10.0 µs",
@@ -137,8 +137,8 @@ struct TextPageTests {
         #expect(!text.contains("\u{1B}"))
     }
 
-    @Test func `The page has colours only on request`() throws {
-        #expect(TextPage(try Self.makeFigures(), isColoured: true).lines.contains { $0.contains("\u{1B}[1;32m") })
+    @Test func `The report has colours only on request`() throws {
+        #expect(TextReport(try Self.makeFigures(), isColoured: true).lines.contains { $0.contains("\u{1B}[1;32m") })
     }
 
     @Test func `A wrong phone is named`() throws {
@@ -147,7 +147,7 @@ struct TextPageTests {
         figures.phonesWithFinalScore = 2_999
         figures.wrongPhones = [.init(activity: "1136561-0007", shows: "CSK 165/9 (19.4), no result")]
         #expect(!figures.hasSucceeded)
-        let text = TextPage(figures, isColoured: true).lines.joined(separator: "\n")
+        let text = TextReport(figures, isColoured: true).lines.joined(separator: "\n")
         #expect(text.contains("1136561-0007 shows CSK 165/9 (19.4), no result"))
         #expect(text.contains("\u{1B}[1;31m"))
     }
@@ -167,7 +167,7 @@ struct ProgressTests {
     private let progress = DemoProgress(
         elapsedMilliseconds: 30_000,
         durationMilliseconds: 60_000,
-        commandCount: 718_800,
+        totalCommandCount: 718_800,
         resultCount: 300_000,
         commandsPerSecond: 12_000,
         pushesPerSecond: 3_000,

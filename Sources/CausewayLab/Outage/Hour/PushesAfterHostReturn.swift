@@ -1,5 +1,5 @@
 /// The pushes to each activity of the affected app after the return of its APNs host.
-struct PushesAfterReturn {
+struct PushesAfterHostReturn {
     private enum HostPhase {
         case beforeOutage
         case unreachable

@@ -1,7 +1,7 @@
 import Numbers
 
 /// A box of text, drawn with Unicode lines. Every row has the same width.
-struct TextPage {
+struct TextReport {
     enum Style {
         case plain, heading, faint, good, bad
 
@@ -38,7 +38,7 @@ struct TextPage {
         self.isColoured = isColoured
     }
 
-    /// Adds a section with rows across the whole page.
+    /// Adds a section with rows across the whole report.
     mutating func addSection(_ rows: [LabelledValue]) {
         addSeparator(below: [])
         for row in rows { lines.append("│ " + text(row, width: Self.width - 4) + " │") }
@@ -59,9 +59,9 @@ struct TextPage {
         addSeparator(below: nil)
     }
 
-    /// Adds the line above a section, or the page's last line.
+    /// Adds the line above a section, or the report's last line.
     ///
-    /// - Parameter below: the columns of the dividers in the section below the line; nil: the page ends.
+    /// - Parameter below: the columns of the dividers in the section below the line; nil: the report ends.
     private mutating func addSeparator(below: [Int]?) {
         let isTop = lines.isEmpty
         var line = isTop ? "╭" : below == nil ? "╰" : "├"
@@ -89,12 +89,12 @@ struct TextPage {
     }
 }
 
-extension TextPage {
+extension TextReport {
     /// The maximum number of matches whose scores are listed. The figures above the list count all matches.
     static let scoresMax = 6
     static let wrongPhonesMax = 10
 
-    /// Makes the page that a demo prints when it has ended.
+    /// Makes the report that a demo prints when it has ended.
     init(_ figures: DemoFigures, isColoured: Bool) {
         self.init(isColoured: isColoured)
         let season = [

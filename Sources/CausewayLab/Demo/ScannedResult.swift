@@ -2,7 +2,7 @@ import LiveActivity
 import Numbers
 
 /// The parts of a result record that the demo needs.
-struct ResultSummary: Equatable {
+struct ScannedResult: Equatable {
     var outcome: Outcome?
     /// The outcome of a whole fan-out, or of one of its ranges.
     var fanoutOutcome: FanoutOutcome?
@@ -43,7 +43,7 @@ struct ResultSummary: Equatable {
     }
 }
 
-extension ResultSummary {
+extension ScannedResult {
     /// Scans a result record once, without creating a string. The scan must be cheap: 700,000 results arrive in a
     /// minute, and the worker runs on the same processors.
     ///

@@ -1,0 +1,43 @@
+import Delivery
+import LiveActivity
+
+/// Pages that a round (``RoundSlot``) reads while a server of a cluster may lack their members. (R26)
+extension Audiences {
+    /// Makes a page wait if the store may lack members of it: sets the call that reads the page aside, so that the call
+    /// is made again later. Otherwise the round would pass the lost members without notice: its claim is stored with
+    /// the audience's hash, usually on another server than the page, so the claim may be intact.
+    ///
+    /// A page waits in two cases:
+    /// - The shell says that members are missing.
+    /// - The store may lack members, and the page's whole segment is missing. This wait ends at the next reading of the
+    ///   marks (R24).
+    ///
+    /// A page does not wait if its round is being drained or must be claimed again, because the round waits for this
+    /// page.
+    ///
+    /// - Parameter isSegmentMissing: whether the store has no directory of the page's segment.
+    /// - Returns: whether the page waits. Then the reply must not be used.
+    mutating func waitForMissingMembers(of page: PageIndex, isSegmentMissing: Bool, now: Moment) -> Bool {
+        guard configuration.hasSeveralStoreServers, mustRoundsWait || (isSegmentMissing && mayStoreLackMembers) else {
+            return false
+        }
+        let round = pages[page].round
+        guard rounds[round].phase == .running || rounds[round].phase == .restoring,
+            !rounds[round].claim.hasReachedMemberWaitLimit
+        else { return false }
+        let sinceMilliseconds = pages[page].membersMissingSinceMilliseconds ?? now.monotonicMilliseconds
+        pages[page].membersMissingSinceMilliseconds = sinceMilliseconds
+        // Do not wait until `mayStoreLackMembers` is false: each failed attempt to connect makes it true again, so one
+        // unavailable server would keep the rounds on all servers waiting. A reading of the marks after the beginning
+        // of this wait is enough.
+        guard sinceMilliseconds >= membersLastCompleteAtMilliseconds else { return false }
+        guard now.monotonicMilliseconds - sinceMilliseconds < Self.waitForMembersMillisecondsMax else {
+            rounds[round].claim.hasReachedMemberWaitLimit = true
+            return false
+        }
+        // A page that was missing may be back after the wait.
+        pages[page].unusablePageLowerBound = nil
+        storeQueue.setAside(pages[page].phase == .requestingPage ? .readPage(page) : .readDirectory(page), now: now)
+        return true
+    }
+}

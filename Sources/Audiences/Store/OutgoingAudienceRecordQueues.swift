@@ -1,0 +1,80 @@
+import Delivery
+import LiveActivity
+
+/// The records that this core produces, in a queue for each topic. If a topic accepts nothing, only its queue pauses.
+///
+/// The queues keep no order between topics. What must come first is acknowledged before the core queues what follows:
+/// for example, a range gets its result when the results and invalidations of its members are acknowledged.
+struct OutgoingAudienceRecordQueues: ~Copyable {
+    private var fanoutRecords: OutgoingRecordQueue<OutgoingAudienceRecord>
+    private var starts: OutgoingRecordQueue<OutgoingAudienceRecord>
+    /// Results of commands, ranges, broadcasts and members.
+    private var results: OutgoingRecordQueue<OutgoingAudienceRecord>
+    private var invalidations: OutgoingRecordQueue<OutgoingAudienceRecord>
+
+    init(_ configuration: AudiencesConfiguration) {
+        // A command has at most a record for each segment, and for the channel of each environment.
+        fanoutRecords = OutgoingRecordQueue(limit: configuration.commandsMax * (MemberLocation.segmentCount + 2))
+        starts = OutgoingRecordQueue(limit: configuration.unacknowledgedStartsMax)
+        // A range version has at most two results: its own and its command's. A broadcast too.
+        results = OutgoingRecordQueue(limit: configuration.fanoutRecordsMax * 4 + configuration.refusedMembersMax)
+        invalidations = OutgoingRecordQueue(limit: configuration.refusedMembersMax)
+    }
+
+    mutating func append(_ outgoingRecord: OutgoingAudienceRecord) {
+        switch outgoingRecord.kind {
+        case .fanout: fanoutRecords.append(outgoingRecord)
+        case .start: starts.append(outgoingRecord)
+        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
+            results.append(outgoingRecord)
+        case .invalidation: invalidations.append(outgoingRecord)
+        }
+    }
+
+    /// Returns the first record of the first queue that has one and does not pause; nil if there is none. Fan-out
+    /// records and starts come first, because members wait for them.
+    func next(now: Moment) -> OutgoingAudienceRecord? {
+        if let outgoingRecord = fanoutRecords.next(now: now) { return outgoingRecord }
+        if let outgoingRecord = starts.next(now: now) { return outgoingRecord }
+        if let outgoingRecord = results.next(now: now) { return outgoingRecord }
+        return invalidations.next(now: now)
+    }
+
+    /// Removes the first record of the queue for this kind.
+    mutating func removeFirst(_ kind: OutgoingAudienceRecord.Kind) {
+        switch kind {
+        case .fanout: fanoutRecords.removeFirst()
+        case .start: starts.removeFirst()
+        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
+            results.removeFirst()
+        case .invalidation: invalidations.removeFirst()
+        }
+    }
+
+    /// Queues a record again after a failure to write it, and pauses its queue.
+    mutating func retry(_ outgoingRecord: OutgoingAudienceRecord, now: Moment) {
+        switch outgoingRecord.kind {
+        case .fanout: fanoutRecords.retry(outgoingRecord, now: now)
+        case .start: starts.retry(outgoingRecord, now: now)
+        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
+            results.retry(outgoingRecord, now: now)
+        case .invalidation: invalidations.retry(outgoingRecord, now: now)
+        }
+    }
+
+    mutating func endPausesIfDue(now: Moment) {
+        fanoutRecords.endPauseIfDue(now: now)
+        starts.endPauseIfDue(now: now)
+        results.endPauseIfDue(now: now)
+        invalidations.endPauseIfDue(now: now)
+    }
+
+    /// When the next pause ends (monotonic milliseconds); nil if no record waits for the end of a pause.
+    var dueMilliseconds: Int64? {
+        var dueMilliseconds = fanoutRecords.dueMilliseconds ?? .max
+        dueMilliseconds = min(dueMilliseconds, starts.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, results.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, invalidations.dueMilliseconds ?? .max)
+        return dueMilliseconds == .max ? nil : dueMilliseconds
+    }
+}

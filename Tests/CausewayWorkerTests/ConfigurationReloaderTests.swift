@@ -1,0 +1,121 @@
+import CausewayConfiguration
+import Delivery
+import Foundation
+import LiveActivity
+import Logging
+import Reactor
+import Testbed
+import Testing
+
+@testable import CausewayWorker
+@testable import Observability
+
+/// Which shapes a reload of the configuration gives to the lanes, and when a rejected reload is tried again.
+@Suite(.ownThread) struct ConfigurationReloaderTests {
+    /// A configuration file and its files of shapes, in a directory of their own.
+    private struct ConfigurationFiles {
+        private let directory: TemporaryDirectory
+        private let keyFile: String
+        private let loader = ConfigurationLoader(environment: [:], requiresFiles: false)
+
+        init() throws {
+            directory = try TemporaryDirectory()
+            keyFile = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile
+        }
+
+        func writeConfiguration(apps: [String]) throws {
+            var text = """
+                kafka: {bootstrapServers: "127.0.0.1:1"}
+                redis: {url: "redis://127.0.0.1:1"}
+                worker: {lanes: 1, commandsPerLane: 1024}
+                apps:
+
+                """
+            for app in apps {
+                text += """
+                      \(app):
+                        bundleId: com.example.\(app)
+                        teamId: TEAM123456
+                        keyId: KEY1234567
+                        keyFile: \(keyFile)
+                        shapes: {file: \(directory.path("\(app).json"))}
+
+                    """
+            }
+            try directory.write(text, to: "causeway.yaml")
+        }
+
+        /// - Parameter type: the type of the only member of the content state.
+        func writeShapes(of app: String, _ type: String) throws {
+            try directory.write(
+                """
+                {"app": "com.example.\(app)", "attributesTypes": [
+                  {"name": "RideAttributes", "attributes": {"id": "string"}, "contentState": {"n": "\(type)"}}
+                ]}
+                """,
+                to: "\(app).json"
+            )
+        }
+
+        func removeShapes(of app: String) throws {
+            try FileManager.default.removeItem(atPath: directory.path("\(app).json"))
+        }
+
+        func readContracts() throws -> [ContractRule?] { try load().apps.map { try $0.readContractRule() } }
+
+        private func load() throws -> WorkerConfiguration { try loader.load(path: directory.path("causeway.yaml")) }
+
+        /// Makes a worker that has read the files, and does not run.
+        func makeWorker() throws -> Worker {
+            let source = ConfigurationSource(
+                loader: loader,
+                path: directory.path("causeway.yaml"),
+                logThreshold: LogThreshold(.info)
+            )
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            return try Worker(configuration: try load(), source: source, logger: logger, version: "0")
+        }
+    }
+
+    private static func takeContracts(_ worker: Worker) throws -> [ContractRule?] {
+        try #require(worker.setup.mailboxes[0].takeSettings()).apps.map(\.contract)
+    }
+
+    /// One change of a deployment removes an app with its shapes, and gives another app new shapes.
+    @Test func `An app that is removed with its shapes keeps its contract, and the other apps get their new ones`()
+        async throws
+    {
+        let files = try ConfigurationFiles()
+        for app in ["a", "b"] { try files.writeShapes(of: app, "int") }
+        try files.writeConfiguration(apps: ["a", "b"])
+        let worker = try files.makeWorker()
+        let oldContracts = try files.readContracts()
+        try files.writeShapes(of: "a", "string")
+        try files.removeShapes(of: "b")
+        try files.writeConfiguration(apps: ["a"])
+        await worker.reload()
+        let newContracts = try files.readContracts()
+        try #require(newContracts[0] != oldContracts[0])
+        #expect(try Self.takeContracts(worker) == [newContracts[0], oldContracts[1]])
+    }
+
+    /// The configuration names a file of shapes that is mounted later.
+    @Test func `A reload that lacked a file is tried again without a change of the configuration`() async throws {
+        let files = try ConfigurationFiles()
+        try files.writeShapes(of: "a", "int")
+        try files.writeConfiguration(apps: ["a"])
+        let worker = try files.makeWorker()
+        let reloader = try #require(worker.configurationReloader)
+        let events = worker.metricRegistry.events
+        try files.removeShapes(of: "a")
+        await worker.reload()
+        for _ in 1...2 * ConfigurationReloader.pollsPerRetry { await reloader.poll() }
+        #expect(events[.configurationRejected].count == 1, "the same errors are logged once")
+        let rejectedSettings = worker.setup.mailboxes[0].takeSettings()
+        #expect(rejectedSettings == nil)
+        try files.writeShapes(of: "a", "string")
+        for _ in 1...2 * ConfigurationReloader.pollsPerRetry { await reloader.poll() }
+        #expect(events[.configurationReloaded].count == 1)
+        #expect(try Self.takeContracts(worker) == files.readContracts())
+    }
+}
