@@ -36,6 +36,7 @@ public final class Pool {
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
     var openingSchedule: ConnectionOpeningSchedule
+    /// The look-up of the host's name finds the pool through this object; nil: none is under way.
     var hostLookupLink: HostLookupLink?
     /// The token of a new key that APNs has not accepted yet. The next connection tries this token.
     var trialToken: ProviderToken?

@@ -12,9 +12,15 @@ extension RedisCommandWriter {
         writeArgument(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
     }
 
+    static let startBudgetArgumentBytes = StoredBucket.byteCount + StoredBucket.longestFillByteCount
+
+    /// Writes the bucket of a start, and the longest time in which such a bucket fills (``StoredBucket``).
     mutating func writeArgument(_ bucket: Policy.Bucket) {
-        writeArgument(byteCount: StoredBucket.byteCount) {
+        writeArgument(byteCount: Self.startBudgetArgumentBytes) {
             $0.writeBytes(StoredBucket.byteCount) { StoredBucket.write(bucket, to: $0) }
+            $0.writeBytes(StoredBucket.longestFillByteCount) {
+                StoredBucket.writeLongestFillSeconds(bucket.longestFillSeconds, to: $0)
+            }
         }
     }
 

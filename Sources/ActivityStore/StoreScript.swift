@@ -114,10 +114,11 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("PRIORITY_LOW", Int64(GrantedPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(GrantedPriority.high.rawValue)),
         ("PRIORITY_DEMOTED", Int64(GrantedPriority.demoted.rawValue)),
         // Where the parts of a pace begin (`StoredPace`), counted from 1. Part 1: spacing and budget. Part 2: the same
-        // for activities with frequent updates. Part 3: the longest spacing.
+        // for activities with frequent updates. Part 3: the longest spacing. Last part: the longest time to fill.
         ("AT_BUDGET_PART", 1),
         ("AT_FREQUENT_BUDGET_PART", Int64(StoredPace.frequentBudgetPartByteOffset + 1)),
         ("AT_LONGEST_SPACING", Int64(StoredPace.longestSpacingByteOffset + 1)),
+        ("AT_LONGEST_FILL", Int64(StoredPace.longestFillByteOffset + 1)),
         // A call in a batch: its least length, and the highest bit of its byte 14. The other bits are in
         // `bitsWithModulus`.
         ("CALL_BYTES", Int64(CommandCallBatch.callBytesMin)),

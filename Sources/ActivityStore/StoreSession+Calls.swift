@@ -140,7 +140,8 @@ extension StoreSession {
         switch call.operation {
         case .takeStartToken(let type, let startBudget, let registration):
             let count = registration == nil ? 3 : 5
-            let bytes = 64 + type.count + StoredBucket.byteCount + StoredDeviceToken.bytesMax
+            let bytes =
+                64 + type.count + RedisCommandWriter.startBudgetArgumentBytes + StoredDeviceToken.bytesMax
             write(.takeStartToken, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
                 $0.writeArgument(operation: "takeStartToken")
                 $0.writeArgument(attributesType: type)

@@ -7,7 +7,7 @@ import Numbers
 /// The shell calls a method for each event, with the event's `Moment` if the decision depends on the time. The core
 /// queues the calls, pushes and records to send, and the shell empties these queues when it can:
 /// - commands: ``receiveCommand(_:)``, ``endBatch(now:)``, ``takeReturnedCommand()``
-/// - members whose audiences change: ``receiveMembershipChange(_:now:)``, ``takeMemberWithEndedChange()``
+/// - members whose audiences change: ``receiveMembershipChange(_:now:)``, ``takeMemberToSettle()``
 /// - the fan-out topic: ``assign(number:)``, ``receiveFanoutRecord(_:instruction:droppedFields:now:)``,
 ///   ``rewindRequest(_:now:)``, ``beginRevoking(_:now:)``, ``release(partition:now:)``
 /// - the audience store: ``withNextStoreCall(now:_:)``, ``storeReplied(tag:_:now:)``
@@ -51,8 +51,8 @@ public struct Audiences: ~Copyable {
     var pageReads: PageReadBatch
     var apps: [AppWork]
     var parkedMembers: Slab<ParkedMember>
-    /// For how many members rounds in the phase `restoring` have reserved room in `parkedMembers`.
-    var reservedParkedMemberCount = 0
+    /// The number of places in `parkedMembers` that rounds in the phase `restoring` have reserved for their members.
+    var reservedParkingPlaceCount = 0
     /// The number of pushes in flight to members that are not parked. Each of them may end with a parked member.
     var parkablePushCount = 0
     var refusedMembers: Slab<RefusedMemberSlot>
@@ -79,8 +79,9 @@ public struct Audiences: ~Copyable {
     var membershipChanges: Slab<MembershipChangeSlot>
     /// The slot in `membershipChanges` of each member's latest change, until the change is finished.
     var membershipChangesByKey: [MemberKey: MembershipChangeIndex] = [:]
-    /// The members whose change has ended, until the shell returns them to `Delivery` (`takeMemberWithEndedChange`).
-    var membersWithEndedChange: IndexQueue<ChangingMember>
+    /// The members whose registration may be settled, until the shell takes them (``takeMemberToSettle()``). The change
+    /// of such a member may still be under way.
+    var membersToSettle: IndexQueue<ChangingMember>
     var newestStateRequests: Slab<NewestStateRequest>
     var newestStateRequestsByKey: [AudienceKey: NewestStateRequestIndex] = [:]
     var newestStates: Slab<NewestStateSlot>
@@ -138,9 +139,9 @@ public struct Audiences: ~Copyable {
         // So there can be more channels than fan-out records.
         channels = Slab(limit: configuration.fanoutRecordsMax * 2)
         membershipChanges = Slab(limit: configuration.membershipChangesMax)
-        // Room for all members of ended changes that the shell has not taken yet, and for the members of all changes
-        // that are under way.
-        membersWithEndedChange = IndexQueue(limit: configuration.membershipChangesMax * 2)
+        // Room for all queued members that the shell has not taken yet, and for the members of all changes that are
+        // under way.
+        membersToSettle = IndexQueue(limit: configuration.membershipChangesMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipChangesMax)
         newestStates = Slab(limit: configuration.membershipChangesMax + 1)
         timers = TimerQueue(

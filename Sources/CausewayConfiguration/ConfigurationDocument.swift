@@ -27,7 +27,7 @@ struct ConfigurationDocument {
         do {
             try parse(text)
         } catch let error as YamlError {
-            let (place, message) = Self.explain(error)
+            let (place, message) = Self.placeAndMessage(of: error)
             addFault(place, "", message)
         } catch {
             addFault(.wholeFile, "", "cannot be read as YAML")
@@ -84,7 +84,7 @@ struct ConfigurationDocument {
         }
     }
 
-    private static func explain(_ error: YamlError) -> (ConfigurationPlace, String) {
+    private static func placeAndMessage(of error: YamlError) -> (ConfigurationPlace, String) {
         switch error {
         case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
             .composer(_, let problem, let mark, _):

@@ -90,7 +90,10 @@ struct WorkerSetup: @unchecked Sendable {
     /// librdkafka's properties of the consumer: first those that limit its memory, then the configured ones. If a
     /// property occurs twice, the configured value applies.
     private var consumerProperties: [KafkaProperties.Property] {
-        get throws(KafkaError) { memoryBudget.consumerProperties + (try configuration.kafka.consumerProperties) }
+        get throws(KafkaError) {
+            let configuredProperties = try configuration.kafka.consumerProperties
+            return memoryBudget.makeConsumerProperties(for: configuredProperties) + configuredProperties
+        }
     }
     private var producerProperties: [KafkaProperties.Property] {
         get throws(KafkaError) { memoryBudget.producerProperties + (try configuration.kafka.producerProperties) }
@@ -253,32 +256,34 @@ struct WorkerSetup: @unchecked Sendable {
     }
 
     private var audiencesConfiguration: AudiencesConfiguration {
-        var audiences = AudiencesConfiguration(
+        var audiencesConfiguration = AudiencesConfiguration(
             apps: deliveryConfiguration.apps,
             reloadable: deliveryConfiguration.reloadable,
             seed: deliveryConfiguration.seed
         )
-        audiences.commandsTopic = deliveryConfiguration.commandsTopic
-        if case .cluster = redisConfiguration.topology { audiences.hasSeveralStoreServers = true }
+        audiencesConfiguration.commandsTopic = deliveryConfiguration.commandsTopic
+        if case .cluster = redisConfiguration.topology { audiencesConfiguration.hasSeveralStoreServers = true }
         for (index, app) in configuration.apps.enumerated() {
             let environments = app.channels.environments.filter(app.environments.contains)
-            audiences.channelRules[UInt16(index)] =
+            audiencesConfiguration.channelRules[UInt16(index)] =
                 ChannelRule(patterns: app.channels.audiences, environments: environments)
         }
-        audiences.fanoutRecordsMax = memoryBudget.fanoutRecordsMax(configured: audiences.fanoutRecordsMax)
-        audiences.fanoutRecordBytesMax = memoryBudget.fanoutRecordBytesMax
-        audiences.pageBytesMax = memoryBudget.pageBytesMax(configured: audiences.pageBytesMax)
-        audiences.pagesMax = memoryBudget.pagesMax(
-            configured: audiences.pagesMax,
+        audiencesConfiguration.fanoutRecordsMax = memoryBudget.fanoutRecordsMax(
+            configured: audiencesConfiguration.fanoutRecordsMax
+        )
+        audiencesConfiguration.fanoutRecordBytesMax = memoryBudget.fanoutRecordBytesMax
+        audiencesConfiguration.pageBytesMax = memoryBudget.pageBytesMax(configured: audiencesConfiguration.pageBytesMax)
+        audiencesConfiguration.pagesMax = memoryBudget.pagesMax(
+            configured: audiencesConfiguration.pagesMax,
             appCount: deliveryConfiguration.apps.count
         )
-        return audiences
+        return audiencesConfiguration
     }
 
     /// Makes the configuration of the lanes' cores. `init` adds the contracts, and the limits that follow from the
     /// memory budget.
     private static func makeDeliveryConfiguration(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
-        var delivery = DeliveryConfiguration(
+        var deliveryConfiguration = DeliveryConfiguration(
             apps: configuration.apps.map { app in
                 DeliveryConfiguration.App(
                     bundleIdentifier: Array(app.bundleId.utf8),
@@ -288,14 +293,14 @@ struct WorkerSetup: @unchecked Sendable {
             },
             seed: UInt64.random(in: .min ... .max)
         )
-        delivery.apply(makeReloadableSettings(configuration))
-        delivery.commandsTopic = Array(configuration.kafka.topics.commands.utf8)
-        delivery.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
-        delivery.deferredTopic = Array(configuration.kafka.topics.deferred.utf8)
-        delivery.supersededResults = configuration.kafka.supersededResults
-        delivery.creditsPerPoolMax =
+        deliveryConfiguration.apply(makeReloadableSettings(configuration))
+        deliveryConfiguration.commandsTopic = Array(configuration.kafka.topics.commands.utf8)
+        deliveryConfiguration.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
+        deliveryConfiguration.deferredTopic = Array(configuration.kafka.topics.deferred.utf8)
+        deliveryConfiguration.supersededResults = configuration.kafka.supersededResults
+        deliveryConfiguration.creditsPerPoolMax =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
-        return delivery
+        return deliveryConfiguration
     }
 
     /// Makes the settings that a running lane can take, without the contracts of the apps.

@@ -8,7 +8,7 @@ import Synchronization
 /// The shell calls a method for each event, such as a record, a reply of Redis, a response of APNs, a delivery report
 /// of Kafka, or the passing of time. The core puts its decisions into queues, and the shell empties them when it can:
 /// store calls, pushes, outgoing records, and work for `Audiences`. The same events in the same order give the same
-/// decisions. So a simulation can repeat any sequence of faults from its seed.
+/// decisions. So a simulation can repeat any sequence of failures from its seed.
 ///
 /// The steps of a command:
 /// 1. `receive` reads its record. While the command waits, newer commands of its activity may replace it.
@@ -51,6 +51,11 @@ public struct Delivery: ~Copyable {
     var readAheadCheckDueMilliseconds = Int64.max
     let supersededResultMode: SupersededResultMode
     var storeQueue: StoreQueue<StoreTicket>
+    /// Calls `registerToken` that wait until the lane has room for the held commands that their replies may bring. They
+    /// are not in `storeQueue`, and `recordsAwaitingStoreCount` does not count them.
+    var heldBackRegistrations: IndexQueue<StoreTicket>
+    /// The number of calls `registerToken` that the shell has sent, and that have no reply and have not failed.
+    var registrationCallsUnderWayCount = 0
     let bundleIdentifiers: BundleIdentifiers
     /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property so
     /// that its buffer is reused.
@@ -111,6 +116,7 @@ public struct Delivery: ~Copyable {
         readAhead = ReadAhead(configuration)
         supersededResultMode = configuration.supersededResults
         storeQueue = StoreQueue(limit: callsMax)
+        heldBackRegistrations = IndexQueue(limit: recordsMax)
         bundleIdentifiers = BundleIdentifiers(configuration.apps)
         outgoingRecords = OutgoingRecordQueues(recordsMax: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
@@ -129,10 +135,10 @@ public struct Delivery: ~Copyable {
 
     /// Applies reloaded settings. An activity that already waits keeps the time at which its wait ends.
     public mutating func apply(_ settings: ReloadableSettings) {
-        let presentPolicies = configuration.reloadable.policies
+        let currentPolicies = configuration.reloadable.policies
         precondition(
-            settings.policies.count >= presentPolicies.count
-                && zip(presentPolicies, settings.policies).allSatisfy { $0.name == $1.name },
+            settings.policies.count >= currentPolicies.count
+                && zip(currentPolicies, settings.policies).allSatisfy { $0.name == $1.name },
             "policies must keep their places, by which records name them"
         )
         configuration.apply(settings)
@@ -208,8 +214,7 @@ public struct AppCounters: Sendable, Equatable {
 
 /// Counters of the core for the whole lane. They only grow, except `pushCount`: it falls when no stream takes a push.
 ///
-/// Only tests and benchmarks read these counters now. To export one as a metric of each lane, set the metric in
-/// `setRecordMetrics` of the lane. (`setAppMetrics` shows how: it exports ``AppCounters``.)
+/// The lane publishes ``carriedAlertCount`` as a metric. The others are for tests and benchmarks.
 public struct DeliveryCounters: Sendable {
     /// Records that the lane read and skipped, because a previous owner of the partition had settled them (R10).
     public var skippedRecordCount: UInt64 = 0

@@ -22,6 +22,10 @@ public struct Policy: Sendable, Equatable {
         /// How many of `pushes` only alerts and ends may draw. Without this reserve, updates could use up the bucket,
         /// and the next alert would be sent at priority 5. 0...`pushes`.
         public var reservedForAlerts: Int
+        /// The longest time in which an empty bucket fills, over all policies: seconds. Commands with different policies
+        /// draw on the same stored time, so a bucket that fills faster must not cut this time to its own. 0: no other
+        /// policy counts. `PolicyTable` sets it.
+        public var longestFillSeconds = 0
 
         public static let pushesMax = 10_000
         public static let refillPerHourMax = 36_000
@@ -34,43 +38,52 @@ public struct Policy: Sendable, Equatable {
 
         /// The milliseconds in which the bucket gains one push.
         public var intervalMilliseconds: Int64 { 3_600_000 / Int64(refillPerHour) }
+        /// The time in which the bucket fills if it is empty: seconds, rounded up.
+        public var fillSeconds: Int { Int((Int64(pushes) * intervalMilliseconds + 999) / 1_000) }
     }
 
     /// What an admission needs from a policy: the spacing, how a 429 lengthens the spacing, and the budgets. Every
     /// admission has a copy of these numbers, so they are small integers.
     public struct Pace: Sendable, Hashable, BitwiseCopyable {
-        /// A ``Bucket`` in half the room.
+        /// A ``Bucket`` in a quarter of the room, without ``Bucket/longestFillSeconds``.
         private struct PackedBucket: Hashable, BitwiseCopyable {
-            let pushes: Int32
+            let pushes: UInt16
+            let reservedForAlerts: UInt16
             let refillPerHour: Int32
-            let reservedForAlerts: Int32
 
             init(_ bucket: Bucket) {
-                pushes = Int32(clamping: bucket.pushes)
+                pushes = UInt16(clamping: bucket.pushes)
+                reservedForAlerts = UInt16(clamping: bucket.reservedForAlerts)
                 refillPerHour = Int32(clamping: bucket.refillPerHour)
-                reservedForAlerts = Int32(clamping: bucket.reservedForAlerts)
             }
 
-            var bucket: Bucket {
-                Bucket(
+            func makeBucket(longestFillSeconds: Int32) -> Bucket {
+                var bucket = Bucket(
                     pushes: Int(pushes),
                     refillPerHour: Int(refillPerHour),
                     reservedForAlerts: Int(reservedForAlerts)
                 )
+                bucket.longestFillSeconds = Int(longestFillSeconds)
+                return bucket
             }
         }
 
         private let packedSpacingMilliseconds: Int32
         private let packedThrottledSpacingMillisecondsMax: Int32
         private let packedThrottleRecoveryMilliseconds: Int32
+        private let packedLongestFillSeconds: Int32
         private let packedBudget: PackedBucket
         private let packedFrequentBudget: PackedBucket
 
         public var spacingMilliseconds: Int64 { Int64(packedSpacingMilliseconds) }
         public var throttledSpacingMillisecondsMax: Int64 { Int64(packedThrottledSpacingMillisecondsMax) }
         public var throttleRecoveryMilliseconds: Int64 { Int64(packedThrottleRecoveryMilliseconds) }
-        public var budget: Bucket { packedBudget.bucket }
-        public var frequentBudget: Bucket { packedFrequentBudget.bucket }
+        /// See ``Bucket/longestFillSeconds``. Both buckets have the same, because an activity stores one time for both.
+        public var longestFillSeconds: Int { Int(packedLongestFillSeconds) }
+        public var budget: Bucket { packedBudget.makeBucket(longestFillSeconds: packedLongestFillSeconds) }
+        public var frequentBudget: Bucket {
+            packedFrequentBudget.makeBucket(longestFillSeconds: packedLongestFillSeconds)
+        }
 
         public init(
             spacingMilliseconds: Int64,
@@ -82,6 +95,9 @@ public struct Policy: Sendable, Equatable {
             packedSpacingMilliseconds = Int32(clamping: spacingMilliseconds)
             packedThrottledSpacingMillisecondsMax = Int32(clamping: throttledSpacingMillisecondsMax)
             packedThrottleRecoveryMilliseconds = Int32(clamping: throttleRecoveryMilliseconds)
+            packedLongestFillSeconds = Int32(
+                clamping: max(budget.longestFillSeconds, frequentBudget.longestFillSeconds)
+            )
             packedBudget = PackedBucket(budget)
             packedFrequentBudget = PackedBucket(frequentBudget)
         }

@@ -79,7 +79,8 @@ public final class RedisConnection {
 
     /// The server's addresses that the present attempt to connect has not tried yet.
     var untriedAddresses: ArraySlice<SocketAddress> = []
-    private var hostResolutionCount: UInt64 = 0
+    /// The number of the last attempt to resolve the host. The result of an earlier attempt is ignored.
+    private var lastResolutionNumber: UInt64 = 0
     private var reconnectPause = ReconnectPause()
     private var reconnectTimer = TimerIdentifier.none
     var deadlineTimer = TimerIdentifier.none
@@ -164,10 +165,10 @@ public final class RedisConnection {
             untriedAddresses = [address]
             connectToNextAddress()
         case .host(let host, let port):
-            hostResolutionCount += 1
-            let resolutionNumber = hostResolutionCount
+            lastResolutionNumber += 1
+            let resolutionNumber = lastResolutionNumber
             loop.resolve(host: host, port: port) { [weak self] result in
-                guard let self, phase == .resolving, resolutionNumber == hostResolutionCount else { return }
+                guard let self, phase == .resolving, resolutionNumber == lastResolutionNumber else { return }
                 switch result {
                 case .success(let foundAddresses):
                     untriedAddresses = foundAddresses[...]

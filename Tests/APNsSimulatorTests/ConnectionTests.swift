@@ -132,7 +132,7 @@ import Testing
             #expect(statistics.acceptedConnectionCount == 9)
             let comparison = try await fixture.simulator.withDevices {
                 (devices, nowMilliseconds) throws(DeviceModel.Fault) in
-                try devices.compare(
+                try devices.compareContentStates(
                     app: SimulatorFixture.app,
                     expected: [("m1", Array(#"{"home":8,"away":0}"#.utf8))],
                     nowMilliseconds: nowMilliseconds
@@ -208,7 +208,7 @@ import Testing
             let expected = #"{"home":\#(isApplied ? 1 : 0),"away":0}"#
             let comparison = try await fixture.simulator.withDevices {
                 (devices, nowMilliseconds) throws(DeviceModel.Fault) in
-                try devices.compare(
+                try devices.compareContentStates(
                     app: SimulatorFixture.app,
                     expected: [("m1", Array(expected.utf8))],
                     nowMilliseconds: nowMilliseconds

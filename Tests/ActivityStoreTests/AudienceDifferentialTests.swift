@@ -112,6 +112,45 @@ import Testing
         #expect(try verdict(.update, 9) == .ended)
     }
 
+    /// The budget is used up with a bucket that fills in 15 hours, and a command has a bucket that fills in one hour. If
+    /// the slower bucket is no longer configured, the faster one refills from empty.
+    @Test(arguments: [false, true])
+    func `An audience with an empty budget gets priority 10 after one refill`(isSlowBucketConfigured: Bool) throws {
+        let server = try RedisServer()
+        let caller = try AudienceCaller(server)
+        try server.loadAudienceScriptsWithSettableTime(caller)
+        var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
+        func push(_ sequence: UInt64, _ bucket: Policy.Bucket) throws -> AudienceGrant {
+            var history = AudienceOperationHistory(seed: 1, nowMilliseconds: model.nowMilliseconds)
+            var admission = history.randomAdmission(
+                Version(timestamp: Self.startMilliseconds / 1_000, sequence: sequence)
+            )
+            (admission.isStart, admission.isEnd, admission.digest) = (false, false, sequence)
+            (admission.requestsHighPriority, admission.mayUseReserve) = (true, true)
+            admission.pace = Policy.Pace(
+                spacingMilliseconds: 0,
+                throttledSpacingMillisecondsMax: 60_000,
+                throttleRecoveryMilliseconds: 60_000,
+                budget: bucket,
+                frequentBudget: bucket
+            )
+            server.setTime(milliseconds: model.nowMilliseconds)
+            let reply = try caller.perform(.admit(admission))
+            #expect(model.perform(AudienceScene.call(.admit(admission))) == reply)
+            return try #require(reply.grant)
+        }
+        let slowBucket = Policy.Bucket(pushes: 15, refillPerHour: 1, reservedForAlerts: 5)
+        var bucket = Policy.Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 5)
+        if isSlowBucketConfigured { bucket.longestFillSeconds = slowBucket.fillSeconds }
+        for sequence in 1...15 { #expect(try !push(UInt64(sequence), slowBucket).isDemoted) }
+        #expect(try push(16, bucket).priority == PushPriority.low)
+        model.nowMilliseconds += bucket.intervalMilliseconds
+        let grant = try push(17, bucket)
+        let expectedPriority = isSlowBucketConfigured ? PushPriority.low : PushPriority.high
+        #expect(grant.priority == expectedPriority && grant.frequentUpdatesPriority == expectedPriority)
+        #expect(try push(18, bucket).priority == PushPriority.low)
+    }
+
     @Test(arguments: [1, 64]) func `Pages are equal to the model's`(callsPerCommand: Int) throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server, callsPerCommandMax: callsPerCommand)
@@ -195,6 +234,15 @@ struct AudienceOperationHistory {
         frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 1_000, reservedForAlerts: 2)
     )
 
+    /// A pace whose budgets refill faster.
+    private static let fastPace = Policy.Pace(
+        spacingMilliseconds: 1_000,
+        throttledSpacingMillisecondsMax: 60_000,
+        throttleRecoveryMilliseconds: 60_000,
+        budget: Policy.Bucket(pushes: 3, refillPerHour: 700, reservedForAlerts: 1),
+        frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 36_000, reservedForAlerts: 2)
+    )
+
     /// Returns a change of a channel between two calls: the new channel, or nil if it is deleted, and the environment.
     /// In most cases returns nil, because nothing changes.
     mutating func nextChannelChange() -> (channel: AudienceChannel?, environment: APNsEnvironment)? {
@@ -253,7 +301,7 @@ struct AudienceOperationHistory {
         return AudienceAdmission(
             version: version,
             digest: UInt64.max - UInt64(random.below(4)),
-            pace: Self.pace,
+            pace: kind % 3 == 2 ? Self.fastPace : Self.pace,
             isEnd: kind == 0,
             isStart: kind == 1,
             requestsHighPriority: random.below(2) == 0,

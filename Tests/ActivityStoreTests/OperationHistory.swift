@@ -88,11 +88,14 @@ struct OperationHistory {
     }
 
     private static func randomBucket(_ random: inout SplitMix64) -> Policy.Bucket {
-        .filling(
+        var bucket = Policy.Bucket.filling(
             intervalMilliseconds: random.pick([1, 1_000, 240_000, 3_600_000]),
             pushes: random.pick([1, 2, 3, 10_000]),
             reserved: random.pick([0, 0, 1, 2])
         )
+        // A bucket of two pushes has a slower one beside it. No random number, so that the histories stay as they are.
+        bucket.longestFillSeconds = bucket.pushes == 2 ? 7_200 : 0
+        return bucket
     }
 
     /// Lets time pass: usually as long as a rule requires, or one millisecond less or more. Sometimes leaves the clock

@@ -37,7 +37,8 @@ import Testing
         let key = Array("{com.example.scores/match-17}".utf8)
         let type = Array("GameAttributes".utf8)
         let token = Array(String(repeating: "0f", count: 80).utf8)
-        let bucket = Policy.Bucket(pushes: 20_000, refillPerHour: 3_600_000, reservedForAlerts: 50)
+        var bucket = Policy.Bucket(pushes: 20_000, refillPerHour: 3_600_000, reservedForAlerts: 50)
+        bucket.longestFillSeconds = 3_600
         let frequentBucket = Policy.Bucket(pushes: 15, refillPerHour: 15, reservedForAlerts: 20)
         let bytes = writeCommand(argumentCount: 15) { writer in
             key.withUnsafeBytes { writer.writeArgument($0) }
@@ -62,7 +63,7 @@ import Testing
         let packedToken = [UInt8(ascii: "P")] + [UInt8](repeating: 0x0F, count: 80)
         let texts = [
             "{com.example.scores/match-17}", "u", "",
-            "640", "\u{01}\0\0\u{10}\u{27}\u{32}\0", "176000000000000000000000000042",
+            "640", "\u{01}\0\0\u{10}\u{27}\u{32}\0\u{10}\u{0E}\0\0", "176000000000000000000000000042",
             "EDCBA\u{23}\u{01}\0", ":GameAttributes",
         ]
         let registered = Array("0000000000012".utf8)
@@ -117,7 +118,7 @@ import Testing
         func pace(_ spacing: UInt8) -> [UInt8] {
             [
                 spacing, 0, 0, 0x80, 0xA9, 0x03, 15, 0, 5, 0, spacing, 0, 0, 0x50, 0x46, 0, 200, 0, 50, 0,
-                0x60, 0xEA, 0, 0x60, 0xEA, 0,
+                0x60, 0xEA, 0, 0x60, 0xEA, 0, 0, 0, 0, 0,
             ]
         }
         let texts = ["EVALSHA", "x", "2", "{app=0}", "{app=1}"].map { Array($0.utf8) }

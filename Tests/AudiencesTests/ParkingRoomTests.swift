@@ -50,7 +50,7 @@ import Testing
             harness.appendCommand(1, "match-\(number)")
         }
         #expect(sendInTurns(harness) == Self.names.prefix(audienceCount * memberCount).sorted())
-        #expect(harness.core.parkedMemberCount == 0 && harness.core.reservedParkedMemberCount == 0)
+        #expect(harness.core.parkedMemberCount == 0 && harness.core.reservedParkingPlaceCount == 0)
         #expect(harness.committableOffset == Int64(audienceCount))
     }
 
@@ -60,7 +60,7 @@ import Testing
         for name in Self.names.prefix(40) { harness.join(name) }
         try storeCheckpointWithParkedMembers(Array(Self.names.prefix(40)), of: "match-1", harness)
         harness.appendCommand(1)
-        while harness.core.reservedParkedMemberCount != 38 {
+        while harness.core.reservedParkingPlaceCount != 38 {
             harness.core.advance(now: harness.moment)
             if let due = harness.core.pageReads.sendDueMilliseconds { harness.nowMilliseconds = due }
             harness.reply(to: try #require(harness.nextCall()))
@@ -71,7 +71,7 @@ import Testing
             #expect(harness.beginRevoking())
         }
         harness.performPendingWork()
-        #expect(harness.core.parkedMemberCount == 0 && harness.core.reservedParkedMemberCount == 0)
+        #expect(harness.core.parkedMemberCount == 0 && harness.core.reservedParkingPlaceCount == 0)
     }
 
     @Test func `Members of an unavailable pool wait on their pages if no more members can be parked`() {

@@ -175,7 +175,7 @@ final class RoundHarness {
                         identifier: UnsafeRawBufferPointer(name),
                         joinedAudiences: AudienceList(isLeaving ? none : digests),
                         wasMemberOfAllAudiences: wasMemberOfAllAudiences,
-                        formerAudiences: AudienceList(isLeaving ? digests : none),
+                        leftAudiences: AudienceList(isLeaving ? digests : none),
                         leftAtWallMilliseconds: isLeaving ? nowMilliseconds : 0,
                         token: UnsafeRawBufferPointer(token),
                         environment: .production,
@@ -192,7 +192,7 @@ final class RoundHarness {
     /// Returns the records of the registrations that the core has given back since the last call.
     func takeReturnedRegistrations() -> [UInt32] {
         var records: [UInt32] = []
-        while let member = core.takeMemberWithEndedChange() { records.append(member.record.rawValue) }
+        while let member = core.takeMemberToSettle() { records.append(member.record.rawValue) }
         return records
     }
 

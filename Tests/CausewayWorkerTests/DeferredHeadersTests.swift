@@ -22,7 +22,7 @@ import Testing
         carriedAlertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
         priorityWithoutAlert: 5,
         isAlertExpired: true,
-        serviceFaultCount: 9,
+        serviceFailureCount: 9,
         pauseEndWallMilliseconds: 1_790_000_300_000
     )
 

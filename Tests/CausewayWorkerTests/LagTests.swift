@@ -132,7 +132,7 @@ import Testing
 
 /// The values of `causeway_consumer_lag_records`.
 @Suite struct PartitionLagTests {
-    private func consumerLag(unsettled: Int64 = -1, start: SeekPosition?, low: Int64 = 0, high: Int64) -> Int64? {
+    private func consumerLag(unsettled: Int64? = nil, start: SeekPosition?, low: Int64? = 0, high: Int64?) -> Int64? {
         PartitionLag.countRecords(
             firstUnsettledOffset: unsettled,
             startPosition: start,
@@ -151,24 +151,24 @@ import Testing
         #expect(consumerLag(start: .offset(10), high: 100) == 90, "a partition that is stopped is behind")
         #expect(consumerLag(start: .offset(100), high: 100) == 0)
         #expect(consumerLag(start: .beginning, low: 30, high: 100) == 70)
-        #expect(consumerLag(start: .beginning, low: -1_001, high: 100) == 100)
+        #expect(consumerLag(start: .beginning, low: nil, high: 100) == 100)
         #expect(consumerLag(start: .end, high: 100) == 0)
     }
 
     @Test func `After reading to the end of the log, only unsettled records count as lag`() {
-        func lagAtLogEnd(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
-            let reachedLogEnd = PartitionLag.ReachedLogEnd(nextOffset: next, offset: 101)
+        func lagAtLogEnd(unsettled: Int64?, dealtUpTo dealtEndOffset: Int64?) -> Int64? {
+            let logEndReading = PartitionLag.LogEndReading(dealtEndOffset: dealtEndOffset, reachedAtOffset: 101)
             return PartitionLag.countRecords(
                 firstUnsettledOffset: unsettled,
                 startPosition: .offset(90),
                 logStartOffset: 0,
                 logEndOffset: 500,
-                reachedLogEnd: reachedLogEnd
+                logEndReading: logEndReading
             )
         }
         #expect(lagAtLogEnd(unsettled: 100, dealtUpTo: 100) == 0, "at 100 is the marker of a transaction")
         #expect(lagAtLogEnd(unsettled: 97, dealtUpTo: 100) == 4)
-        #expect(lagAtLogEnd(unsettled: -1, dealtUpTo: -1) == 0, "nothing but markers")
+        #expect(lagAtLogEnd(unsettled: nil, dealtUpTo: nil) == 0, "nothing but markers")
     }
 
     @Test func `The lag does not overflow, whatever offsets a log has`() {
@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test func `An unknown lag is not zero`() {
-        #expect(consumerLag(unsettled: 40, start: .offset(10), high: -1_001) == nil, "the end of the log")
+        #expect(consumerLag(unsettled: 40, start: .offset(10), high: nil) == nil, "the end of the log")
         #expect(consumerLag(start: nil, high: 100) == nil, "where reading begins")
         #expect(consumerLag(start: .offset(500), high: 100) == nil, "another log than the one that was committed")
     }

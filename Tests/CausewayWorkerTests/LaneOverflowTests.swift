@@ -102,6 +102,7 @@ import Testing
                 setup: laneSetup
             )
             defer { lane.close() }
+            lane.partitions.ledgerWaitMillisecondsMax = 0
             lane.takeLaneOrders()
             lane.takeRecords()
             #expect(mailbox.inbox.count == 0 && lane.entryAwaitingRoom == nil)
@@ -114,6 +115,45 @@ import Testing
             #expect(intake.pausedPartitions.partitions == [Self.partition])
             #expect(intake.consumer.pausedPartitions == [Self.partition])
             #expect(intake.assignments[Self.partition]?.rewindRequestCount == 1)
+        }
+    }
+
+    /// The partition's ledger has room for 64 offsets. A rewind would pause the partition for five seconds.
+    @Test func `A record waits in the lane if the ledger is full only because of recent records`() throws {
+        let broker = try EmbeddedBroker()
+        try Self.makeTopics(of: broker, recordCount: 65)
+        try withIntake(bootstrapServers: broker.bootstrapServers) { intake, setup, laneSetup in
+            defer { Self.discardRecords(of: intake) }
+            let mailbox = setup.mailboxes[0]
+            try Self.runLoop(of: intake, until: "the commands") { mailbox.inbox.count == 65 }
+            let lane = try Lane(
+                number: 0,
+                loop: EventLoop(),
+                mailbox: mailbox,
+                kafkaWakeup: setup.kafkaWakeup,
+                setup: laneSetup
+            )
+            defer { lane.close() }
+            lane.takeLaneOrders()
+            lane.takeRecords()
+            let entryIndex = try #require(
+                lane.partitions.entryIndex(topic: Self.partition.topic.index, partition: Self.partition.partition)
+            )
+            #expect(lane.entryAwaitingRoom != nil)
+            #expect(lane.partitions[entryIndex].nextOffset == 64)
+            Self.acknowledgeOutgoingRecords(of: lane)
+            lane.takeRecords()
+            #expect(lane.entryAwaitingRoom == nil)
+            #expect(lane.partitions[entryIndex].nextOffset == 65)
+            #expect(lane.partitions[entryIndex].rewindRequestCount == 0)
+        }
+    }
+
+    /// Settles the invalid records that the lane has taken.
+    private static func acknowledgeOutgoingRecords(of lane: Lane) {
+        while let outgoingRecord = lane.delivery.nextOutgoingRecord(now: lane.now) {
+            lane.delivery.removeNextOutgoingRecord(outgoingRecord)
+            lane.delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: lane.now)
         }
     }
 

@@ -1,11 +1,12 @@
 import CausewayConfiguration
 import Delivery
 import Foundation
-import Reactor
+import Kafka
 import Testbed
 import Testing
 
 @testable import CausewayWorker
+@testable import Reactor
 
 /// The limits of a worker's queues and buffers add up to its memory. (R4)
 @Suite("The division of a worker's memory")
@@ -68,6 +69,35 @@ struct MemoryBudgetTests {
         let connectionCount = Int64(2 * configuration.apps[0].environments.count)
         // A slot of a push has 112 bytes and room for 256 bytes of the response.
         #expect(largeBudget.connectionsBytes - budget.connectionsBytes >= connectionCount * 3_096 * (112 + 256))
+    }
+
+    @Test func `A connection's memory includes the output buffer that it keeps, and TLS`() {
+        #expect(MemoryBudget.fixedBytesPerConnection >= Int64(OutputBuffer.retainedBytesMax) + 64 << 10)
+    }
+
+    /// librdkafka decompresses each response as a whole, and only then compares its queue with the queue's limits.
+    @Test(arguments: [256, 1_024, 4_096] as [Int64])
+    func `A broker may put little into a response, because it is compressed`(mebibytes: Int64) throws {
+        let budget = try makeBudget(mebibytes, laneCount: 2, connectionsMax: 8)
+        let properties = budget.makeConsumerProperties(for: [])
+        let responseLimit = properties.last { $0.name == "fetch.max.bytes" }
+        let responseBytesMax = try #require(responseLimit.flatMap { Int64($0.value) })
+        #expect(responseBytesMax == 1 << 20)
+        #expect(properties.last { $0.name == "fetch.message.max.bytes" }?.value == "262144")
+        if mebibytes >= 1_024 {
+            #expect(budget.fetchBytes >= 3 * 10 * responseBytesMax, "three brokers, and records of ten times the size")
+        }
+    }
+
+    @Test(.ownThread, arguments: ["1000", "1048577", "4000000", "20000000"])
+    func `librdkafka accepts the limits beside any configured size of a record`(messageBytesMax: String) throws {
+        let configuredProperties: [KafkaProperties.Property] = [
+            ("bootstrap.servers", "127.0.0.1:1"), ("group.id", "workers"), ("message.max.bytes", messageBytesMax),
+        ]
+        let limits = try makeBudget(256, laneCount: 2, connectionsMax: 8)
+            .makeConsumerProperties(for: configuredProperties)
+        let faults = Consumer.findFaults(of: limits + configuredProperties)
+        #expect(faults.isEmpty)
     }
 
     @Test func `Too little memory is reported, with the key to change`() {

@@ -196,13 +196,21 @@ struct ReplayAudienceTests {
         )
     }
 
-    /// If the rebuild recorded the fan-out as finished, the worker that reads this record would send no push.
-    @Test func `A command whose fan-out waits in the fan-out topic is left to the workers`() throws {
+    /// If the rebuild wrote the command, Redis would have its fan-out as finished with zero counts, before a worker has
+    /// read this record and sent the pushes. A fan-out record may carry the alert of an older command.
+    @Test(arguments: [false, true])
+    func `A command whose fan-out waits in the fan-out topic is left to the workers`(carriesOlderAlert: Bool) throws {
         let scene = try ReplayScene()
-        let command = scene.command(to: "final", at: scene.nowSeconds - 100)
-        try scene.produce([command])
+        let timestamp = scene.nowSeconds - 100
+        try scene.produce([scene.command(to: "final", at: timestamp)])
         try scene.commit([0: 1])
-        try scene.produce([command], to: "causeway.fanout")
+        let fanoutRecord = scene.command(
+            to: "final",
+            at: timestamp,
+            hasAlert: carriesOlderAlert,
+            otherMembers: carriesOlderAlert ? #""alertTimestamp":\#(timestamp - 5),"alertSequence":0,"# : ""
+        )
+        try scene.produce([fanoutRecord], to: "causeway.fanout")
         let run = try scene.replay("rebuild", "--offsets", "0:0-0", "--json", "--execute")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(try rebuiltCounts(run) == ["statesUnread": 1])

@@ -20,8 +20,10 @@ struct DocumentedKeysTests {
                 case "policies":
                     return self.properties(of: Policy(name: "x"), section: "policies.*.")
                 // These properties are no keys. The names of apps and policies are the names of their sections. The
-                // budget of starts has no reserve.
-                case "apps.*.name", "policies.*.name", "policies.*.startBudget.reservedForAlerts":
+                // budget of starts has no reserve. The table of policies computes how long a budget fills at most.
+                case "apps.*.name", "policies.*.name", "policies.*.startBudget.reservedForAlerts",
+                    "policies.*.budget.longestFillSeconds", "policies.*.frequentBudget.longestFillSeconds",
+                    "policies.*.startBudget.longestFillSeconds":
                     return []
                 default:
                     break

@@ -14,6 +14,9 @@ final class ExampleRun {
     private let commandProducer: CommandProducer
     private var registrationRelay: RegistrationRelay
     private let directory: WorkDirectory
+    /// The registrations of the phones when a test stopped the simulator for good; nil while it runs. The search for
+    /// secrets needs their tokens.
+    var lastRegistrations: [JSONObject]?
 
     /// The programs that were built with these tests.
     static var programs: ProgramPaths { get throws(LabError) { try ProgramPaths() } }

@@ -145,6 +145,28 @@ struct PrometheusAlertCauseTests {
         }
     }
 
+    /// APNs does not accept connections. The push waits, and nothing else fails.
+    @Test func `An outage of APNs causes an alert`() async throws {
+        try await evaluatingAlerts { run, history in
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            history.addExpectingNoAlert(
+                try run.awaitSteadyState("a worker that reaches APNs") { $0.hasAllDependencies },
+                minutes: 15
+            )
+            try run.stopForGood("simulator")
+            try run.awaitMetrics("a worker without APNs") {
+                $0.sum("causeway_apns_connections", ["state": "ready"]) == 0
+            }
+            try updates.sendWithoutWaiting()
+            let cutOffScrape = try run.awaitSteadyState("a push that waits", alerting: [.apnsUnreachable]) {
+                $0.hasAllDependencies && $0.sum("causeway_pushes_waiting") == 1
+            }
+            #expect(try run.findings().contains("CausewayAPNsUnreachable"))
+            history.add(cutOffScrape, minutes: 5, firing: "CausewayAPNsUnreachable")
+        }
+    }
+
     @Test func `An outage of the broker causes an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let healthyScrape = try run.awaitSteadyState("a broker, and partitions") { $0.hasAllDependencies }

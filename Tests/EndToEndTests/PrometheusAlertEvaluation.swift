@@ -52,6 +52,7 @@ extension ExampleRun {
     /// Stops a process of the deployment and does not start it again.
     func stopForGood(_ processName: String) throws {
         let processIndex = try #require(deployment.processesExceptWorker.firstIndex { $0.name == processName })
+        if processName == "simulator" { lastRegistrations = try readRegistrations() }
         deployment.processesExceptWorker.remove(at: processIndex).stop(graceMilliseconds: 1_000)
     }
 

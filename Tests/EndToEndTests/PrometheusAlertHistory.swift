@@ -18,12 +18,17 @@ struct PrometheusAlertHistory {
     }()
 
     /// The readings in order, with the minutes for which each counts; a nil scrape means that the worker did
-    /// not respond.
-    private var readings: [(scrape: Scrape?, minutes: Int)] = []
+    /// not respond. Each also says whether a second worker, the pod `b`, was running at the time but did not respond.
+    private var readings: [(scrape: Scrape?, minutes: Int, isBesideUnresponsiveWorker: Bool)] = []
     private var expectations: [(seconds: Int, alerts: [String])] = []
 
     /// - Parameter minutes: the time for which the reading counts.
-    mutating func add(_ scrape: Scrape?, minutes: Int) { readings.append((scrape, minutes)) }
+    mutating func add(_ scrape: Scrape?, minutes: Int) { readings.append((scrape, minutes, false)) }
+
+    /// Adds a reading. For its time, a second worker does not respond to Prometheus.
+    mutating func addBesideUnresponsiveWorker(_ scrape: Scrape, minutes: Int) {
+        readings.append((scrape, minutes, true))
+    }
 
     /// Expects that exactly these alerts fire at the end of the readings so far.
     mutating func expect(firing alerts: String...) { expect(alerts) }
@@ -89,7 +94,7 @@ struct PrometheusAlertHistory {
             let targetLabels = "namespace=\"push\",job=\"causeway\",pod=\"a\""
             let fullName = "\(metric){\(labels)\(labels.isEmpty ? "" : ",")\(targetLabels)}"
             series[fullName] =
-                readings.map { scrape, minutes in
+                readings.map { scrape, minutes, _ in
                     let count = minutes * 60 / Self.secondsBetweenSamples
                     // In promtool's format, `_x4` is four missing samples, and `5+0x3` is the value 5 four times.
                     guard let value = scrape?.series[name] else { return "_x\(count)" }
@@ -97,6 +102,12 @@ struct PrometheusAlertHistory {
                 }
                 .joined(separator: " ")
         }
+        series["up{namespace=\"push\",job=\"causeway\",pod=\"b\"}"] =
+            readings.map { _, minutes, isBesideUnresponsiveWorker in
+                let count = minutes * 60 / Self.secondsBetweenSamples
+                return isBesideUnresponsiveWorker ? "0+0x\(count - 1)" : "_x\(count)"
+            }
+            .joined(separator: " ")
         return series
     }
 }

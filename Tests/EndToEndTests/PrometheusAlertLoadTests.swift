@@ -103,12 +103,17 @@ struct PrometheusAlertLoadTests {
         }
     }
 
-    /// The worker is restarted three times, the third time with the names of topics that do not exist. At last it is
-    /// stopped.
+    /// A second worker never responds. Then the worker is restarted three times, the third time with the names of
+    /// topics that do not exist. At last it is stopped.
     @Test func `Restarts, missing topics and missing workers cause an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let healthyScrape = try run.awaitSteadyState("a worker with partitions") { $0.hasAllDependencies }
             history.addExpectingNoAlert(healthyScrape, minutes: 30)
+            history.addBesideUnresponsiveWorker(healthyScrape, minutes: 9)
+            history.expect()
+            history.addBesideUnresponsiveWorker(healthyScrape, minutes: 3)
+            history.expect(firing: "CausewayWorkerDown")
+            history.addExpectingNoAlert(healthyScrape, minutes: 6)
             var start = healthyScrape.sum("process_start_time_seconds")
             for _ in 0..<2 {
                 try run.deployment.killAndRestartWorker()

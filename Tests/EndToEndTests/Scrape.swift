@@ -40,6 +40,11 @@ struct Scrape {
         seriesValues(of: name, labels).max() ?? 0
     }
 
+    /// The lowest value of a metric's series that have all of these labels; nil if there is none.
+    func lowest(_ name: String, _ labels: [String: String] = [:]) -> Double? {
+        seriesValues(of: name, labels).min()
+    }
+
     /// Whether the worker reaches Kafka and Redis and has partitions.
     var hasAllDependencies: Bool {
         sum("causeway_kafka_ready") == 1 && sum("causeway_redis_ready") == 1

@@ -44,7 +44,7 @@ extension ExampleRun {
     func secretFindings() throws -> [String] {
         var search = SecretSearch()
         try search.add(keyFile: deployment.simulator.keyFile)
-        for registration in try readRegistrations() {
+        for registration in try lastRegistrations ?? readRegistrations() {
             search.add(token: try #require(registration["token"] as? String))
         }
         var findings: [String] = []

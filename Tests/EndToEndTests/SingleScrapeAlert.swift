@@ -9,6 +9,7 @@ enum SingleScrapeAlert: String, CaseIterable {
     case roundsSlow = "CausewayRoundsSlow"
     case noPartitions = "CausewayNoPartitions"
     case partitionStuck = "CausewayPartitionStuck"
+    case apnsUnreachable = "CausewayAPNsUnreachable"
     case breakerOpen = "CausewayBreakerOpen"
     case providerTokenOld = "CausewayProviderTokenOld"
     case keyFileRejected = "CausewayKeyFileRejected"
@@ -27,6 +28,7 @@ enum SingleScrapeAlert: String, CaseIterable {
         case .roundsSlow: scrape.highest("causeway_audience_oldest_round_seconds") > 60
         case .noPartitions: scrape.sum("causeway_partitions_assigned") == 0
         case .partitionStuck: scrape.highest("causeway_partitions_stuck") > 0
+        case .apnsUnreachable: scrape.lowest("causeway_apns_connections", ["state": "ready"]) == 0
         case .breakerOpen: scrape.highest("causeway_breaker_open") > 0
         case .providerTokenOld: scrape.highest("causeway_provider_token_age_seconds") > 3_300
         case .keyFileRejected: scrape.highest("causeway_key_file_rejected") > 0

@@ -61,6 +61,20 @@ struct DiagnosisTests {
         #expect(unreachableFinding.action.contains("egress"))
     }
 
+    @Test func `Interrupted ends of lifetimes are a finding until they resume`() {
+        func findings(_ kinds: [LogKind]) -> [String] {
+            Self.alerts { worker in
+                var log = LimitedLog(logger: LogCollector().logger, events: worker.metricRegistry.events)
+                for (second, kind) in kinds.enumerated() {
+                    log.log(kind, nowMilliseconds: 0, wallMilliseconds: Int64(second) * 1_000, ["detail": "\(second)"])
+                }
+            }
+        }
+        let observation = "Activities whose lifetime is over cannot be ended or started again now."
+        #expect(findings([.lifetimeEndsInterrupted]) == [observation])
+        #expect(findings([.lifetimeEndsInterrupted, .lifetimeEndsResumed]) == [])
+    }
+
     @Test func `Each fault is found`() {
         #expect(Self.alerts { $0.secondLane.set(.redisReady, to: 0) } == ["CausewayRedisUnavailable"])
         #expect(Self.alerts { $0.kafka.set(.kafkaReady, to: 0) } == ["CausewayKafkaUnreachable"])
@@ -112,7 +126,7 @@ struct DiagnosisTests {
         let connectionAlerts = Self.alerts { worker in
             worker.firstLane.set(.apnsConnections, Self.pool, Int(ConnectionPhase.ready.rawValue), to: 0)
         }
-        #expect(connectionAlerts == ["No APNs connection is ready for match in sandbox."])
+        #expect(connectionAlerts == ["CausewayAPNsUnreachable"])
     }
 
     @Test func `Channels that cannot be created are reported`() {

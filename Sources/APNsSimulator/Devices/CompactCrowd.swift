@@ -111,7 +111,7 @@ enum CompactToken {
     static func words(crowd key: UInt64, number: UInt32, generation: UInt8) -> [UInt64] {
         let packedNumbers = UInt64(generation) << 32 | UInt64(number)
         var random = SplitMix64(seed: key &+ packedNumbers &* multiplier)
-        var words = [key, packedNumbers ^ packedNumbersMask(key)]
+        var words = [key, packedNumbers ^ secondWordMask(crowd: key)]
         for _ in 2..<wordCount { words.append(random.next()) }
         return words
     }
@@ -126,7 +126,7 @@ enum CompactToken {
         of token: UnsafeRawBufferPointer,
         crowd key: UInt64
     ) -> (number: Int, generation: UInt8)? {
-        let packedNumbers = word(1, of: token) ^ packedNumbersMask(key)
+        let packedNumbers = word(1, of: token) ^ secondWordMask(crowd: key)
         guard packedNumbers >> 40 == 0 else { return nil }
         var random = SplitMix64(seed: key &+ packedNumbers &* multiplier)
         for index in 2..<wordCount where word(index, of: token) != random.next() { return nil }
@@ -137,9 +137,9 @@ enum CompactToken {
         UInt64(bigEndian: token.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self))
     }
 
-    /// Returns a number that depends only on the crowd's key. A token's second word is the XOR of this number with the
-    /// phone's number and the generation.
-    private static func packedNumbersMask(_ key: UInt64) -> UInt64 {
+    /// Returns the mask of the second word of a crowd's tokens. This word is the XOR of the mask with the phone's
+    /// number and the generation.
+    private static func secondWordMask(crowd key: UInt64) -> UInt64 {
         var random = SplitMix64(seed: key)
         return random.next()
     }

@@ -51,7 +51,7 @@ extension DeviceModel {
     /// the same id, the youngest counts.
     ///
     /// Two content states are equal if they are the same JSON, regardless of spaces and of the order of keys.
-    public mutating func compare(
+    public mutating func compareContentStates(
         app: String,
         expected: [(activity: String, contentState: [UInt8]?)],
         nowMilliseconds: Int64

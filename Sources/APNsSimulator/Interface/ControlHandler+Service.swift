@@ -24,7 +24,7 @@ extension ControlHandler {
             return (try tape.requiredString("app", of: 0), expected)
         }
         let comparison = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.compare(app: app, expected: expected, nowMilliseconds: now)
+            try devices.compareContentStates(app: app, expected: expected, nowMilliseconds: now)
         }
         return Self.jsonObject { writer in
             writer.member("matching", comparison.matchingActivityCount)

@@ -244,7 +244,7 @@ struct FaultSampler {
     func sampleLatencyMilliseconds(_ random: inout SplitMix64) -> Int64 {
         let range = faults.latencyMilliseconds
         if range.upperBound == 0 { return 0 }
-        let width = UInt64(range.upperBound - range.lowerBound) + 1
-        return Int64(range.lowerBound) + Int64(random.next() % width)
+        let possibleValueCount = UInt64(range.upperBound - range.lowerBound) + 1
+        return Int64(range.lowerBound) + Int64(random.next() % possibleValueCount)
     }
 }

@@ -84,12 +84,13 @@ extension Policy.Bucket {
         return pushesLeftCount
     }
 
-    /// Returns when an empty bucket will be full. No time at which a bucket will be full is later, unless its policy got
-    /// faster refills since, or the clock was set back. Such a time is cut to this one. Otherwise the bucket would stay
-    /// empty for longer than its refills take.
+    /// Returns when an empty bucket will be full, or the bucket of another policy that fills more slowly
+    /// (``longestFillSeconds``). No time at which a bucket will be full is later, unless a policy got faster refills
+    /// since, or the clock was set back. Such a time is cut to this one. Otherwise the bucket would stay empty for longer
+    /// than its refills take.
     func fullAtMillisecondsMax(nowMilliseconds: Int64) -> Int64 {
         // The scripts decide the same: find the places with `git grep 'decision: budget'`.
-        nowMilliseconds + Int64(pushes) * intervalMilliseconds
+        nowMilliseconds + max(Int64(pushes) * intervalMilliseconds, 1_000 * Int64(longestFillSeconds))
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {

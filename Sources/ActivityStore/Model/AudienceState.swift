@@ -216,7 +216,14 @@ package struct AudienceState: Sendable {
             fullAtMilliseconds: fullAtMilliseconds,
             nowMilliseconds: nowMilliseconds
         )
-        guard pushesLeftCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else { return false }
+        guard pushesLeftCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else {
+            // The script decides the same. (decision: budget)
+            fullAtMilliseconds = min(
+                fullAtMilliseconds,
+                bucket.fullAtMillisecondsMax(nowMilliseconds: nowMilliseconds)
+            )
+            return false
+        }
         fullAtMilliseconds = bucket.fullAfterDrawAtMilliseconds(
             fullAtMilliseconds: fullAtMilliseconds,
             nowMilliseconds: nowMilliseconds

@@ -18,6 +18,13 @@ enum StoredBucket {
         LittleEndian.write(UInt64(reservedCount), byteCount: 2, to: destination + 5)
     }
 
+    /// The bytes of `Policy.Bucket.longestFillSeconds`. It follows the bucket of a start, and the parts of a pace.
+    static let longestFillByteCount = 4
+
+    static func writeLongestFillSeconds(_ seconds: Int, to destination: UnsafeMutableRawPointer) {
+        LittleEndian.write(UInt64(UInt32(clamping: seconds)), byteCount: longestFillByteCount, to: destination)
+    }
+
     static func clampedPushCount(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMax) }
 
     static func clampedRefillIntervalMilliseconds(_ bucket: Policy.Bucket) -> Int64 {
@@ -35,20 +42,22 @@ enum StoredBucket {
     }
 }
 
-/// A pace as the scripts read it. Its times are milliseconds, three bytes each.
+/// A pace as the scripts read it. Its times are milliseconds, three bytes each, except the last.
 ///
 /// The parts are, in this order:
 /// - the spacing and the bucket ``Policy/budget`` (10 bytes);
 /// - the spacing again and the bucket ``Policy/frequentBudget`` (10), so that an admission reads spacing and bucket in
 ///   one step;
 /// - the longest spacing that 429s may cause (3);
-/// - the time without a 429 that undoes one doubling of the spacing (3).
+/// - the time without a 429 that undoes one doubling of the spacing (3);
+/// - the longest time in which a bucket of any policy fills, in seconds (4).
 enum StoredPace {
-    static let byteCount = 26
+    static let byteCount = longestFillByteOffset + StoredBucket.longestFillByteCount
     private static let bytesPerTime = 3
-    // Where the second and the third part begin, counted from 0.
+    // Where the second, the third and the last part begin, counted from 0.
     static let frequentBudgetPartByteOffset = bytesPerTime + StoredBucket.byteCount
     static let longestSpacingByteOffset = 2 * frequentBudgetPartByteOffset
+    static let longestFillByteOffset = longestSpacingByteOffset + 2 * bytesPerTime
     /// An hour: the longest time that a policy may set here. It fits into three bytes.
     private static let millisecondsMax: Int64 = 3_600_000
 
@@ -68,5 +77,6 @@ enum StoredPace {
             millisecondsMin: 1,
             at: longestSpacingByteOffset + bytesPerTime
         )
+        StoredBucket.writeLongestFillSeconds(pace.longestFillSeconds, to: destination + longestFillByteOffset)
     }
 }

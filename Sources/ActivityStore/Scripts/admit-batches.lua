@@ -121,7 +121,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     fullAtMaxWithReserve  the same for a command that may use the reserve
   --     nextFullAtBytes       the bytes of the time at which a full bucket will be full again after a draw
   --     interval, pushes      of the bucket: the time for one push, and how many pushes a full bucket has
-  local computedPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes
+  --     longestFill           the longest time in which this bucket, or that of another policy, fills
+  local computedPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes,
+    longestFill
   -- The functions of the long path; nil until a call needs them.
   local admit, settle
 
@@ -180,8 +182,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
     return formAndLength * @LENGTH_FACTOR@ + seconds, (formAndLength + 1) * @LENGTH_FACTOR@
   end
 
-  -- Returns `sentAndPhaseMax`, `fullAtMax`, `fullAtMaxWithReserve`, `nextFullAtBytes`, `interval` and `pushes` for
-  -- plain values that are like this one.
+  -- Returns `sentAndPhaseMax`, `fullAtMax`, `fullAtMaxWithReserve`, `nextFullAtBytes`, `interval`, `pushes` and
+  -- `longestFill` for plain values that are like this one.
   local function computePace(prefix, paceBytes, now)
     local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
     -- A plain value has no flag above ALLOWS_FREQUENT, so one comparison tests this flag.
@@ -190,7 +192,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
     -- Without a token (form 0), `sentAndPhaseMax` is -1, so that the spacing is never over.
     return formAndFlags % @FORM_MODULUS@ > 0 and (now - spacing) * @SENT_AT_FACTOR@ + (@SENT_AT_FACTOR@ - 1) or -1,
       pushes > reserved and now + (pushes - 1 - reserved) * interval or -1,
-      now + (pushes - 1) * interval, struct.pack('<I6', now + interval), interval, pushes
+      now + (pushes - 1) * interval, struct.pack('<I6', now + interval), interval, pushes,
+      math.max(pushes * interval, 1000 * struct.unpack('<I4', paceBytes, @AT_LONGEST_FILL@))
   end
 
   for index = 1, count do
@@ -277,6 +280,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- 3. A settlement: is it the acceptance of the newest version? An end, and a call that brings a token or an alert
       -- of another command, take the long path.
       -- The model decides the same. (decision: acceptance)
+      -- IS_END is the lowest of these bits, before TOKEN_FOLLOWS, IS_SETTLEMENT and ALERT_FOLLOWS: `>=` finds them all.
       if requestAndPace >= @IS_END_IN_REQUEST@ then
         if requestAndPace == @ACCEPTANCE_REQUEST@ and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version then
           local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE_FORMAT,
@@ -302,7 +306,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- The model decides the same. (decision: no token; decision: spacing; decision: budget)
       if paceNumber ~= computedPaceNumber then
         computedPaceNumber = paceNumber
-        sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes =
+        sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes, longestFill =
           computePace(prefix, ARGV[paceNumber], now)
       end
 
@@ -320,9 +324,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
       else
         -- The push gets priority 5. If the command asked for priority 10, it is demoted.
         newBytes, isDemoted = sendBytes .. version, isHigh
-        -- A bucket lacks at most all its pushes.
-        if isHigh and fullAt - now > pushes * interval then
-          newBytes = newBytes .. pack(FULL_FORMAT, now + pushes * interval)
+        -- A bucket lacks at most all its pushes, or those of another policy's bucket that fills more slowly.
+        if isHigh and fullAt - now > longestFill then
+          newBytes = newBytes .. pack(FULL_FORMAT, now + longestFill)
         end
       end
       local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', newBytes)

@@ -183,11 +183,13 @@ if operation == 'takeStartToken' then
   end
   local reply = 'noToken'
   if #t > @TIME_DIGITS@ then
-    local now, interval, pushes = readServerTime(), read('<I3I2', bucket)
+    local now, interval, pushes, _, longestFillSeconds = readServerTime(), read('<I3I2I2I4', bucket)
     local fullAt, refunded = s == '' and now or math.max(sub(s, 1, @TIME_DIGITS@) + 0, now), sub(s, @TIME_DIGITS@ + 1)
-    -- A bucket lacks at most all its starts. It would lack more after its policy got faster refills, or after the clock
-    -- was set back. The surplus counts as a refund, so that time + sum still names the draws (settle.lua).
-    local surplus = fullAt - now - pushes * interval
+    -- A bucket lacks at most all its starts, or those of another policy's bucket that fills more slowly. It would lack
+    -- more after a policy got faster refills, or after the clock was set back. The surplus counts as a refund, so that
+    -- time + sum still names the draws (settle.lua).
+    -- The model decides the same. (decision: budget)
+    local surplus = fullAt - now - math.max(pushes * interval, 1000 * longestFillSeconds)
     if surplus > 0 then
       fullAt, refunded = fullAt - surplus, formatTime((refunded == '' and 0 or refunded) + surplus)
       changes[#changes + 1], changes[#changes + 2] = 's', formatTime(fullAt) .. refunded

@@ -116,9 +116,9 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     local paceBytes = ARGV[math.abs(signedPaceNumber)]
     local pacePosition = signedPaceNumber < 0 and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
     local spacing, interval, pushes, reserved = read('<I3I3I2I2', paceBytes, pacePosition)
-    local pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = paceBytes}
-    paces[signedPaceNumber] = pace
-    return pace
+    paces[signedPaceNumber] = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved,
+      bytes = paceBytes, longestFill = math.max(pushes * interval, 1000 * read('<I4', paceBytes, @AT_LONGEST_FILL@))}
+    return paces[signedPaceNumber]
   end
 
   -- Returns for how long the spacing still forbids a push, and the pace of the activity. `throttle` is the part about
@@ -243,8 +243,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     if not isHigh then return @PRIORITY_LOW@, pushesLeft end
     if hasDrawn then return @PRIORITY_HIGH@, pushesLeft end
     if pushesLeft <= (mayUseReserve and 0 or pace.reserved) then
-      -- A bucket lacks at most all its pushes (`Policy.Bucket.fullAtMillisecondsMax`).
-      local fullAtMax = now + pace.pushes * pace.interval
+      -- The latest time at which a bucket will be full (`Policy.Bucket.fullAtMillisecondsMax`).
+      local fullAtMax = now + pace.longestFill
       return @PRIORITY_DEMOTED@, pushesLeft, fullAt > fullAtMax and fullAtMax or nil
     end
     return @PRIORITY_HIGH@, pushesLeft - 1, (fullAt > now and fullAt or now) + pace.interval

@@ -174,8 +174,8 @@ if operation == 'admit' then
   end
 
   local now = readServerTime()
-  local spacing, interval, pushes, reserved, _, frequentInterval, frequentPushes, frequentReserved =
-    read('<I3I3I2I2I3I3I2I2', pace)
+  local spacing, interval, pushes, reserved, _, frequentInterval, frequentPushes, frequentReserved, _, _,
+    longestFillSeconds = read('<I3I3I2I2I3I3I2I2I3I3I4', pace)
   if admission and not isStart and now >= admittedAt and admittedAt + spacing > now then
     return {'wait', admittedAt + spacing - now}
   end
@@ -185,7 +185,11 @@ if operation == 'admit' then
   -- Returns the priority that a bucket grants, and the time at which the bucket will be full afterwards.
   local function draw(fullAt, interval, pushes, reserved)
     local missing = fullAt > now and math.ceil((fullAt - now) / interval) or 0
-    if pushes - missing <= (mayUseReserve and 0 or reserved) then return @LOW_PRIORITY@, fullAt end
+    if pushes - missing <= (mayUseReserve and 0 or reserved) then
+      -- A bucket lacks at most all its pushes, or those of another policy's bucket that fills more slowly.
+      -- The model decides the same. (decision: budget)
+      return @LOW_PRIORITY@, math.min(fullAt, now + math.max(pushes * interval, 1000 * longestFillSeconds))
+    end
     return @HIGH_PRIORITY@, math.max(fullAt, now) + interval
   end
   local priority, frequentUpdatesPriority = @LOW_PRIORITY@, @LOW_PRIORITY@

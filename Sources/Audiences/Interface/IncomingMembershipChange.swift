@@ -14,8 +14,8 @@ public struct IncomingMembershipChange {
     /// Whether the member was already in every audience of `joinedAudiences`, so that the change brings only a new
     /// token or other new data.
     public var wasMemberOfAllAudiences: Bool
-    public var formerAudiences: AudienceList
-    /// When the member left `formerAudiences`, UNIX milliseconds. Of two entries about a member, an audience keeps the
+    public var leftAudiences: AudienceList
+    /// When the member left `leftAudiences`, UNIX milliseconds. Of two entries about a member, an audience keeps the
     /// one with the later time. So if the member was registered for the audience again after it left, the member stays.
     public var leftAtWallMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
@@ -36,7 +36,7 @@ public struct IncomingMembershipChange {
         identifier: UnsafeRawBufferPointer,
         joinedAudiences: AudienceList,
         wasMemberOfAllAudiences: Bool = false,
-        formerAudiences: AudienceList,
+        leftAudiences: AudienceList,
         leftAtWallMilliseconds: Int64,
         token: UnsafeRawBufferPointer,
         environment: APNsEnvironment,
@@ -49,7 +49,7 @@ public struct IncomingMembershipChange {
         self.identifier = identifier
         self.joinedAudiences = joinedAudiences
         self.wasMemberOfAllAudiences = wasMemberOfAllAudiences
-        self.formerAudiences = formerAudiences
+        self.leftAudiences = leftAudiences
         self.leftAtWallMilliseconds = leftAtWallMilliseconds
         self.token = token
         self.environment = environment

@@ -266,7 +266,7 @@ extension Audiences {
     }
 
     private mutating func retryJoinerPush(_ change: MembershipChangeIndex, needsLongPause: Bool, now: Moment) {
-        queueMemberForReturn(change)
+        letRegistrationSettle(change)
         let failedAttemptCount =
             membershipChanges[change].failedAttemptCount < .max
             ? membershipChanges[change].failedAttemptCount + 1 : .max
@@ -319,7 +319,7 @@ extension Audiences {
         guard !isRegisteredLater, !refusedMembers.isFull else {
             return retryJoinerPush(change, needsLongPause: !result.isRetryPermitted, now: now)
         }
-        addRefusedJoiner(slot, of: newestStates[slot.newestState].audience, result, now: now)
+        addRefusedJoiner(slot, of: newestStates[slot.newestState].audience, result)
         endMembershipChange(change)
     }
 
@@ -340,7 +340,7 @@ extension Audiences {
         if now.monotonicMilliseconds >= membershipChanges[change].allNotifiedAtMilliseconds
             + Self.settlementDelayMillisecondsMax
         {
-            queueMemberForReturn(change)
+            letRegistrationSettle(change)
         }
         switch membershipChanges[change].phase {
         case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:

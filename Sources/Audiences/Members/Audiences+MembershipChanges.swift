@@ -6,14 +6,14 @@ import LiveActivity
 extension Audiences {
     /// Whether the shell may call ``receiveMembershipChange(_:now:)`` now: there is room for one more change.
     public var canReceiveMembershipChange: Bool {
-        !membershipChanges.isFull && membersWithEndedChange.count < configuration.membershipChangesMax
+        !membershipChanges.isFull && membersToSettle.count < configuration.membershipChangesMax
     }
 
     /// The number of changes in memory, including those whose member still waits to be shown the newest state.
     public var membershipChangeCount: Int { membershipChanges.count }
 
     /// Takes a change of a member's audiences. When the registration that caused the change may be settled,
-    /// ``takeMemberWithEndedChange()`` returns the member, once for each change.
+    /// ``takeMemberToSettle()`` returns the member, once for each change.
     public mutating func receiveMembershipChange(_ incoming: IncomingMembershipChange, now: Moment) {
         let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
@@ -28,10 +28,11 @@ extension Audiences {
         }
     }
 
-    /// Returns the next member whose registration may be settled; nil if there is none. Redis has acknowledged or
-    /// permanently refused the member's entries for all audiences. If the member gets a push with the newest state,
-    /// APNs has also responded to the push, or `settlementDelayMillisecondsMax` has passed.
-    public mutating func takeMemberWithEndedChange() -> ChangingMember? { membersWithEndedChange.popFirst() }
+    /// Removes and returns the next member whose registration may be settled; nil if there is none. Redis has
+    /// acknowledged or permanently refused the member's entries for all audiences. If the member gets a push with the
+    /// newest state, APNs has also responded to the push, or `settlementDelayMillisecondsMax` has passed. The push may
+    /// still be retried afterwards.
+    public mutating func takeMemberToSettle() -> ChangingMember? { membersToSettle.popFirst() }
 
     private mutating func beginNotifying(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].enter(.notifying)
@@ -57,15 +58,16 @@ extension Audiences {
         notifyNextAudience(change, now: now)
     }
 
-    /// Queues the member for ``takeMemberWithEndedChange()``, unless it was already queued for this change.
-    mutating func queueMemberForReturn(_ change: MembershipChangeIndex) {
-        guard !membershipChanges[change].wasMemberQueuedForReturn else { return }
-        membershipChanges[change].wasMemberQueuedForReturn = true
-        membersWithEndedChange.append(membershipChanges[change].member)
+    /// Lets `Delivery` settle the registration that caused this change: queues the member for
+    /// ``takeMemberToSettle()``, once for each change. The change itself may go on.
+    mutating func letRegistrationSettle(_ change: MembershipChangeIndex) {
+        guard !membershipChanges[change].mayRegistrationSettle else { return }
+        membershipChanges[change].mayRegistrationSettle = true
+        membersToSettle.append(membershipChanges[change].member)
     }
 
     mutating func endMembershipChange(_ change: MembershipChangeIndex) {
-        queueMemberForReturn(change)
+        letRegistrationSettle(change)
         let key = MemberKey(membershipChanges[change].member, identifier: membershipChanges[change].identifier)
         if membershipChangesByKey[key] == change { membershipChangesByKey[key] = nil }
         releaseState(of: change)

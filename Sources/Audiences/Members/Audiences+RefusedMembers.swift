@@ -18,14 +18,13 @@ extension Audiences {
         _ tag: PushTag,
         _ push: MemberPush,
         _ outcome: MemberOutcome,
-        _ result: PushResult,
-        now: Moment
+        _ result: PushResult
     ) {
         let round = tag.isParked ? parkedMembers[tag.parkedMember].round : pages[tag.page].round
         let isDead = outcome == .unregistered
         let kind = subjectKind(of: tag)
         let (appIndex, audience) = (rounds[round].appIndex, rounds[round].digest)
-        let registeredAtWallMilliseconds = registeredAtWallMilliseconds(tag)
+        let registeredAtWallMilliseconds = findRegistrationTime(of: tag) ?? 0
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: tag.rawValue,
@@ -38,8 +37,7 @@ extension Audiences {
                 kind: kind,
                 httpStatus: result.status,
                 attemptCount: UInt16(push.failedAttemptCount) + 1,
-                invalidAtWallMilliseconds: result.invalidAtWallMilliseconds ?? now.wallMilliseconds,
-                hasInvalidationTime: result.invalidAtWallMilliseconds != nil,
+                invalidAtWallMilliseconds: result.invalidAtWallMilliseconds,
                 sentAtWallMilliseconds: result.sentAtWallMilliseconds,
                 responseAtWallMilliseconds: result.responseAtWallMilliseconds,
                 registeredAtWallMilliseconds: registeredAtWallMilliseconds
@@ -69,12 +67,7 @@ extension Audiences {
     }
 
     /// Records that the token of a member which has just joined is dead.
-    mutating func addRefusedJoiner(
-        _ slot: MembershipChangeSlot,
-        of audience: AudienceDigest,
-        _ result: PushResult,
-        now: Moment
-    ) {
+    mutating func addRefusedJoiner(_ slot: MembershipChangeSlot, of audience: AudienceDigest, _ result: PushResult) {
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: 0,
@@ -87,8 +80,7 @@ extension Audiences {
                 kind: .activity,
                 httpStatus: result.status,
                 attemptCount: UInt16(slot.failedAttemptCount) + 1,
-                invalidAtWallMilliseconds: result.invalidAtWallMilliseconds ?? now.wallMilliseconds,
-                hasInvalidationTime: result.invalidAtWallMilliseconds != nil,
+                invalidAtWallMilliseconds: result.invalidAtWallMilliseconds,
                 sentAtWallMilliseconds: result.sentAtWallMilliseconds,
                 responseAtWallMilliseconds: result.responseAtWallMilliseconds,
                 registeredAtWallMilliseconds: slot.registeredAtWallMilliseconds
@@ -184,7 +176,7 @@ extension Audiences {
             let retirement = TokenRetirement(
                 token: token,
                 environment: slot.environment,
-                invalidAtMilliseconds: slot.hasInvalidationTime ? slot.invalidAtWallMilliseconds : nil
+                invalidAtMilliseconds: slot.invalidAtWallMilliseconds
             )
             return body(
                 StoreCall(

@@ -4,7 +4,8 @@ import LiveActivity
 /// Names a change of a member's audiences by the index of its slot in `Audiences.membershipChanges`.
 typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 
-/// A change of a member's audiences. If the member joins, also the state that it will be shown.
+/// A change of a member's audiences. If the member joins an audience, the slot also names the state that the member
+/// will be shown.
 ///
 /// When a later change of the same member has come, this change only notifies its audiences. Then it ends, as soon as
 /// none of its calls and pushes is under way.
@@ -61,14 +62,14 @@ struct MembershipChangeSlot: BitwiseCopyable {
     let leftAtWallMilliseconds: Int64
     /// The version that the activity already shows (``IncomingMembershipChange/shownVersion``).
     let shownVersion: Version?
-    /// See ``IncomingMembershipChange/wasMemberOfAllAudiences``.
+    /// Whether the member was already in every audience that it joins, so that the change brings only new data.
     private let wasMemberOfAllAudiences: Bool
-    /// The member's id, the digits of its token, the digests of the audiences that it leaves, and the digests of those
+    /// The member's id, the digits of its token, the digests of the audiences that it left, and the digests of those
     /// that it joins or stays in. All are in one block of memory, so that a change needs only one allocation.
     private let packedFields: HeapBytes
     private let identifierByteCount: Int
     private let tokenByteCount: Int
-    private let departedAudienceCount: Int
+    private let leftAudienceCount: Int
 
     private(set) var phase = Phase.queued
     /// The next change of the same member; `.null`: none.
@@ -86,9 +87,9 @@ struct MembershipChangeSlot: BitwiseCopyable {
     /// When the last of the member's requests for states was answered (monotonic milliseconds); `.min`: not yet.
     var lastStateReplyAtMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
-    /// Whether the member has been queued for ``Audiences/takeMemberWithEndedChange()``, after which `Delivery` settles
-    /// the member's registration. Each change queues its member once.
-    var wasMemberQueuedForReturn = false
+    /// Whether the member has been queued for ``Audiences/takeMemberToSettle()``, after which `Delivery` settles the
+    /// member's registration. Each change queues its member once.
+    var mayRegistrationSettle = false
     /// Whether a later change of the same member has come, which shows the member the newest state instead.
     var isOverriddenByLaterChange = false
     /// When the last audience was notified (monotonic milliseconds); `.max`: not yet.
@@ -111,12 +112,12 @@ struct MembershipChangeSlot: BitwiseCopyable {
         tokenByteCount = incoming.token.count
         // If the change says that the member left an audience and joined it again, the audience keeps the entry with
         // the later time. So the entry about leaving is needed only if its time is the later one.
-        let formerAudiences = incoming.formerAudiences.filter { left in
+        let leftAudiences = incoming.leftAudiences.filter { audience in
             incoming.leftAtWallMilliseconds > incoming.registeredAtWallMilliseconds
-                || !incoming.joinedAudiences.contains(left)
+                || !incoming.joinedAudiences.contains(audience)
         }
-        departedAudienceCount = formerAudiences.count
-        let audiences = formerAudiences + incoming.joinedAudiences
+        leftAudienceCount = leftAudiences.count
+        let audiences = leftAudiences + incoming.joinedAudiences
         packedFields = HeapBytes(
             count: identifierByteCount + tokenByteCount + audiences.count * AudienceList.digestBytes
         )
@@ -147,23 +148,22 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var token: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: packedFields.bytes[identifierByteCount...].prefix(tokenByteCount))
     }
-    /// The audiences that the change concerns: first those that the member leaves, then those that it joins or stays
-    /// in.
+    /// The audiences that the change concerns: first those that the member left, then those that it joins or stays in.
     var audiences: AudienceList {
         AudienceList(UnsafeRawBufferPointer(rebasing: packedFields.bytes[(identifierByteCount + tokenByteCount)...]))
     }
-    var joinedAudienceCount: Int { audiences.count - departedAudienceCount }
-    func joinedAudience(_ index: Int) -> AudienceDigest { audiences[departedAudienceCount + index] }
+    var joinedAudienceCount: Int { audiences.count - leftAudienceCount }
+    func joinedAudience(_ index: Int) -> AudienceDigest { audiences[leftAudienceCount + index] }
 
     /// What the change is for the audience that is notified next: the member left it, joined it, or was updated with a
     /// new token or other new data.
     var changeKindForNextAudience: MembershipChangeKind {
-        notifiedAudienceCount < departedAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
+        notifiedAudienceCount < leftAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
     }
 
     /// The entry about the member for the audience that is notified next.
     var entryForNextAudience: MemberEntry<UnsafeRawBufferPointer> {
-        let isLeaving = notifiedAudienceCount < departedAudienceCount
+        let isLeaving = notifiedAudienceCount < leftAudienceCount
         return MemberEntry(
             location: MemberLocation(of: identifier),
             isLeaving: isLeaving,

@@ -24,17 +24,15 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// The number of requests to APNs, including the refused one. Requests of a previous owner of the partition are
     /// not counted.
     var attemptCount: UInt16
-    /// Since when the token is dead, UNIX milliseconds: the time in APNs' response or, if there is none, the time of
-    /// the response.
-    var invalidAtWallMilliseconds: Int64
-    /// Whether APNs' response says since when the token is invalid.
-    var hasInvalidationTime: Bool
+    /// Since when the token is dead, as APNs' response says. UNIX milliseconds; nil if the response has no such time.
+    @CompactOptional var invalidAtWallMilliseconds: Int64?
     /// When the push was sent (UNIX milliseconds; nil if it was not sent completely), and when APNs responded.
     @CompactOptional var sentAtWallMilliseconds: Int64?
     var responseAtWallMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
     var registeredAtWallMilliseconds: Int64
-    /// How many calls to the two stores and records for Kafka are not acknowledged yet.
+    /// How many records and calls about the member are not acknowledged yet. First these are the records for Kafka (the
+    /// member's result, the invalidation of its token), later the calls to the audience store and the activity store.
     var unacknowledgedCount: UInt8 = 0
     /// Whether the token is dead, and the calls about this are not queued yet: Kafka must first have the records.
     var needsDeadTokenCalls: Bool
@@ -56,8 +54,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         kind: StoreSubjectKind,
         httpStatus: UInt16,
         attemptCount: UInt16,
-        invalidAtWallMilliseconds: Int64,
-        hasInvalidationTime: Bool,
+        invalidAtWallMilliseconds: Int64?,
         sentAtWallMilliseconds: Int64?,
         responseAtWallMilliseconds: Int64,
         registeredAtWallMilliseconds: Int64
@@ -72,11 +69,10 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.kind = kind
         self.httpStatus = httpStatus
         self.attemptCount = attemptCount
-        self.invalidAtWallMilliseconds = invalidAtWallMilliseconds
-        self.hasInvalidationTime = hasInvalidationTime
         self.responseAtWallMilliseconds = responseAtWallMilliseconds
         self.registeredAtWallMilliseconds = registeredAtWallMilliseconds
         needsDeadTokenCalls = outcome == .unregistered
+        self.invalidAtWallMilliseconds = invalidAtWallMilliseconds
         self.sentAtWallMilliseconds = sentAtWallMilliseconds
     }
 

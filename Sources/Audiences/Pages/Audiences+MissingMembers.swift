@@ -17,7 +17,7 @@ extension Audiences {
     ///
     /// - Parameter isSegmentMissing: whether the store has no directory of the page's segment.
     /// - Returns: whether the page waits. Then the reply must not be used.
-    mutating func waitForMissingMembers(of page: PageIndex, isSegmentMissing: Bool, now: Moment) -> Bool {
+    mutating func beginWaitIfMembersMissing(of page: PageIndex, isSegmentMissing: Bool, now: Moment) -> Bool {
         guard configuration.hasSeveralStoreServers, mustRoundsWait || (isSegmentMissing && mayStoreLackMembers) else {
             return false
         }

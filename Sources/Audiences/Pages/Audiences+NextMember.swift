@@ -1,7 +1,7 @@
 import Delivery
 
-/// Where a member is: its page, its index on the page, and its position in the round (``RoundSlot``).
-struct MemberPlace {
+/// Where a round finds a member: the member's page, its index on the page, and its position (``RoundSlot``).
+struct MemberCoordinates {
     var page: PageIndex
     var memberIndex: Int
     var position: UInt64
@@ -14,14 +14,15 @@ extension Audiences {
     ///
     /// In its turn, the shell takes the member's push, or the core produces the member's start. Some members get
     /// neither, for example if the version (``RangeVersionSlot``) has expired.
-    mutating func nextMember(of round: RoundIndex, end: UInt64) -> MemberPlace? {
+    mutating func nextMember(of round: RoundIndex, end: UInt64) -> MemberCoordinates? {
         var page = rounds[round].pages.current == .null ? rounds[round].pages.first : rounds[round].pages.current
         while page != .null, pages[page].phase == .ready {
             rounds[round].pages.current = page
             if pages[page].nextMemberIndex < pages[page].memberCount {
                 let memberIndex = Int(pages[page].nextMemberIndex)
                 let position = pages[page].position(memberIndex)
-                return position < end ? MemberPlace(page: page, memberIndex: memberIndex, position: position) : nil
+                return position < end
+                    ? MemberCoordinates(page: page, memberIndex: memberIndex, position: position) : nil
             }
             guard !needsUnrequestedPage(after: page, end: end) else { return nil }
             page = pages[page].nextPage
@@ -31,7 +32,7 @@ extension Audiences {
 
     /// Notes the progress and the version of the member that has its turn. The progress is, for example, a push in
     /// flight, or an outcome without a push. Then moves on to the next member.
-    mutating func advancePast(_ next: MemberPlace, progress: MemberProgress, _ rangeVersion: RangeVersionIndex) {
+    mutating func advancePast(_ next: MemberCoordinates, progress: MemberProgress, _ rangeVersion: RangeVersionIndex) {
         pages[next.page].setRangeVersion(next.memberIndex, rangeVersion)
         pages[next.page].setProgress(next.memberIndex, progress)
         pages[next.page].nextMemberIndex += 1

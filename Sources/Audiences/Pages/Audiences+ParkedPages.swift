@@ -51,7 +51,7 @@ extension Audiences {
         let memberCount = rounds[round].checkpoints.restored.unreadPositionCount
         guard mayReserveRoomToPark(memberCount, for: round) else { return false }
         rounds[round].checkpoints.restored.reservedMemberCount = memberCount
-        reservedParkedMemberCount += memberCount
+        reservedParkingPlaceCount += memberCount
         apps[Int(rounds[round].appIndex)].parkedMemberCount += memberCount
         return true
     }
@@ -65,10 +65,10 @@ extension Audiences {
     mutating func releaseRoomToPark(of round: RoundIndex, memberCount: Int? = nil) {
         let releasedCount = memberCount ?? rounds[round].checkpoints.restored.reservedMemberCount
         rounds[round].checkpoints.restored.reservedMemberCount -= releasedCount
-        reservedParkedMemberCount -= releasedCount
+        reservedParkingPlaceCount -= releasedCount
         apps[Int(rounds[round].appIndex)].parkedMemberCount -= releasedCount
         precondition(
-            rounds[round].checkpoints.restored.reservedMemberCount >= 0 && reservedParkedMemberCount >= 0,
+            rounds[round].checkpoints.restored.reservedMemberCount >= 0 && reservedParkingPlaceCount >= 0,
             "room to park members was released that was not reserved"
         )
     }
@@ -104,8 +104,8 @@ extension Audiences {
         releaseRoomToPark(of: round, memberCount: parkedCount)
         for memberIndex in memberIndices {
             guard let pageMember = pages[page].member(memberIndex) else { continue }
-            let place = MemberPlace(page: .null, memberIndex: 0, position: position)
-            park(pageMember, at: place, of: round, pauseMilliseconds: 0, now: now)
+            let coordinates = MemberCoordinates(page: .null, memberIndex: 0, position: position)
+            park(pageMember, at: coordinates, of: round, pauseMilliseconds: 0, now: now)
         }
         return true
     }

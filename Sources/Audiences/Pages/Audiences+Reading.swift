@@ -27,14 +27,14 @@ extension Audiences {
         let end = readingEndPosition(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pages.count < Self.pagesPerRoundMax {
-            let precedingPage = pageWithUnrequestedNextPage(of: round, end: end)
-            guard precedingPage != nil || mayReadNextSegment(round, end: end) else { return }
+            let previousPage = pageWithUnrequestedNextPage(of: round, end: end)
+            guard previousPage != nil || mayReadNextSegment(round, end: end) else { return }
             guard isFirstInQueue ? hasRoomForPage(of: round) : mayTakePage(for: round) else {
                 return addToPageQueue(round)
             }
             isFirstInQueue = false
-            if let precedingPage {
-                addFollowingPage(precedingPage, of: round)
+            if let previousPage {
+                addFollowingPage(previousPage, of: round)
             } else {
                 addPageAtReadPosition(of: round)
             }
@@ -133,7 +133,7 @@ extension Audiences {
     /// there is none, this page becomes ready without members.
     mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
-        if waitForMissingMembers(of: page, isSegmentMissing: bytes?.isEmpty ?? true, now: now) { return }
+        if beginWaitIfMembersMissing(of: page, isSegmentMissing: bytes?.isEmpty ?? true, now: now) { return }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         var wantedPageLowerBound: UInt32?
         var nextPageLowerBound: UInt32?
@@ -163,7 +163,7 @@ extension Audiences {
     /// missing, damaged or the wrong one, requests the directory instead.
     mutating func pageReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
-        if waitForMissingMembers(of: page, isSegmentMissing: false, now: now) { return }
+        if beginWaitIfMembersMissing(of: page, isSegmentMissing: false, now: now) { return }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         guard let bytes, !bytes.isEmpty else { return requestDirectory(for: page) }
         guard let memberPage = MemberPage(bytes) else {
@@ -282,11 +282,23 @@ extension Audiences {
         if rounds[round].pages.last == .null { rounds[round].pages.last = page }
     }
 
-    /// Discards the members that have not had their turn, and sets the round's read position to its completed position.
-    /// Call this alone only if the round sends nothing more. Otherwise call ``readAgainFromPresentPosition(of:)``, so
-    /// that only the discarded members are read again.
-    ///
-    /// The caller must call ``offerPageRoom(_:)`` afterwards.
+    // MARK: - Discarding members and pages
+    //
+    // A freed page leaves room, which must be offered to the waiting rounds (`offerPageRoom`). The unsent members are
+    // those that have not had their turn.
+    //
+    // | function | discards | sets the read position to | who offers the room |
+    // | --- | --- | --- | --- |
+    // | readUnsentMembersAgain | unsent members | the present position | the function |
+    // | readAgainFromPresentPosition | unsent members | the present position | its caller |
+    // | discardUnsentMembers | unsent members | the completed position | its caller |
+    // | discardPagesAndOfferRoom | all pages | the completed position | the function |
+    // | discardPages | all pages | the completed position | its caller |
+    // | freePageAndOfferRoom | one page | – | the function |
+    // | freePage | one page | – | its caller, unless it requests another page |
+
+    /// Discards the members that have not had their turn. Call this alone only if the round sends nothing more. It
+    /// would continue to read at the completed position, so it would also read members that have had their turn.
     mutating func discardUnsentMembers(of round: RoundIndex) {
         var lastKeptPage = PageIndex.null
         var page = rounds[round].pages.first
@@ -313,9 +325,7 @@ extension Audiences {
         offerPageRoom(Int(rounds[round].appIndex))
     }
 
-    /// Discards the members that have not had their turn, and sets the round's read position back to its present
-    /// position, so that these members are read again. The caller must call ``offerPageRoom(_:)`` afterwards, or call
-    /// ``readUnsentMembersAgain(of:)``, which does both.
+    /// Discards the members that have not had their turn. The round reads them again, from its present position on.
     mutating func readAgainFromPresentPosition(of round: RoundIndex) {
         discardUnsentMembers(of: round)
         rounds[round].progress.readPosition = rounds[round].progress.presentPosition
@@ -326,11 +336,10 @@ extension Audiences {
         offerPageRoom(Int(rounds[round].appIndex))
     }
 
-    /// Removes all pages from a round's list, and sets the round's read position to its completed position. Frees each
-    /// page now, or later as ``PageSlot/Phase/discarded`` says.
+    /// Removes all pages from a round's list. Frees each page now, or later as ``PageSlot/Phase/discarded`` says.
     ///
-    /// The caller must call ``offerPageRoom(_:)`` afterwards. This method does not do so, because the round could then
-    /// get a page while ``discardUnsentMembers(of:)`` still changes the list.
+    /// This function does not offer the room. Otherwise the round could get a page while ``discardUnsentMembers(of:)``
+    /// still changes the list.
     private mutating func discardPages(of round: RoundIndex) {
         var page = rounds[round].pages.first
         rounds[round].pages.first = .null
@@ -360,7 +369,7 @@ extension Audiences {
         offerPageRoom(appIndex)
     }
 
-    /// Frees a page. The caller must then request a page itself or call ``offerPageRoom(_:)``.
+    /// Frees a page. The caller must then request another page in its place, or call ``offerPageRoom(_:)``.
     private mutating func freePage(_ page: PageIndex) {
         let slot = pages[page]
         if slot.round != .null { rounds[slot.round].pages.count -= 1 }

@@ -12,11 +12,10 @@ import Numbers
 extension Audiences {
     /// Parks a member. Its next attempt is due after the pause.
     ///
-    /// - Parameter place: the member's position, page and index. The page is `.null` if the partition's previous owner
-    ///   had parked the member.
+    /// - Parameter coordinates: the page is `.null` if the partition's previous owner had parked the member.
     mutating func park(
         _ pageMember: PageMember,
-        at place: MemberPlace,
+        at coordinates: MemberCoordinates,
         of round: RoundIndex,
         failedAttemptCount: UInt8 = 0,
         wasThrottled: Bool = false,
@@ -25,13 +24,13 @@ extension Audiences {
     ) {
         let first = rounds[round].members.firstParked
         let readAtMilliseconds =
-            place.page == .null ? now.monotonicMilliseconds : pages[place.page].readAtMilliseconds
+            coordinates.page == .null ? now.monotonicMilliseconds : pages[coordinates.page].readAtMilliseconds
         let index = parkedMembers.allocate(
             ParkedMember(
                 pageMember,
                 round: round,
                 nextParkedMember: first,
-                place: place,
+                coordinates: coordinates,
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,
                 readAtMilliseconds: readAtMilliseconds,
@@ -42,7 +41,10 @@ extension Audiences {
         if first != .null { parkedMembers[first].previousParkedMember = index }
         rounds[round].members.firstParked = index
         rounds[round].members.parkedCount += 1
-        rounds[round].members.lowestParkedPosition = min(rounds[round].members.lowestParkedPosition, place.position)
+        rounds[round].members.lowestParkedPosition = min(
+            rounds[round].members.lowestParkedPosition,
+            coordinates.position
+        )
         rounds[round].checkpoints.revision += 1
         noteParkedMemberDueTime(index)
     }
@@ -140,7 +142,8 @@ extension Audiences {
 
     /// Ends parked members as `superseded` when the newer version `newest` has taken over, because `newest` will reach
     /// them in their next turn. Two kinds of members stay parked: those on which the core works now
-    /// (``ParkedMember/isUnderWay``), and those that must get a carried alert before their next turn.
+    /// (``ParkedMember/isUnderWay``), and those that must get a carried alert before their next turn. Later,
+    /// ``finishUnneededParkedMembers(of:now:)`` checks again whether these members still need a push.
     mutating func supersedeParkedMembers(by newest: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let start = rangeVersions[newest].startPosition
         var member = rounds[round].members.firstParked
@@ -155,12 +158,13 @@ extension Audiences {
         }
     }
 
-    /// Whether a member must get the newest version before its next turn, because otherwise it would miss the alert
-    /// that this version carries. True if the version brings the alert to the member's present position
-    /// (``RangeVersionSlot/bringsCarriedAlert(to:)``). The version does not bring the alert to the member's next turn,
-    /// one lap higher.
-    ///
-    /// False if the alert is too old, or if APNs responded to the member's last attempt with 429.
+    /// Whether a member must get the newest version before its next turn, because otherwise it would miss an alert.
+    /// All of this must be true:
+    /// - The newest version carries the alert of an older version, and brings it to the member's present position
+    ///   (``RangeVersionSlot/bringsCarriedAlert(to:)``). In the member's next turn, at a position one lap higher, the
+    ///   version comes without this alert.
+    /// - The alert is not too old.
+    /// - APNs did not respond to the member's last attempt with 429.
     ///
     /// Known issue (K15): if the pool of such a member is unavailable, the round stops one lap above the member until
     /// the alert is too old. The members of the app's other pool wait too.
@@ -185,7 +189,8 @@ extension Audiences {
     }
 
     /// Finishes the parked members that need no push any more, except those on which the core works now
-    /// (``ParkedMember/isUnderWay``):
+    /// (``ParkedMember/isUnderWay``). Called whenever a running round advances: after the newest version's takeover
+    /// (``supersedeParkedMembers(by:of:now:)``), alerts and versions grow old, and further members are parked.
     /// - A member that the newest version will reach in its next turn is `superseded`. But if it must get the alert of
     ///   this version earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the version has
     ///   expired.
@@ -222,7 +227,7 @@ extension Audiences {
     /// How many more members could be parked, even if all pushes in flight end with a parked member, and all rounds in
     /// the phase `restoring` park their members.
     var freeParkingRoomCount: Int {
-        parkedMembers.limit - parkedMembers.count - reservedParkedMemberCount - parkablePushCount
+        parkedMembers.limit - parkedMembers.count - reservedParkingPlaceCount - parkablePushCount
     }
 
     /// Whether a round may park one more member, or send a push that may end with a parked member.

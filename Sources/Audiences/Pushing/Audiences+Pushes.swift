@@ -205,7 +205,7 @@ extension Audiences {
     /// shell cannot send the push.
     private mutating func offerPushToPageMember(
         _ pageMember: PageMember,
-        _ next: MemberPlace,
+        _ next: MemberCoordinates,
         _ rangeVersion: RangeVersionIndex,
         now: Moment
     ) -> AudiencePush {

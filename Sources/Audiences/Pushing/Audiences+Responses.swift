@@ -150,7 +150,7 @@ extension Audiences {
         } else if let member = pages[tag.page].member(tag.memberIndex) {
             park(
                 member,
-                at: MemberPlace(page: tag.page, memberIndex: tag.memberIndex, position: push.position),
+                at: MemberCoordinates(page: tag.page, memberIndex: tag.memberIndex, position: push.position),
                 of: round,
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,
@@ -170,11 +170,12 @@ extension Audiences {
         pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
     }
 
-    /// Returns when the member registered its token, UNIX milliseconds; 0 if the member's entry cannot be read.
-    func registeredAtWallMilliseconds(_ tag: PushTag) -> Int64 {
+    /// Returns when the member registered its token, UNIX milliseconds; nil if the member's entry cannot be read. (Its
+    /// last change is the registration: among the members of a page is none that has left.)
+    func findRegistrationTime(of tag: PushTag) -> Int64? {
         tag.isParked
             ? parkedMembers[tag.parkedMember].registeredAtWallMilliseconds
-            : pages[tag.page].member(tag.memberIndex)?.changedAtMilliseconds ?? 0
+            : pages[tag.page].member(tag.memberIndex)?.changedAtMilliseconds
     }
 
     /// Handles a dead token: the member leaves the audience, and the refusal is recorded. Exception: APNs says when the
@@ -182,7 +183,8 @@ extension Audiences {
     /// registration yet, so the core sends the push again later.
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         if let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds,
-            registeredAtWallMilliseconds(tag) >= invalidAtWallMilliseconds
+            let registeredAtWallMilliseconds = findRegistrationTime(of: tag),
+            registeredAtWallMilliseconds >= invalidAtWallMilliseconds
         {
             return retryMember(tag, push, result, now: now)
         }
@@ -200,6 +202,6 @@ extension Audiences {
         // The refusal cannot be recorded while the table of refused members is full. So the core sends the push again
         // later, and APNs refuses it again.
         guard !refusedMembers.isFull else { return retryMember(tag, push, result, now: now) }
-        addRefusedMember(tag, push, outcome, result, now: now)
+        addRefusedMember(tag, push, outcome, result)
     }
 }

@@ -49,7 +49,7 @@ struct ParkedMember: BitwiseCopyable {
         _ pageMember: PageMember,
         round: RoundIndex,
         nextParkedMember: ParkedMemberIndex,
-        place: MemberPlace,
+        coordinates: MemberCoordinates,
         failedAttemptCount: UInt8,
         wasThrottled: Bool,
         readAtMilliseconds: Int64,
@@ -57,9 +57,9 @@ struct ParkedMember: BitwiseCopyable {
     ) {
         self.round = round
         self.nextParkedMember = nextParkedMember
-        position = place.position
-        page = place.page
-        memberIndex = UInt16(truncatingIfNeeded: place.memberIndex)
+        position = coordinates.position
+        page = coordinates.page
+        memberIndex = UInt16(truncatingIfNeeded: coordinates.memberIndex)
         self.failedAttemptCount = failedAttemptCount
         self.wasThrottled = wasThrottled
         self.dueMilliseconds = dueMilliseconds

@@ -24,8 +24,8 @@ extension Audiences {
     /// of a lane are due at the same times, and share calls to the store.
     private func checkpointDueMilliseconds(_ round: RoundIndex) -> Int64 {
         let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
-        let beganAtMilliseconds = rounds[round].checkpoints.claimOrCheckpointAtMilliseconds
-        return (beganAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
+        let claimOrCheckpointAtMilliseconds = rounds[round].checkpoints.claimOrCheckpointAtMilliseconds
+        return (claimOrCheckpointAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
     /// Sets the round's timer to the earliest of six times: the next checkpoint, a parked member's next attempt, the

@@ -168,9 +168,6 @@ extension Audiences {
         if rounds[round].versions.last == rangeVersion { rounds[round].versions.last = predecessor ?? .null }
     }
 
-    /// Settles a record without a result. Call this only if the round has already settled this version or a newer one.
-    mutating func settleWithoutResult(_ rangeVersion: RangeVersionIndex) { settle(rangeVersion) }
-
     /// Settles the record of `duplicate` without a result: the round has the same version from an earlier record
     /// (`original`), which writes the result.
     ///
@@ -182,7 +179,9 @@ extension Audiences {
         freeVersion(duplicate)
     }
 
-    private mutating func settle(_ rangeVersion: RangeVersionIndex) {
+    /// Settles the record of a version, and frees the version. Call this only if the version is finished, or if the
+    /// round has already settled this version or a newer one.
+    mutating func settle(_ rangeVersion: RangeVersionIndex) {
         let slot = rangeVersions[rangeVersion]
         if let partition = partitions.partition(
             slot.record.partitionIndex,

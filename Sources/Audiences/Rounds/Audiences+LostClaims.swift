@@ -15,7 +15,7 @@ import Numbers
 /// begins while members are missing waits too. (R26)
 ///
 /// In a cluster, another server may have lost the members, and the claim is intact. Then the round reads its pages
-/// again (``waitForMissingMembers(of:isSegmentMissing:now:)``).
+/// again (``beginWaitIfMembersMissing(of:isSegmentMissing:now:)``).
 extension Audiences {
     /// The pause before a lost round is claimed again, apart from jitter. Each further loss in a row doubles the pause:
     /// 0.5 s, 1 s, 2 s, up to 32 s. A round that waits for lost members checks every 0.5 s whether they are back.

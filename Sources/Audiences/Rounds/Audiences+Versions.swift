@@ -34,7 +34,7 @@ extension Audiences {
         } else if let original = findVersion(recordVersion, in: round) {
             settleDuplicate(rangeVersion, of: original)
         } else if recordVersion <= rounds[round].versions.newestSettled {
-            settleWithoutResult(rangeVersion)
+            settle(rangeVersion)
         } else if recordVersion < newestKnownVersion(of: round) {
             finishLateVersion(rangeVersion, of: round)
         } else {

@@ -46,7 +46,7 @@ extension Audiences {
         }
     }
 
-    private mutating func queueStart(_ next: MemberPlace, _ rangeVersion: RangeVersionIndex) {
+    private mutating func queueStart(_ next: MemberCoordinates, _ rangeVersion: RangeVersionIndex) {
         advancePast(next, progress: .inFlight, rangeVersion)
         pages[next.page].underWayMemberCount += 1
         rounds[pages[next.page].round].members.inFlightCount += 1

@@ -178,7 +178,7 @@ extension Audiences {
                     token: token,
                     environment: slot.environment,
                     reason: reason,
-                    invalidAtMilliseconds: slot.invalidAtWallMilliseconds
+                    invalidAtMilliseconds: slot.invalidAtWallMilliseconds ?? slot.responseAtWallMilliseconds
                 )
                 .write(to: &recordValueWriter)
             } else {

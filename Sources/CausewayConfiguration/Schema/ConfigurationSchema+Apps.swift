@@ -64,7 +64,7 @@ extension ConfigurationSchema {
             .policyName,
             meaning: "The policy for the app's commands, unless a command names another one in `policy`."
         )
-        .allowedValues("A name in `policies`")
+        .describingAllowedValues("A name in `policies`")
         .asReloadable,
         .texts(
             "channels.audiences",

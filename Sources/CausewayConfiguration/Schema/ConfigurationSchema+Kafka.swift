@@ -21,7 +21,7 @@ extension ConfigurationSchema {
             .groupIdentifier,
             meaning: "The consumer group, the same for all workers of a fleet."
         )
-        .allowedValues("1 to 255 bytes"),
+        .describingAllowedValues("1 to 255 bytes"),
         .text("kafka.topics.commands", \.kafka.topics.commands, .topic, meaning: "Commands. Workers read this topic."),
         .text(
             "kafka.topics.registrations",

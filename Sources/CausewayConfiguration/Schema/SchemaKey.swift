@@ -91,7 +91,8 @@ extension SchemaKey {
 
     func sourceOfDefault(_ source: String) -> SchemaKey { with { $0.sourceOfDefault = source } }
 
-    func allowedValues(_ text: String) -> SchemaKey { with { $0.allowedValues = text } }
+    /// Sets the text that says which values are allowed. The text checks nothing.
+    func describingAllowedValues(_ text: String) -> SchemaKey { with { $0.allowedValues = text } }
 
     /// Sets the text that says what applies while the key is unset.
     func whenUnset(_ meaningWhenUnset: String) -> SchemaKey { with { $0.meaningWhenUnset = meaningWhenUnset } }

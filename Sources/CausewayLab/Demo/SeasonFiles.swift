@@ -11,8 +11,8 @@ struct SeasonFiles {
     let shapesPath: String
 
     /// - Parameter directory: the directory of the files; nil: search for it.
-    init(directory given: String?) throws(LabError) {
-        let directory = if let given { given } else { try Self.findDirectory() }
+    init(directory requestedDirectory: String?) throws(LabError) {
+        let directory = if let requestedDirectory { requestedDirectory } else { try Self.findDirectory() }
         let matches = try TextFile.read("\(directory)/\(Self.matchesFile)")
         let balls = try TextFile.read("\(directory)/\(Self.ballsFile)")
         shapesPath = "\(directory)/shapes.json"

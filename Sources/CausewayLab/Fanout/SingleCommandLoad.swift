@@ -88,10 +88,10 @@ struct SingleCommandLoad {
         guard command.hasPrefix(Self.crowdName) else { return }
         resultCount += 1
         let name = command.dropFirst(Self.crowdName.count).prefix { $0 != "-" }
-        guard let phase = Phase(rawValue: String(name)), outcome == "accepted", let record = times["record"],
-            let response = times["responded"]
+        guard let phase = Phase(rawValue: String(name)), outcome == "accepted",
+            let recordMilliseconds = times["record"], let responseMilliseconds = times["responded"]
         else { return }
-        freshness[phase, default: DurationHistogram()].add(milliseconds: response - record)
+        freshness[phase, default: DurationHistogram()].add(milliseconds: responseMilliseconds - recordMilliseconds)
     }
 
     func freshness(_ phase: Phase) -> Freshness? {

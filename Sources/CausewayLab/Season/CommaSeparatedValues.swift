@@ -3,7 +3,7 @@
 struct CommaSeparatedValues {
     struct Row: Equatable {
         /// The line on which the row begins, counted from 1.
-        var line: Int
+        var lineNumber: Int
         var fields: [String]
     }
 
@@ -14,7 +14,7 @@ struct CommaSeparatedValues {
     private let bytes: [UInt8]
     private let file: String
     private var position = 0
-    private var line = 1
+    private var lineNumber = 1
 
     private init(_ bytes: [UInt8], file: String) {
         self.bytes = bytes
@@ -33,7 +33,7 @@ struct CommaSeparatedValues {
     }
 
     private mutating func readRow() throws(SeasonError) -> Row {
-        var row = Row(line: line, fields: [])
+        var row = Row(lineNumber: lineNumber, fields: [])
         while true {
             guard row.fields.count < Self.fieldsMax else { throw makeFault("more than \(Self.fieldsMax) fields") }
             row.fields.append(try readField())
@@ -43,11 +43,11 @@ struct CommaSeparatedValues {
                 position += 1
             case UInt8(ascii: "\r") where position + 1 < bytes.count && bytes[position + 1] == UInt8(ascii: "\n"):
                 position += 2
-                line += 1
+                lineNumber += 1
                 return row
             case UInt8(ascii: "\n"):
                 position += 1
-                line += 1
+                lineNumber += 1
                 return row
             default:
                 throw makeFault("text after the closing quote of field \(row.fields.count)")
@@ -69,7 +69,7 @@ struct CommaSeparatedValues {
     }
 
     private mutating func readQuotedField() throws(SeasonError) -> String {
-        let openingLine = line
+        let openingLineNumber = lineNumber
         position += 1
         var content: [UInt8] = []
         while position < bytes.count {
@@ -81,11 +81,11 @@ struct CommaSeparatedValues {
                 }
                 position += 1
             } else if byte == UInt8(ascii: "\n") {
-                line += 1
+                lineNumber += 1
             }
             content.append(byte)
         }
-        throw SeasonError(file: file, line: openingLine, reason: "a quoted field is not closed")
+        throw SeasonError(file: file, line: openingLineNumber, reason: "a quoted field is not closed")
     }
 
     private func decodeText(_ content: ArraySlice<UInt8>) throws(SeasonError) -> String {
@@ -94,6 +94,6 @@ struct CommaSeparatedValues {
     }
 
     private func makeFault(_ reason: String) -> SeasonError {
-        SeasonError(file: file, line: line, reason: reason)
+        SeasonError(file: file, line: lineNumber, reason: reason)
     }
 }

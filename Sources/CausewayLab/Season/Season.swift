@@ -152,7 +152,7 @@ private struct CSVTable<Column: RawRepresentable & CaseIterable & Hashable> wher
         }
         for row in allRows where row.fields.count != header.fields.count {
             let reason = "\(row.fields.count) fields where the header has \(header.fields.count)"
-            throw SeasonError(file: file, line: row.line, reason: reason)
+            throw SeasonError(file: file, line: row.lineNumber, reason: reason)
         }
         self.file = file
         self.columnIndices = columnIndices
@@ -179,6 +179,6 @@ private struct CSVTable<Column: RawRepresentable & CaseIterable & Hashable> wher
     }
 
     func makeFault(_ column: Column, of row: CommaSeparatedValues.Row, _ reason: String) -> SeasonError {
-        SeasonError(file: file, line: row.line, reason: "\(column.rawValue): \(reason)")
+        SeasonError(file: file, line: row.lineNumber, reason: "\(column.rawValue): \(reason)")
     }
 }

@@ -103,14 +103,14 @@ extension ChannelKeeper {
     private func repeatRestoration() async {
         let failurePause = Duration.milliseconds(Self.restorationPauseMilliseconds)
         while !Task.isCancelled {
-            try? await Task.sleep(for: restoreReportingErrors() ? Self.registryLossCheckInterval : failurePause)
+            try? await Task.sleep(for: restoreOrReportError() ? Self.registryLossCheckInterval : failurePause)
         }
     }
 
     /// Does the periodic work for all apps and environments, about every minute, until the task is cancelled.
     private func repeatMaintenance() async {
         while !Task.isCancelled {
-            for managedEnvironment in managedEnvironments { await maintainReportingErrors(managedEnvironment) }
+            for managedEnvironment in managedEnvironments { await maintainOrReportError(managedEnvironment) }
             try? await Task.sleep(for: Self.maintenanceInterval)
         }
     }
@@ -119,7 +119,7 @@ extension ChannelKeeper {
     /// does not throw it.
     ///
     /// - Returns: whether all registries in use are complete now.
-    private func restoreReportingErrors() -> Bool {
+    private func restoreOrReportError() -> Bool {
         do throws(ChannelFailure) {
             try restoreIncompleteRegistries()
             return true
@@ -131,7 +131,7 @@ extension ChannelKeeper {
 
     /// Does the periodic work for one app in one environment. Reports an error as an event, so that the work for other
     /// apps and environments continues.
-    private func maintainReportingErrors(_ managedEnvironment: ManagedEnvironment) async {
+    private func maintainOrReportError(_ managedEnvironment: ManagedEnvironment) async {
         do throws(ChannelFailure) {
             try await maintain(managedEnvironment)
         } catch {

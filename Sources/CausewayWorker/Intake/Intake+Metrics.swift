@@ -88,18 +88,25 @@ extension Intake {
         let assignment = assignments[partition]
         // `unfetchedPartitions` has the log's end only if nothing is fetched from the partition. If this end is higher
         // than `logEndReachedAtOffset`, the log has new records, so reading is no longer at the log's end.
-        let reachedLogEnd = assignment.flatMap { entry in
-            entry.logEndReachedAtOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
-                ? PartitionLag.ReachedLogEnd(nextOffset: entry.nextOffset, offset: entry.logEndReachedAtOffset) : nil
+        let unfetchedLogEndOffset = unfetchedPartitions.logEndOffsets[partition] ?? -1
+        let logEndReading = assignment.flatMap { entry -> PartitionLag.LogEndReading? in
+            guard entry.logEndReachedAtOffset >= max(0, unfetchedLogEndOffset) else { return nil }
+            return PartitionLag.LogEndReading(
+                dealtEndOffset: Self.nilIfNegative(entry.nextOffset),
+                reachedAtOffset: entry.logEndReachedAtOffset
+            )
         }
         return PartitionLag.countRecords(
-            firstUnsettledOffset: assignment?.firstUnsettledOffset ?? -1,
+            firstUnsettledOffset: Self.nilIfNegative(assignment?.firstUnsettledOffset ?? -1),
             startPosition: consumer.startPositions[partition],
-            logStartOffset: watermarks?.logStartOffset ?? -1,
-            logEndOffset: max(watermarks?.logEndOffset ?? -1, unfetchedPartitions.logEndOffsets[partition] ?? -1),
-            reachedLogEnd: reachedLogEnd
+            logStartOffset: Self.nilIfNegative(watermarks?.logStartOffset ?? -1),
+            logEndOffset: Self.nilIfNegative(max(watermarks?.logEndOffset ?? -1, unfetchedLogEndOffset)),
+            logEndReading: logEndReading
         ) ?? -1
     }
+
+    /// Returns an offset of librdkafka or of an assignment. Both use negative numbers for an offset that is not known.
+    private static func nilIfNegative(_ offset: Int64) -> Int64? { offset >= 0 ? offset : nil }
 
     /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or
     /// they are stopped. (While a partition is read, each fetch reports its log's end.) Leaves out the partitions in

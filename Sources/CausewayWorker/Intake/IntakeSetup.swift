@@ -6,8 +6,8 @@ import Reactor
 /// The values from which the Kafka thread is built. They never change.
 struct IntakeSetup: Sendable {
     var consumerProperties: [(name: String, value: String)]
-    /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of
-    /// ``Intake``'s indices.
+    /// The names of the topics that the Kafka thread reads: of commands, registrations, deferred commands and fan-out
+    /// records. The place of a topic is its index in ``Intake``, such as ``Intake/commandsTopicIndex``.
     var topics: [String]
     var producer: Producer
     var mailboxes: [LaneMailbox]

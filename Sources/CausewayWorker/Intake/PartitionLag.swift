@@ -2,49 +2,54 @@ import Kafka
 
 /// A partition's lag, as the metrics show it: how far the first unsettled record is behind the end of the log.
 enum PartitionLag {
-    /// Returns the number of records from a partition's first unsettled one to the log's end. Nil means that the number
-    /// is unknown, which is not zero.
+    /// Returns the number of offsets from a partition's first unsettled record to the log's end. Besides unsettled
+    /// records, these are settled records and transaction markers between them. Nil means that the number is unknown,
+    /// which is not zero.
     ///
     /// - Parameters:
-    ///   - firstUnsettledOffset: the first unsettled offset; -1 before the first record of this assignment.
+    ///   - firstUnsettledOffset: the first unsettled offset; nil before the first record of this assignment.
     ///   - startPosition: where reading began. Without an unsettled offset, the lag is counted from here.
-    ///   - logStartOffset: the oldest offset in the log; negative if it is not known.
-    ///   - logEndOffset: the end of the log that the brokers last reported; negative if it is not known.
-    ///   - reachedLogEnd: where reading has reached the log's end. With this value, `startPosition`, `logStartOffset`
-    ///     and `logEndOffset` have no effect: they also count transaction markers, which are no lag. Nil: reading has
-    ///     not reached the log's end, or another record has been dealt since.
+    ///   - logStartOffset: the oldest offset in the log; nil if it is not known.
+    ///   - logEndOffset: the end of the log that the brokers last reported; nil if it is not known.
+    ///   - logEndReading: where reading has reached the log's end. Nil: reading has not reached the log's end, or
+    ///     another record has been dealt since. If not nil, `startPosition`, `logStartOffset` and `logEndOffset` have
+    ///     no effect: with them, the lag would include the transaction markers after the last record.
     static func countRecords(
-        firstUnsettledOffset: Int64,
+        firstUnsettledOffset: Int64?,
         startPosition: SeekPosition?,
-        logStartOffset: Int64,
-        logEndOffset: Int64,
-        reachedLogEnd: ReachedLogEnd? = nil
+        logStartOffset: Int64?,
+        logEndOffset: Int64?,
+        logEndReading: LogEndReading? = nil
     ) -> Int64? {
-        if let reachedLogEnd {
+        if let logEndReading {
             // If all dealt records are settled, the lag is 0: only transaction markers or an open transaction can
             // follow them.
-            let isSettled = firstUnsettledOffset < 0 || firstUnsettledOffset == reachedLogEnd.nextOffset
-            return isSettled ? 0 : max(0, reachedLogEnd.offset - firstUnsettledOffset)
+            guard let firstUnsettledOffset, firstUnsettledOffset != logEndReading.dealtEndOffset else { return 0 }
+            return max(0, logEndReading.reachedAtOffset - firstUnsettledOffset)
         }
-        guard logEndOffset >= 0 else { return nil }
-        let nextOffset: Int64
-        switch startPosition {
-        case _ where firstUnsettledOffset >= 0: nextOffset = firstUnsettledOffset
-        case .offset(let offset): nextOffset = offset
-        case .beginning: nextOffset = max(0, logStartOffset)
-        case .end: nextOffset = logEndOffset
-        case nil: return nil
+        guard let logEndOffset else { return nil }
+        let logStartOffset = max(0, logStartOffset ?? 0)
+        let firstCountedOffset: Int64
+        if let firstUnsettledOffset {
+            firstCountedOffset = firstUnsettledOffset
+        } else {
+            switch startPosition {
+            case .offset(let offset): firstCountedOffset = offset
+            case .beginning: firstCountedOffset = logStartOffset
+            case .end: firstCountedOffset = logEndOffset
+            case nil: return nil
+            }
         }
-        // The lag is unknown if the log ends below `nextOffset`. The log has then lost records: for example, the topic
-        // was deleted and created again.
-        return nextOffset <= logEndOffset ? logEndOffset - max(nextOffset, logStartOffset, 0) : nil
+        // The lag is unknown if the log ends below `firstCountedOffset`. The log has then lost records: for example,
+        // the topic was deleted and created again.
+        return firstCountedOffset <= logEndOffset ? logEndOffset - max(firstCountedOffset, logStartOffset) : nil
     }
 
-    /// The positions of a partition that was read to the end of its log.
-    struct ReachedLogEnd {
-        /// One above the last record that was dealt; -1: no record yet.
-        var nextOffset: Int64
+    /// How far a partition was read when reading reached the end of its log.
+    struct LogEndReading {
+        /// One above the last record that was dealt; nil: no record yet.
+        var dealtEndOffset: Int64?
         /// The offset at which reading has reached the log's end (`AssignmentTable.Entry.logEndReachedAtOffset`).
-        var offset: Int64
+        var reachedAtOffset: Int64
     }
 }

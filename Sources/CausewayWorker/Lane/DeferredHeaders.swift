@@ -17,7 +17,7 @@ import LiveActivity
 enum DeferredHeaders {
     /// Lanes of this release write a `state` of exactly this many numbers. A record whose `state` has more or fewer
     /// numbers becomes a dead letter with the error `notDeferred`.
-    private static let stateNumberCount = 18
+    private static let numbersPerState = 18
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
 
@@ -67,7 +67,7 @@ enum DeferredHeaders {
             deferral.supersededCount, registeredAtWallMilliseconds, deferral.claim, makeFlags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.priorityWithoutAlert,
             deferral.isAlertExpired ? 1 : 0,
-            deferral.serviceFaultCount, deferral.pauseEndWallMilliseconds,
+            deferral.serviceFailureCount, deferral.pauseEndWallMilliseconds,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
@@ -85,7 +85,7 @@ enum DeferredHeaders {
 
     static func parseDeferral(_ state: String) -> Deferral? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
-        guard numbers.count == stateNumberCount else { return nil }
+        guard numbers.count == numbersPerState else { return nil }
         func readNumber<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         guard let topic = readNumber(UInt8.self).flatMap(RecordTopic.init(rawValue:)), topic != .deferred,
             let partition = readNumber(Int32.self), let offset = readNumber(Int64.self), partition >= 0, offset >= 0,
@@ -98,7 +98,7 @@ enum DeferredHeaders {
             let timestamp = readNumber(Int64.self), let sequence = readNumber(UInt64.self),
             let priorityWithoutAlert = readNumber(UInt8.self),
             priorityWithoutAlert == 0 || PushPriority.isValid(priorityWithoutAlert),
-            let isAlertExpired = readNumber(UInt8.self), let serviceFaultCount = readNumber(UInt8.self),
+            let isAlertExpired = readNumber(UInt8.self), let serviceFailureCount = readNumber(UInt8.self),
             let pauseEndWallMilliseconds = readNumber(Int64.self),
             [
                 recordTimestampMilliseconds, receivedAtWallMilliseconds, registeredAtWallMilliseconds,
@@ -124,7 +124,7 @@ enum DeferredHeaders {
             carriedAlertVersion: timestamp < 0 ? nil : Version(timestamp: timestamp, sequence: sequence),
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired == 1,
-            serviceFaultCount: serviceFaultCount,
+            serviceFailureCount: serviceFailureCount,
             pauseEndWallMilliseconds: pauseEndWallMilliseconds
         )
     }

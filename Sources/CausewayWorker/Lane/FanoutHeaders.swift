@@ -19,7 +19,7 @@ import LiveActivity
 enum FanoutHeaders {
     /// The maximum number of headers of a fan-out record, without the two of the trace.
     static let headersMax = 6
-    private static let stateNumberCount = 15
+    private static let numbersPerState = 15
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
     /// The accepted range of offsets. The Kafka thread deals no record whose offset is outside this range.
@@ -129,7 +129,7 @@ enum FanoutHeaders {
         absence: String? = nil
     ) -> FanoutInstruction? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
-        guard numbers.count == stateNumberCount,
+        guard numbers.count == numbersPerState,
             numbers.removeLast() == "\(channelText == nil ? rangeFormatNumber : broadcastFormatNumber)"
         else { return nil }
         let broadcast = channelText.flatMap { parseChannel($0) }

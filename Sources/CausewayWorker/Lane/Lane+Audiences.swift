@@ -71,7 +71,7 @@ extension Lane {
             )
             delivery.removeNextMembershipChange()
         }
-        while let member = audiences.takeMemberWithEndedChange() { delivery.audiencesNotified(member, now: now) }
+        while let member = audiences.takeMemberToSettle() { delivery.audiencesNotified(member, now: now) }
     }
 
     /// Drops the commands to audiences that still wait for their admission, if their partition is being revoked. The
@@ -117,7 +117,7 @@ extension IncomingMembershipChange {
             identifier: view.memberIdentifier(change.member.kind),
             joinedAudiences: change.joinedAudiences,
             wasMemberOfAllAudiences: change.wasMemberOfAllAudiences,
-            formerAudiences: change.formerAudiences,
+            leftAudiences: change.leftAudiences,
             leftAtWallMilliseconds: change.leftAtWallMilliseconds,
             token: view.token,
             environment: view.environment,

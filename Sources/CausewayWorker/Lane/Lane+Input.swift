@@ -102,10 +102,11 @@ extension Lane {
 
     /// Gives one record to its core. Discards a record whose assignment has ended. Also discards a record that was
     /// dealt before the lane's last request for a rewind, because the record is read again. If only the partition's
-    /// ledger has no room, discards the record and requests such a rewind, so that other partitions do not wait.
+    /// ledger has no room, and an old record is unsettled, discards the record and requests such a rewind, so that other
+    /// partitions do not wait.
     ///
     /// - Returns: false if the core has no room yet for the record. The entry then keeps its message, so that the caller
-    ///   can try again later.
+    ///   can try again later. The lane iterates at least every `offsetReportIntervalMilliseconds`.
     private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)

@@ -216,6 +216,7 @@ extension Lane {
             inFlightPushCount + waitingPushCount + delivery.recordsAwaitingStoreCount
             + delivery.unacknowledgedRecordCount
         metrics.set(.recordsInProgress, to: Int64(inProgressRecordCount))
+        metrics.set(.alertsCarried, to: Int64(clamping: delivery.counters.carriedAlertCount))
         setRecordsWaiting(.redis, to: delivery.recordsAwaitingStoreCount)
         setRecordsWaiting(.stream, to: waitingPushCount)
         setRecordsWaiting(.apns, to: inFlightPushCount)

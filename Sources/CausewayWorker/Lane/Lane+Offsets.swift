@@ -51,9 +51,11 @@ extension Lane {
     ///
     /// A partition that is being revoked needs no request: its next owner, or its rereading, reads the record again.
     ///
-    /// - Returns: false if the ring has no room for the request.
+    /// - Returns: false if the record must wait in the lane, because the older record may soon be settled
+    ///   (`isBlockedByOldRecord`), or because the ring has no room for the request.
     func requestRewindAfterPause(_ entryIndex: Int, to offset: Int64) -> Bool {
         guard !partitions[entryIndex].isBeingRevoked else { return true }
+        guard isBlockedByOldRecord(partitions[entryIndex]) else { return false }
         let rewindRequest = PartitionRewind(
             offset: offset,
             pauseMilliseconds: LanePartitions.ledgerPauseMilliseconds

@@ -145,4 +145,14 @@ extension Lane {
             ? audiences.oldestUnsettledSinceMilliseconds(entry.indexInCore)
             : delivery.oldestUnsettledSinceMilliseconds(entry.indexInCore)
     }
+
+    /// Whether a partition whose ledger is full is likely to stay so for long: its oldest record has been unsettled for
+    /// `LanePartitions.ledgerWaitMillisecondsMax`, or for an unknown time.
+    ///
+    /// In a compacted topic, a few records may fill a ledger, because a ledger counts offsets. These records usually
+    /// settle in milliseconds. Then the next record should wait in the lane: a rewind would take seconds.
+    func isBlockedByOldRecord(_ entry: LanePartitions.Entry) -> Bool {
+        guard let sinceMilliseconds = oldestUnsettledSinceMilliseconds(of: entry) else { return true }
+        return loop.nowMilliseconds - sinceMilliseconds >= partitions.ledgerWaitMillisecondsMax
+    }
 }

@@ -9,7 +9,7 @@ import Reactor
 
 /// The shell around the cores of one thread. The cores decide about records, commands and pushes, and the lane carries
 /// this out (R1). The lane itself decides only about its own I/O, such as how often it iterates
-/// (`chooseIterationInterval`). It also tells the cores what only the shell knows, such as whether a pool permits
+/// (`updateIterationIntervalMin`). It also tells the cores what only the shell knows, such as whether a pool permits
 /// retries (`RetryPermission`).
 ///
 /// Everything runs on the lane's own event loop (R2). Replies of Redis and responses of APNs go to the cores when they
@@ -197,10 +197,10 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         reportDrainedPartitions()
         armCoreTimer()
         publishMetricsIfDue()
-        chooseIterationInterval()
+        updateIterationIntervalMin()
     }
 
-    private func chooseIterationInterval() {
+    private func updateIterationIntervalMin() {
         let isAnyFullPoolAwaitingResponses = pools.contains { $0.isFull && $0.apnsPool.inFlightPushCount > 0 }
         loop.iterationIntervalMicrosecondsMin =
             isAnyFullPoolAwaitingResponses

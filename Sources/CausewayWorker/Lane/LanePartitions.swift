@@ -39,6 +39,9 @@ struct LanePartitions {
     /// How long a partition is paused before it is read again from a record for which its ledger had no room. The core
     /// for audiences uses the same time for the fan-out topic.
     static let ledgerPauseMilliseconds: Int64 = 5_000
+    /// How old a partition's oldest unsettled record may become while a record for which the ledger has no room waits
+    /// in the lane. All other records of the lane wait behind that record, so the time is short. Tests shorten it.
+    var ledgerWaitMillisecondsMax: Int64 = 1_000
 
     private(set) var entries: [Entry] = []
     var isAnyDeliveryPartitionBeingRevoked: Bool { entries.contains { $0.isBeingRevoked && !$0.isFanout } }

@@ -14,7 +14,7 @@ import Observability
 /// while later ones settle needs more: one or two bits for each of these later records, at most 256 KiB.
 /// (`PartitionLedger`)
 struct MemoryBudget: Equatable {
-    /// The least memory that is assumed for a process without a limit: enough for four lanes with about 60,000 commands
+    /// The least memory that is assumed for a process without a limit: enough for four lanes with about 54,000 commands
     /// each.
     static let defaultTotalBytes: Int64 = 1 << 30
     /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the group counts
@@ -26,21 +26,33 @@ struct MemoryBudget: Equatable {
     /// The fixed memory of each lane: its stack, its share of the allocators, its rings, and its Redis connection with
     /// the calls in flight.
     static let fixedBytesPerLane: Int64 = 6 << 20
-    /// The memory of an APNs connection without its pushes in flight: TLS, HPACK, and the usual output.
-    static let fixedBytesPerConnection: Int64 = 128 << 10
+    /// The memory of an APNs connection without its pushes in flight: TLS, HPACK, and the output buffer, of which a
+    /// stream keeps at most 128 KiB.
+    static let fixedBytesPerConnection: Int64 = 192 << 10
     /// The memory that a connection allocates for each push that it may have in flight: the push's slot with room for
     /// the response's body, and two entries of the table of streams.
     static let bytesPerInFlightPush: Int64 = 384
     static let defaultInFlightPerConnection = WorkerConfiguration().apns.inFlightPerConnection
     /// Bytes that librdkafka needs for a record beside its key and value.
     static let recordOverheadBytes: Int64 = 512
+    /// The most compressed bytes in one response of a broker. librdkafka decompresses a whole response at once, and
+    /// checks its queue's limits only before it requests the next one. So a response takes many times its size: records
+    /// like a football match's updates are 13 times as large as their batches (lz4), or 25 times (zstd). librdkafka
+    /// allows no value below `message.max.bytes`, 1,000,000 by default. A broker returns the first batch even if it is
+    /// larger.
+    static let fetchResponseBytesMax: Int64 = 1 << 20
+    /// The most compressed bytes of one partition in a response. So a response has records of several partitions.
+    static let fetchPartitionBytesMax: Int64 = 256 << 10
+    /// The most memory that is reserved for fetches under way: decompressed responses of three brokers, at a usual
+    /// ratio of compression.
+    private static let fetchBytesMax: Int64 = 3 * 10 * fetchResponseBytesMax
 
     let totalBytes: Int64
     let laneCount: Int64
     let connectionsBytes: Int64
     /// The memory of fetched records that the Kafka thread has not given to a lane yet.
     let consumerQueueBytes: Int64
-    /// The memory of fetches under way.
+    /// The memory of fetches under way, decompressed.
     let fetchBytes: Int64
     /// The memory of outgoing records, such as results, that Kafka has not acknowledged.
     let producerQueueBytes: Int64
@@ -67,7 +79,7 @@ struct MemoryBudget: Equatable {
             Int64(connectionsMax)
             * (Self.fixedBytesPerConnection + Int64(inFlightPerConnection) * Self.bytesPerInFlightPush)
         consumerQueueBytes = min(max(totalBytes / 12, 4 << 20), 64 << 20)
-        fetchBytes = min(max(totalBytes / 32, 2 << 20), 16 << 20)
+        fetchBytes = min(max(totalBytes / 32, 2 << 20), Self.fetchBytesMax)
         producerQueueBytes = min(max(totalBytes / 10, 4 << 20), 192 << 20)
         inboxBytesPerLane = min(max(totalBytes / 24 / Int64(laneCount), 256 << 10), 16 << 20)
         let sharedBytes =
@@ -154,14 +166,19 @@ struct MemoryBudget: Equatable {
     /// The properties that limit librdkafka's queues. librdkafka's byte limits count only keys and values, so a queue
     /// of small records also needs a limit of its number of records. Each of the two limits gets half of the queue's
     /// memory.
-    var consumerProperties: [KafkaProperties.Property] {
-        [
+    ///
+    /// - Parameter configuredProperties: the configured properties, which override the returned ones. librdkafka refuses
+    ///   a `fetch.max.bytes` below `message.max.bytes`.
+    func makeConsumerProperties(for configuredProperties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
+        let messageBytesMax = configuredProperties.last { $0.name == "message.max.bytes" }.flatMap { Int64($0.value) }
+        return [
             (
                 "queued.max.messages.kbytes",
                 String(min(Int64(KafkaProperties.consumerQueueKilobytesMax), consumerQueueBytes / 2 / 1_024))
             ),
             ("queued.min.messages", String(min(100_000, consumerQueueBytes / 2 / Self.recordOverheadBytes))),
-            ("fetch.max.bytes", String(max(1 << 20, fetchBytes / 2))),
+            ("fetch.max.bytes", String(max(Self.fetchResponseBytesMax, messageBytesMax ?? 0))),
+            ("fetch.message.max.bytes", String(Self.fetchPartitionBytesMax)),
         ]
     }
 

@@ -11,7 +11,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// The number of attempts in a row that failed for a reason that only delays a push (R18). Each failure lengthens
     /// the next wait, up to a maximum. A newer state of the activity does not reset the number, because the older state
     /// did not cause the failures.
-    private(set) var serviceFaultCount: UInt8 = 0
+    private(set) var serviceFailureCount: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierByteCount: Int
     /// The command that is being worked on; `.null`: none.
@@ -39,16 +39,16 @@ struct ActivitySlot: BitwiseCopyable {
         UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierByteCount)
     }
 
-    mutating func countServiceFault() { if serviceFaultCount < .max { serviceFaultCount += 1 } }
+    mutating func countServiceFailure() { if serviceFailureCount < .max { serviceFailureCount += 1 } }
 
-    /// Raises `serviceFaultCount` to the number that a command brings back from the deferred topic, if that number is
+    /// Raises `serviceFailureCount` to the number that a command brings back from the deferred topic, if that number is
     /// higher.
-    mutating func raiseServiceFaultCount(to serviceFaultCount: UInt8) {
-        self.serviceFaultCount = max(self.serviceFaultCount, serviceFaultCount)
+    mutating func raiseServiceFailureCount(to serviceFailureCount: UInt8) {
+        self.serviceFailureCount = max(self.serviceFailureCount, serviceFailureCount)
     }
 
-    /// Resets `serviceFaultCount`, because a response to a push of this activity shows that APNs works.
-    mutating func resetServiceFaultCount() { serviceFaultCount = 0 }
+    /// Resets `serviceFailureCount`, because a response to a push of this activity shows that APNs works.
+    mutating func resetServiceFailureCount() { serviceFailureCount = 0 }
 
     /// Delays the activity's next command until a monotonic time, unless it is already delayed longer.
     mutating func delayNextCommand(until monotonicMilliseconds: Int64) {

@@ -33,7 +33,7 @@ extension Delivery {
             member: member,
             joinedAudiences: AudienceList(joinedAudiences),
             wasMemberOfAllAudiences: change.wasMemberOfAllAudiences,
-            formerAudiences: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
+            leftAudiences: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
             leftAtWallMilliseconds: departures?.leftAtMilliseconds ?? 0
         )
     }

@@ -5,7 +5,7 @@ import LiveActivity
 struct LaneContracts: ~Copyable {
     /// The maximum number of remembered states that fit their app's contract: 32 KiB of digests. A power of two,
     /// because some bits of a digest are its index.
-    static let fittingDigestsMax = 4_096
+    static let digestsOfFittingStatesMax = 4_096
 
     private struct AppContract: BitwiseCopyable {
         /// Nil: the app has no contract.
@@ -35,7 +35,7 @@ struct LaneContracts: ~Copyable {
     ///
     /// Some bits of a digest are the index of a pair of neighbouring elements. A new digest becomes the first of its
     /// pair, and the former first becomes the second. So the last two digests with the same bits are remembered.
-    private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
+    private let digestsOfFittingStates: UnsafeMutableBufferPointer<UInt64>
     /// Recent states that do not fit their app's contract. Producers repeat such states, and a remembered one is not
     /// compared again. The index of a state is the lowest bits of its digest. Has no elements if no app has a contract.
     private let recentMismatches: UnsafeMutableBufferPointer<RecentMismatch>
@@ -59,8 +59,8 @@ struct LaneContracts: ~Copyable {
                 )
             }
         hasAnyContract = apps.contains { $0.contract != nil }
-        fittingDigests = .allocate(capacity: hasAnyContract ? Self.fittingDigestsMax : 0)
-        fittingDigests.initialize(repeating: 0)
+        digestsOfFittingStates = .allocate(capacity: hasAnyContract ? Self.digestsOfFittingStatesMax : 0)
+        digestsOfFittingStates.initialize(repeating: 0)
         recentMismatches = .allocate(capacity: hasAnyContract ? Self.recentMismatchesMax : 0)
         recentMismatches.initialize(repeating: RecentMismatch())
         templates = RecentStateTemplates(isNeeded: hasAnyContract)
@@ -68,7 +68,7 @@ struct LaneContracts: ~Copyable {
 
     deinit {
         for app in appContracts { app.contract?.deallocate() }
-        fittingDigests.deallocate()
+        digestsOfFittingStates.deallocate()
         recentMismatches.deallocate()
     }
 
@@ -107,15 +107,17 @@ struct LaneContracts: ~Copyable {
         in value: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
         let digest = command.digestOfCheckedParts(in: value) ^ appContracts[Int(appIndex)].salt
-        let index = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
-        if digest != 0, fittingDigests[index] == digest || fittingDigests[index &+ 1] == digest { return nil }
+        let index = Int(truncatingIfNeeded: digest & UInt64(Self.digestsOfFittingStatesMax &- 2))
+        if digest != 0, digestsOfFittingStates[index] == digest || digestsOfFittingStates[index &+ 1] == digest {
+            return nil
+        }
         if !templates.matchesAnyTemplate(command, ofApp: appIndex, in: value),
             let mismatch = rememberedMismatch(digest, of: command)
                 ?? compareWithShapes(command, appIndex, contract, digest, value)
         {
             return mismatch
         }
-        (fittingDigests[index], fittingDigests[index &+ 1]) = (digest, fittingDigests[index])
+        (digestsOfFittingStates[index], digestsOfFittingStates[index &+ 1]) = (digest, digestsOfFittingStates[index])
         return nil
     }
 

@@ -61,7 +61,7 @@ extension Delivery {
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].deferredStartWait.endWait(upTo: records[record].version)
         }
-        activities[activity].raiseServiceFaultCount(to: deferral.serviceFaultCount)
+        activities[activity].raiseServiceFailureCount(to: deferral.serviceFailureCount)
         records[record].restore(deferral)
         records[record].deferral.pauseEndWallMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0

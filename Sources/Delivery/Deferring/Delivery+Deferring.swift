@@ -37,7 +37,7 @@ extension Delivery {
         // command's own version.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.noteDeferral(cause)
-        records[record].deferral.serviceFaultCount = activities[records[record].activity].serviceFaultCount
+        records[record].deferral.serviceFailureCount = activities[records[record].activity].serviceFailureCount
         noteExpectedDeferredCommand(record, now: now)
         records.enter(.deferring, record)
         queueOutgoingRecord(.deferral, record)

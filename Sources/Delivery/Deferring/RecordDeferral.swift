@@ -8,10 +8,10 @@ struct RecordDeferral: BitwiseCopyable {
     /// Whether the next check of the pool's queue (`reviewPoolQueues`) may defer the push because of the pool. True if
     /// the last check found the push in the queue, and the lane did not read ahead then.
     var mayBeDeferredAtNextReview = false
-    /// The activity's `serviceFaultCount` when the command was deferred.
-    var serviceFaultCount: UInt8 = 0
+    /// The activity's `serviceFailureCount` when the command was deferred.
+    var serviceFailureCount: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: there is no pause. The pause grows with the number
-    /// of faults that the activity had in a row, up to minutes.
+    /// of failures that the activity had in a row, up to minutes.
     ///
     /// Every deferred command comes back from the deferred topic after the same delay. Otherwise commands with a short
     /// pause would wait behind a command with a long one. If the rest of a pause is longer than this delay, the command

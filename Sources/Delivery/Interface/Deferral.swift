@@ -41,7 +41,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var isAlertExpired: Bool
     /// How many attempts to push to the activity failed in a row for a reason that only delays a push (R18). Each
     /// failure makes the next pause longer, up to a maximum.
-    public var serviceFaultCount: UInt8
+    public var serviceFailureCount: UInt8
     /// The push is not tried before this time, UNIX milliseconds; 0: there is no pause.
     public var pauseEndWallMilliseconds: Int64
 
@@ -62,7 +62,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         carriedAlertVersion: Version? = nil,
         priorityWithoutAlert: UInt8 = 0,
         isAlertExpired: Bool = false,
-        serviceFaultCount: UInt8 = 0,
+        serviceFailureCount: UInt8 = 0,
         pauseEndWallMilliseconds: Int64 = 0
     ) {
         self.sourceTopic = sourceTopic
@@ -81,7 +81,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.carriedAlertVersion = carriedAlertVersion
         self.priorityWithoutAlert = priorityWithoutAlert
         self.isAlertExpired = isAlertExpired
-        self.serviceFaultCount = serviceFaultCount
+        self.serviceFailureCount = serviceFailureCount
         self.pauseEndWallMilliseconds = pauseEndWallMilliseconds
     }
 }
@@ -128,7 +128,7 @@ extension RecordView {
             carriedAlertVersion: sourceAlertVersion,
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired,
-            serviceFaultCount: recordDeferral.serviceFaultCount,
+            serviceFailureCount: recordDeferral.serviceFailureCount,
             pauseEndWallMilliseconds: recordDeferral.pauseEndWallMilliseconds
         )
     }

@@ -30,7 +30,8 @@ public struct DeliveryConfiguration: Sendable {
     /// The maximum number of records in the lane, from their receipt until they are settled or dropped: 64 to
     /// 4,194,304. `worker.commandsPerLane` and the worker's memory budget set this number.
     public var recordsMax = 131_072
-    /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At least 1.
+    /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. Registrations
+    /// then release few held commands at a time (`holdBackRegistrationIfNoRoom`). At least 1.
     public var usedBlockBytesMax = Int.max
     /// The number of credits of one pool. A command is not admitted before it has a credit, so a newer state can
     /// replace it until then.

@@ -15,15 +15,15 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 /// with the same time, the audience keeps the last one.
 ///
 /// The record's view (``RecordView``) has the member's id (``RecordView/memberIdentifier(_:)``), its token, and what
-/// its registration says. The bytes of the view, of `joinedAudiences` and of `formerAudiences` are valid until
+/// its registration says. The bytes of the view, of `joinedAudiences` and of `leftAudiences` are valid until
 /// ``Delivery/audiencesNotified(_:now:)``.
 public struct MembershipChange {
     public let member: ChangingMember
     public let joinedAudiences: AudienceList
     /// Whether the member was already in all of the audiences in `joinedAudiences`.
     public let wasMemberOfAllAudiences: Bool
-    public let formerAudiences: AudienceList
-    /// When the member left `formerAudiences`, UNIX milliseconds; 0 if it left none. A registration from before this
+    public let leftAudiences: AudienceList
+    /// When the member left `leftAudiences`, UNIX milliseconds; 0 if it left none. A registration from before this
     /// time does not put the member into these audiences again.
     public let leftAtWallMilliseconds: Int64
 }

@@ -14,7 +14,7 @@ public struct PushResult {
         /// - a member's push in a round, after its third failure in a row
         /// - a push to an activity, after the activity's tenth failure in a row
         case retrySoon
-        /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
+        /// APNs itself fails, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
         /// APNs limits this token or channel, and asks for fewer pushes to it. The push is sent again later.
         case throttled

@@ -57,7 +57,7 @@ extension Delivery {
 
     /// Returns the event that the end of a lifetime, or the restart after it, reports to the timetable.
     func lifetimeEvent(ofLifetimeCommand slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
-        guard let beganAtMilliseconds = lifetimeCommandIdentifier(of: slot)?.beganAtMilliseconds else {
+        guard let beganAtWallMilliseconds = lifetimeCommandIdentifier(of: slot)?.beganAtMilliseconds else {
             return .endedOrUnlimited
         }
         if slot.pointee.lifetime.isRestart {
@@ -65,22 +65,25 @@ extension Delivery {
             // entry by this time. So report this time, and not the time of APNs' response.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
             return mustNotRepeatRestart(slot)
-                ? .lifeFinished(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: 0)
-                : .began(atMilliseconds: beganAtMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+                ? .lifeFinished(beganAtMilliseconds: beganAtWallMilliseconds, restartAtMilliseconds: 0)
+                : .began(atMilliseconds: beganAtWallMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         }
-        var restartAtMilliseconds: Int64 = 0
+        var restartAtWallMilliseconds: Int64 = 0
         switch slot.pointee.ending.outcome {
-        case .ended: return .otherEndAdmitted(beganAtMilliseconds: beganAtMilliseconds)
+        case .ended: return .otherEndAdmitted(beganAtMilliseconds: beganAtWallMilliseconds)
         case .accepted, .duplicate, .unregistered:
             // An activity that was a member of audiences is not started again. The timetable keeps no states that came
             // through an audience, so the new life would show an older state.
             guard !slot.pointee.lifetime.hasLeftAudiences else { break }
             // Redis supersedes a start that is not newer than the end, and versions count in seconds. So the restart is
             // at least one second after the end.
-            restartAtMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
+            restartAtWallMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
         case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
-        return .lifeFinished(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: restartAtMilliseconds)
+        return .lifeFinished(
+            beganAtMilliseconds: beganAtWallMilliseconds,
+            restartAtMilliseconds: restartAtWallMilliseconds
+        )
     }
 
     /// Returns the life that a lifetime command ends or starts again; nil if the producer made the command.

@@ -59,7 +59,7 @@ extension Delivery {
     func lifetimeEvent(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         if slot.pointee.kind == .registration {
             return aliveEvent(
-                atMilliseconds: slot.pointee.token.registeredAtWallMilliseconds,
+                atWallMilliseconds: slot.pointee.token.registeredAtWallMilliseconds,
                 defaultLifetimeMilliseconds(slot.pointee.appIndex),
                 now: now
             )
@@ -72,16 +72,20 @@ extension Delivery {
         }
         guard slot.pointee.event != .end else { return .endedOrUnlimited }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
-        let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
+        let event = aliveEvent(
+            atWallMilliseconds: slot.pointee.version.timestamp * 1_000,
+            lifetimeMilliseconds,
+            now: now
+        )
         // A reread start reports `alive`: if the timetable has a life that a start began, this life stays. `began`
         // could replace the life that the phone shows, although APNs may never have accepted the reread start.
-        guard case .alive(let aliveAtMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
+        guard case .alive(let aliveAtWallMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
         // The life begins with APNs' response to the start. If the record has no response, for example because its
         // outcome is `duplicate`, the life begins at the command's timestamp.
         return .began(
-            atMilliseconds: slot.pointee.times.responseAtWallMilliseconds ?? aliveAtMilliseconds,
+            atMilliseconds: slot.pointee.times.responseAtWallMilliseconds ?? aliveAtWallMilliseconds,
             lifetimeMilliseconds: lifetimeMilliseconds
         )
     }
@@ -113,12 +117,14 @@ extension Delivery {
     /// Returns an event which says that the activity was alive at the reported time. A reported time in the future
     /// counts as now. If `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable
     /// instead.
-    private func aliveEvent(atMilliseconds reportedAtMilliseconds: Int64, _ lifetimeMilliseconds: Int64, now: Moment)
-        -> LifetimeEvent
-    {
-        let aliveAtMilliseconds = max(0, min(reportedAtMilliseconds, now.wallMilliseconds))
+    private func aliveEvent(
+        atWallMilliseconds reportedAtWallMilliseconds: Int64,
+        _ lifetimeMilliseconds: Int64,
+        now: Moment
+    ) -> LifetimeEvent {
+        let aliveAtWallMilliseconds = max(0, min(reportedAtWallMilliseconds, now.wallMilliseconds))
         return lifetimeMilliseconds > 0
-            ? .alive(atMilliseconds: aliveAtMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+            ? .alive(atMilliseconds: aliveAtWallMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
             : .endedOrUnlimited
     }
 

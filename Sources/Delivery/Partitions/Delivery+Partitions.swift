@@ -91,6 +91,7 @@ extension Delivery {
             dropOrDeferUnlessUnderWay(record, now: now)
         }
         dropUntakenHandovers(now: now)
+        requeueHeldBackRegistrations()
         removeLag(for: partition, now: now)
     }
 
@@ -155,10 +156,7 @@ extension Delivery {
     /// Returns when the oldest unsettled record was received, an approximate monotonic time; nil if all received
     /// records are settled or dropped, or if the partition is not assigned.
     public func oldestUnsettledSinceMilliseconds(_ partitionIndex: UInt32) -> Int64? {
-        guard let partition = partitions[partitionIndex], partition.pointee.unsettledRecordCount > 0 else { return nil }
-        return partition.pointee.receiptTimes.receivedAtMonotonicMilliseconds(
-            of: partition.pointee.ledger.committableOffset
-        )
+        partitions[partitionIndex]?.pointee.oldestUnsettledSinceMilliseconds
     }
 
     /// Releases a partition, even if records are unsettled. Records that are under way continue to their results, or

@@ -19,6 +19,13 @@ struct Partition: AssignedPartition, ~Copyable {
     var unsettledRecordCount = 0
     var lag = ReadAhead.Lag()
 
+    /// When the oldest unsettled record was received, an approximate monotonic time; nil if all received records are
+    /// settled or dropped, or if the time is unknown.
+    var oldestUnsettledSinceMilliseconds: Int64? {
+        unsettledRecordCount > 0
+            ? receiptTimes.receivedAtMonotonicMilliseconds(of: ledger.committableOffset) : nil
+    }
+
     init(topic: RecordTopic, number: Int32, assignmentEpoch: UInt32, windowOffsetCount: Int) {
         self.topic = topic
         self.number = number

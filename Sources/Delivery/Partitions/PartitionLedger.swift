@@ -144,11 +144,11 @@ package struct PartitionLedger: ~Copyable {
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, restoredEndOffset)
-        // The form with bits can name only offsets below `bitsEnd`. The form with runs can name only the first
+        // The form with bits can name only offsets below `bitFormEndOffset`. The form with runs can name only the first
         // `rangesMax` ranges.
-        let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
+        let bitFormEndOffset = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
-        while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
+        while ranges.count < SettledOffsetsText.rangesMax || offset < bitFormEndOffset {
             let first = findFirstOffset(mayBeNamedInMetadata: true, from: offset, below: end)
             guard first < end else { break }
             offset = findFirstOffset(mayBeNamedInMetadata: false, from: first, below: end)

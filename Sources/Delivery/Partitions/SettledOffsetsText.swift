@@ -43,12 +43,13 @@ package enum SettledOffsetsText {
         guard !ranges.isEmpty else { return [] }
         let runs = encodeAsRuns(ranges, above: committableOffset)
         let bits = encodeAsBits(ranges, above: committableOffset)
-        let areRunsBetter =
+        // Use the form that names more offsets. If both name the same number, use the shorter one.
+        let usesRuns =
             runs.offsetCount != bits.offsetCount
             ? runs.offsetCount > bits.offsetCount : runs.payload.count <= bits.payload.count
-        let encoding = areRunsBetter ? runs : bits
+        let encoding = usesRuns ? runs : bits
         guard encoding.offsetCount > 0 else { return [] }
-        var text = [formatVersion, areRunsBetter ? runsForm : bitsForm]
+        var text = [formatVersion, usesRuns ? runsForm : bitsForm]
         appendCharacters(of: encoding.payload, to: &text)
         return text
     }

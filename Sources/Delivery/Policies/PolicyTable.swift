@@ -32,21 +32,35 @@ package struct PolicyTable: Sendable {
     package init(_ policies: [Policy]) {
         policyNames = policies.map { Array($0.name.utf8) }
         oversizeFieldsByPolicy = policies.map { OversizeFields($0.oversize) }
-        compactPolicies = policies.map {
-            CompactPolicy(
-                pace: $0.pace,
-                startBudget: $0.startBudget,
-                startBudgetRecheckMillisecondsMax: $0.startBudget.intervalMilliseconds,
-                startSeconds: $0.expiration.startSeconds,
-                alertSeconds: $0.expiration.alertSeconds,
-                updateSeconds: $0.expiration.updateSeconds,
-                endSeconds: $0.expiration.endSeconds
-            )
-        }
+        compactPolicies = Self.withLongestFillSeconds(policies)
+            .map {
+                CompactPolicy(
+                    pace: $0.pace,
+                    startBudget: $0.startBudget,
+                    startBudgetRecheckMillisecondsMax: $0.startBudget.intervalMilliseconds,
+                    startSeconds: $0.expiration.startSeconds,
+                    alertSeconds: $0.expiration.alertSeconds,
+                    updateSeconds: $0.expiration.updateSeconds,
+                    endSeconds: $0.expiration.endSeconds
+                )
+            }
         lifetimeMillisecondsByPolicy = policies.map { $0.lifetimeSeconds * 1_000 }
         restartsActivitiesByPolicy = policies.map(\.restartsActivities)
         limitsLifetimes = lifetimeMillisecondsByPolicy.contains { $0 > 0 }
         restartsActivities = policies.contains(where: \.restartsActivities)
+    }
+
+    /// Returns the policies with ``Policy/Bucket/longestFillSeconds`` in their buckets.
+    private static func withLongestFillSeconds(_ policies: [Policy]) -> [Policy] {
+        let budgetFillSeconds = policies.map { max($0.budget.fillSeconds, $0.frequentBudget.fillSeconds) }.max() ?? 0
+        let startBudgetFillSeconds = policies.map(\.startBudget.fillSeconds).max() ?? 0
+        return policies.map {
+            var policy = $0
+            policy.budget.longestFillSeconds = budgetFillSeconds
+            policy.frequentBudget.longestFillSeconds = budgetFillSeconds
+            policy.startBudget.longestFillSeconds = startBudgetFillSeconds
+            return policy
+        }
     }
 
     package subscript(_ policy: UInt8) -> CompactPolicy { compactPolicies[Int(policy)] }

@@ -74,7 +74,7 @@ extension Delivery {
     public func poolConnected(_ pool: PoolIdentifier) { pools.noteConnection(of: PoolKey(pool)) }
 
     /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a reason of
-    /// its own push or token. A fault of the service, the key, the connection or the load only delays it. (R18)
+    /// its own push or token. A failure of the service, the key, the connection or the load only delays it. (R18)
     public mutating func pushResponseReceived(_ record: RecordIndex, _ result: PushResult, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         records[record].noteResponse(result)
@@ -94,7 +94,7 @@ extension Delivery {
         switch result.disposition {
         case .accepted:
             removeWaitingAlerts(upToAlertOf: record, of: activity)
-            activities[activity].resetServiceFaultCount()
+            activities[activity].resetServiceFailureCount()
             finishAndEndTurn(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)

@@ -24,7 +24,7 @@ extension Delivery {
         guard records[record].planTokenRetirement(result, now: now) else {
             return retry(record, of: activity, .retryLater, isRetryPermitted: result.isRetryPermitted, now: now)
         }
-        activities[activity].resetServiceFaultCount()
+        activities[activity].resetServiceFailureCount()
         activities.enter(.retiringToken, activity)
         queueOutgoingRecord(.invalidation, record)
     }

@@ -3,29 +3,29 @@ import Numbers
 
 /// Retries pushes. A push that failed for a reason that only delays it (R18) is tried again until APNs accepts or
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit. The waits between them grow to
-/// minutes. But after a `retrySoon` the wait is usually short, unless the activity has had many faults in a row: APNs
+/// minutes. But after a `retrySoon` the wait is usually short, unless the activity has had many failures in a row: APNs
 /// probably works, and only did not process the push.
 extension Delivery {
-    /// If the activity has had at most this many faults in a row, a push with the result `retrySoon` is retried after a
-    /// short back-off. This result means that APNs did not process the push, or asks for another connection or provider
-    /// token.
-    private static var backingOffFaultCountMax: UInt8 { 2 }
+    /// If the activity has had at most this many failures in a row, a push with the result `retrySoon` is retried after
+    /// a short back-off. This result means that APNs did not process the push, or asks for another connection or
+    /// provider token.
+    private static var backingOffFailureCountMax: UInt8 { 2 }
 
-    /// The wait after a `retrySoon` grows with the activity's faults in a row, but only up to this many. (By default it
-    /// is then 1.6 s at most.) After more faults the wait stays the same: if the pool permits the retry, APNs probably
-    /// works, and only this push was not processed, by chance.
-    private static var pauseGrowthFaultCountMax: UInt8 { 3 }
+    /// The wait after a `retrySoon` grows with the activity's failures in a row, but only up to this many. (By default
+    /// it is then 1.6 s at most.) After more failures the wait stays the same: if the pool permits the retry, APNs
+    /// probably works, and only this push was not processed, by chance.
+    private static var pauseGrowthFailureCountMax: UInt8 { 3 }
 
-    /// After more faults in a row than this, a push with the result `retrySoon` waits as after a `retryLater`, and may
-    /// be deferred. So it cannot keep its offset unsettled for hours.
-    private static var retrySoonFaultCountMax: UInt8 { 10 }
+    /// After more failures in a row than this, a push with the result `retrySoon` waits as after a `retryLater`, and
+    /// may be deferred. So it cannot keep its offset unsettled for hours.
+    private static var retrySoonFailureCountMax: UInt8 { 10 }
 
     /// Plans the next attempt of a push that was only delayed (R18). There are two exceptions:
     /// - If a waiting command replaces the push, the push is superseded.
     /// - If the push is left to the partition's next owner, it is dropped.
     ///
     /// - Parameter isRetryPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits
-    ///   longer. A push with a short back-off (`backingOffFaultCountMax`) ignores this value: `takeNextPush` asks for
+    ///   longer. A push with a short back-off (`backingOffFailureCountMax`) ignores this value: `takeNextPush` asks for
     ///   the permission after the back-off. By then, APNs has probably accepted other pushes that were sent together
     ///   with this one, because APNs refuses a push sooner than it accepts one. Such acceptances permit retries
     ///   (`RetryPermission`).
@@ -36,24 +36,24 @@ extension Delivery {
         isRetryPermitted: Bool,
         now: Moment
     ) {
-        activities[activity].countServiceFault()
+        activities[activity].countServiceFailure()
         if isCurrentCommandReplaced(of: activity) {
             return supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
         }
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         countRetry()
-        let faultCount = activities[activity].serviceFaultCount
-        if disposition == .retrySoon, faultCount <= Self.backingOffFaultCountMax {
-            let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(faultCount: 0)
+        let failureCount = activities[activity].serviceFailureCount
+        if disposition == .retrySoon, failureCount <= Self.backingOffFailureCountMax {
+            let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(failureCount: 0)
             activities[activity].delayNextCommand(until: dueMilliseconds)
             return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
         }
         guard isRetryPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
-        let isSoon = disposition == .retrySoon && faultCount <= Self.retrySoonFaultCountMax
+        let isSoon = disposition == .retrySoon && failureCount <= Self.retrySoonFailureCountMax
         beginWaitForService(
             of: activity,
             milliseconds: randomRetryPauseMilliseconds(
-                faultCount: isSoon ? min(faultCount, Self.pauseGrowthFaultCountMax) : faultCount
+                failureCount: isSoon ? min(failureCount, Self.pauseGrowthFailureCountMax) : failureCount
             ),
             defersIfOverdue: !isSoon,
             now: now
@@ -61,13 +61,19 @@ extension Delivery {
     }
 
     /// Makes a push wait because the pool's retry budget is empty: for the configured pause, or for the pause after its
-    /// activity's faults if that is longer. Then the push asks the budget again. This wait does not count as an
+    /// activity's failures if that is longer. Then the push asks the budget again. This wait does not count as an
     /// attempt.
     mutating func beginWaitForRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
-        let faultPauseMilliseconds = randomRetryPauseMilliseconds(faultCount: activities[activity].serviceFaultCount)
-        beginWaitForService(of: activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
+        let failurePauseMilliseconds = randomRetryPauseMilliseconds(
+            failureCount: activities[activity].serviceFailureCount
+        )
+        beginWaitForService(
+            of: activity,
+            milliseconds: max(budgetPauseMilliseconds, failurePauseMilliseconds),
+            now: now
+        )
     }
 
     /// Makes the current command wait before its push is tried again. The command returns its credit, so that other
@@ -94,10 +100,10 @@ extension Delivery {
         returnCredit(of: activity, now: now)
     }
 
-    /// Returns the pause after this many faults in a row, with a random part removed (`retryBaseMilliseconds`).
-    private mutating func randomRetryPauseMilliseconds(faultCount: UInt8) -> Int64 {
-        // The shift is at most 24. Otherwise many faults would shift all bits out, and the pause would be 0.
-        let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faultCount), 24)
+    /// Returns the pause after this many failures in a row, with a random part removed (`retryBaseMilliseconds`).
+    private mutating func randomRetryPauseMilliseconds(failureCount: UInt8) -> Int64 {
+        // The shift is at most 24. Otherwise many failures would shift all bits out, and the pause would be 0.
+        let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(failureCount), 24)
         return randomness.jitteredMilliseconds(min(configuration.reloadable.retryMillisecondsMax, pauseMilliseconds))
     }
 

@@ -51,7 +51,7 @@ extension Delivery {
     mutating func endPushHoldBackIfReadAheadDone(of poolKey: PoolKey, now: Moment) {
         let watch = pools.outageWatch(of: poolKey)
         guard let sinceMilliseconds = watch.pointee.readingAheadSinceMilliseconds,
-            readAhead.isReadAheadDone(since: sinceMilliseconds, fullness, now: now)
+            readAhead.isReadAheadDone(since: sinceMilliseconds, fullness(now: now), now: now)
         else { return }
         watch.pointee.noteReadAheadEnd(now: now)
     }
@@ -59,7 +59,7 @@ extension Delivery {
     /// Checks whether the lane has read far enough ahead after an outage. If not, sets the time of the next check.
     /// - Returns: whether the lane has read far enough ahead.
     private mutating func checkReadAheadEnd(since milliseconds: Int64, now: Moment) -> Bool {
-        if readAhead.isReadAheadDone(since: milliseconds, fullness, now: now) { return true }
+        if readAhead.isReadAheadDone(since: milliseconds, fullness(now: now), now: now) { return true }
         readAheadCheckDueMilliseconds = now.monotonicMilliseconds + Self.readAheadRecheckMilliseconds
         return false
     }
@@ -76,22 +76,30 @@ extension Delivery {
     /// Ends or resumes reading ahead if the time or the fullness of the lane requires this.
     mutating func advanceReadAhead(now: Moment) {
         guard readAhead.phase != .off else { return }
-        carryOut(readAhead.advance(fullness, now: now), now: now)
+        carryOut(readAhead.advance(fullness(now: now), now: now), now: now)
     }
 
-    private var fullness: ReadAhead.Fullness {
-        if isFuller(thanQuarters: 3) { return .aboveThreeQuarters }
-        return isFuller(thanQuarters: 2) ? .upToThreeQuarters : .upToHalf
+    /// How full the lane is. Leaves out the window of a partition whose oldest record has been unsettled for longer than
+    /// the lane reads ahead: reading ahead is not the reason why this window is full. The partition stops alone (R22),
+    /// perhaps for hours, and meanwhile the others must be able to read ahead.
+    private func fullness(now: Moment) -> ReadAhead.Fullness {
+        let milliseconds = now.monotonicMilliseconds - configuration.reloadable.readAheadMillisecondsMax
+        if isFuller(thanQuarters: 3, leavingOutUnsettledSince: milliseconds) { return .aboveThreeQuarters }
+        return isFuller(thanQuarters: 2, leavingOutUnsettledSince: milliseconds) ? .upToThreeQuarters : .upToHalf
     }
 
     /// Whether the lane is fuller than this many quarters, in at least one respect: records, bytes, or the offsets in a
     /// partition's window.
-    func isFuller(thanQuarters quarters: Int) -> Bool {
+    ///
+    /// - Parameter milliseconds: leaves out the window of a partition whose oldest unsettled record was received at this
+    ///   monotonic time or before.
+    func isFuller(thanQuarters quarters: Int, leavingOutUnsettledSince milliseconds: Int64 = .min) -> Bool {
         records.count > records.limit / 4 * quarters
             || records.usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters
             || partitions.contains {
                 $0.pointee.ledger.offsetCountAboveCommittable
                     > Int64(configuration.ledgerWindowOffsetCount / 4 * quarters)
+                    && ($0.pointee.oldestUnsettledSinceMilliseconds ?? .max) > milliseconds
             }
     }
 

@@ -29,7 +29,7 @@ struct OutageWatch: BitwiseCopyable {
         if waitingSinceMilliseconds == nil { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
 
-    /// Notes a response which shows that the service works. Do not call this for a response about a fault of the
+    /// Notes a response which shows that the service works. Do not call this for a response about a failure of the
     /// service: it would hide an outage.
     /// - Parameter awaitsMore: whether other calls or pushes still wait; their time without a response then counts from
     ///   now.

@@ -38,7 +38,8 @@ struct ReadAhead {
 
     /// How full a lane is. Its room for records, its room for bytes, and each partition's window of offsets are
     /// limited; the fullest of them counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With
-    /// only one bound, nearly each record would change the phase.
+    /// only one bound, nearly each record would change the phase. (`Delivery.fullness` leaves out a window that an old
+    /// record keeps full.)
     enum Fullness {
         case upToHalf
         case upToThreeQuarters

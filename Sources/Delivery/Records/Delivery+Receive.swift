@@ -49,7 +49,8 @@ extension Delivery {
         partitions[partitionIndex]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
 
-    /// Inlined, so that Swift builds the slot in place and does not copy it.
+    /// Returns the slot of a received record. Its kind is `invalid` until the record is decoded. Inlined, so that Swift
+    /// builds the slot in place and does not copy it.
     @inline(__always)
     private static func makeSlot(
         of record: IncomingRecord,

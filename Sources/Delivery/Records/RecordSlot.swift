@@ -22,6 +22,9 @@ public struct RecordSlot: BitwiseCopyable {
     /// Whether the record is reread: it had been settled before, and Redis lost what it wrote. So its alert must not
     /// ring again, and it must not start an activity again. (R25)
     var isReread = false
+    /// Whether the record is a held command that a token has released. Only `Records` changes this, because
+    /// `Records.releasedCommandCount` counts these records.
+    var isReleasedCommand = false
     /// The priority that the command asks for at its admission: 5 or 10; 0 for a record without a command. First this
     /// is the command's own priority or the default. It changes when an alert moves to the command, or is removed from
     /// it.

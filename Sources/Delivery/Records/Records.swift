@@ -9,6 +9,8 @@ struct Records: ~Copyable {
     private var bodyCache = BodyCache()
     /// The number of records that wait only for acknowledgements (`RecordStage.awaitsAcknowledgements`).
     private(set) var unacknowledgedCount = 0
+    /// The number of records that are released commands (`RecordSlot.isReleasedCommand`).
+    private(set) var releasedCommandCount = 0
 
     init(limit: Int) { slots = Slab(limit: limit) }
 
@@ -70,10 +72,26 @@ struct Records: ~Copyable {
         self[record].ending.outcome = outcome
     }
 
+    /// Notes that a registration's record now has a held command that the token has released.
+    mutating func noteReleasedCommand(_ record: RecordIndex) {
+        precondition(!self[record].isReleasedCommand, "a released command cannot release another one")
+        self[record].isReleasedCommand = true
+        releasedCommandCount += 1
+    }
+
+    /// Notes that a record's command is over. Does nothing if the command is not a released one.
+    @inline(__always)
+    mutating func noteEndOfReleasedCommand(_ record: RecordIndex) {
+        guard self[record].isReleasedCommand else { return }
+        self[record].isReleasedCommand = false
+        releasedCommandCount -= 1
+    }
+
     /// Frees a record's slot and its blocks. No call, push or outgoing record may name the record any more.
     mutating func free(_ record: RecordIndex) {
         let slot = slots.address(of: record)
         precondition(slot.pointee.stage == .settled || slot.pointee.stage == .dropped)
+        noteEndOfReleasedCommand(record)
         arena.free(slot.pointee.texts.block)
         arena.free(slot.pointee.token.block)
         slot.pointee.body.release(to: &arena)

@@ -52,9 +52,10 @@ extension Delivery {
     /// settled under two keys: its activity's and its device's. A held start leaves the device's key only after its
     /// result is acknowledged (`FollowUps.settleHeldStart`).
     ///
-    /// The settlement is sent together with the result, and not after it. If the worker dies when Redis has the
-    /// settlement and Kafka does not have the result, the first outcome is never published. The next owner reads the
-    /// record again, and its result says `duplicate`, or after a newer version `superseded` or `ended`.
+    /// The settlement does not wait until Kafka has the result: the record waits for both acknowledgements at the same
+    /// time. The price: if the worker dies when Redis has the settlement and Kafka does not have the result, the first
+    /// outcome is never published. The next owner reads the record again, and its result says `duplicate`, or after a
+    /// newer version `superseded` or `ended`.
     @inline(__always)
     private mutating func settleAndRefundInRedis(_ record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)

@@ -42,6 +42,7 @@ extension Delivery {
     /// released the command.
     mutating func registerToken(of record: RecordIndex) {
         records.enter(.awaitingRedis, record)
+        records.noteEndOfReleasedCommand(record)
         let slot = records[record]
         var registration = RecordSlot(registeringTokenOf: slot)
         if !registration.takeOverUnsentBody(of: slot) { records.release(slot.body) }
@@ -75,9 +76,12 @@ extension Delivery {
                 findPolicyIndex(of: command, of: slot.appIndex, in: heldCommand)
                 ?? defaultPolicyIndex(of: slot.appIndex)
             fillSlot(record, with: command, from: heldCommand, trace: slot.bytes(slot.texts.trace))
+            records.noteReleasedCommand(record)
             records.setBody(of: record, to: command, from: heldCommand)
-            if isReread, command.event != .start {
+            if command.event != .start, slot.mayHaveReleasedAlertBeforeLoss(of: command) {
                 removeAlert(ofRereadRecord: record)
+                // Redis still has the command with the alert. The admission must not get the alert back from there.
+                records[record].alert.heldStatus = .movedOrNotNeeded
             } else if command.carriedAlertVersion.timestamp > 0 {
                 records[record].alert.sourceVersion = command.carriedAlertVersion
             }
@@ -165,6 +169,9 @@ extension Delivery {
 }
 
 extension Command {
+    /// The version of the command that brought this held command's alert: an older command, or this one.
+    var alertVersion: Version { carriedAlertVersion.timestamp > 0 ? carriedAlertVersion : version }
+
     /// Whether a registration of the activity's token, or of the device's, may have released this held command before
     /// Redis lost data. A command that is newer than the registration was first held after the loss, and waits for the
     /// lost token. An older command was usually released before, but a late one was held after the loss too (K11).
@@ -173,14 +180,28 @@ extension Command {
     func mayHaveBeenReleasedBeforeLoss(byRegistrationAt milliseconds: Int64) -> Bool {
         version.timestamp * 1_000 <= milliseconds
     }
+
+    /// The same for the alert of this held command. The alert may have been released with an older command, while this
+    /// command was first held after the loss, and got the alert from Redis then.
+    func mayAlertHaveBeenReleasedBeforeLoss(byRegistrationAt milliseconds: Int64) -> Bool {
+        alertVersion.timestamp * 1_000 <= milliseconds
+    }
 }
 
 extension RecordSlot {
     /// Whether this registration is reread, and the core treats the held command as one that it released before the
     /// loss: the command then has an outcome already. The core can only judge by the times, so it may err (K11).
     fileprivate func mayHaveReleasedBeforeLoss(_ command: Command) -> Bool {
-        let registeredAtWallMilliseconds = max(token.registeredAtWallMilliseconds, times.recordTimestampMilliseconds)
-        return isReread && command.mayHaveBeenReleasedBeforeLoss(byRegistrationAt: registeredAtWallMilliseconds)
+        isReread && command.mayHaveBeenReleasedBeforeLoss(byRegistrationAt: latestRegistrationAtWallMilliseconds)
+    }
+
+    /// The same for the alert of the held command.
+    fileprivate func mayHaveReleasedAlertBeforeLoss(of command: Command) -> Bool {
+        isReread && command.mayAlertHaveBeenReleasedBeforeLoss(byRegistrationAt: latestRegistrationAtWallMilliseconds)
+    }
+
+    private var latestRegistrationAtWallMilliseconds: Int64 {
+        max(token.registeredAtWallMilliseconds, times.recordTimestampMilliseconds)
     }
 
     /// Makes the slot of a record that continues as a registration after its command is finished. The slot gets the

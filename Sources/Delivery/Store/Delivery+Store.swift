@@ -10,7 +10,8 @@ extension Delivery {
 
     /// Removes the call that `withNextStoreCall` passed to the shell, because the shell has sent it.
     public mutating func removeNextStoreCall() {
-        precondition(storeQueue.popFirst() != nil, "no call waits")
+        guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
+        if ticket.purpose == .registerToken { registrationCallsUnderWayCount += 1 }
     }
 
     /// Removes the next call and handles it as refused: it exceeds Redis' limits, and would exceed them again.
@@ -99,6 +100,7 @@ extension Delivery {
         now: Moment
     ) {
         let ticket = decodeTicket(tag)
+        if ticket.purpose == .registerToken { registrationCallsUnderWayCount -= 1 }
         switch failure {
         case .retriableAtOnce: repeatCall(ticket)
         case .serverRefusesMostCalls:
@@ -178,6 +180,7 @@ extension Delivery {
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = decodeTicket(tag)
         let record = ticket.record
+        if ticket.purpose == .registerToken { registrationCallsUnderWayCount -= 1 }
         if ticket.purpose.isAwaited { recordsAwaitingStoreCount -= 1 }
         storeOutageWatch.noteResponse(awaitsMore: recordsAwaitingStoreCount > 0, now: now)
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }

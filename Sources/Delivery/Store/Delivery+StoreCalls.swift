@@ -15,8 +15,9 @@ extension Delivery {
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
+        if !heldBackRegistrations.isEmpty { resumeHeldBackRegistrationIfRoom() }
         guard var ticket = storeQueue.next(now: now), !holdBackStoreCallsIfNeeded(now: now) else { return nil }
-        while supersedeCommandIfReplacedBeforeCall(ticket, now: now) {
+        while mustSkip(ticket, now: now) {
             guard let next = storeQueue.next(now: now) else { return nil }
             ticket = next
         }
@@ -28,6 +29,15 @@ extension Delivery {
                 operation: makeOperation(of: ticket, slot, now: now)
             )
         )
+    }
+
+    /// Whether the next call is not made now: it is held back, or its command has been replaced. Then another call is the
+    /// next one. (Inlined, it would make `withNextStoreCall` so large that the compiler builds the operation out of line,
+    /// which costs 400 instructions for each call.)
+    @inline(never)
+    private mutating func mustSkip(_ ticket: StoreTicket, now: Moment) -> Bool {
+        ticket.purpose == .registerToken
+            ? holdBackRegistrationIfNoRoom(ticket) : supersedeCommandIfReplacedBeforeCall(ticket, now: now)
     }
 
     /// Returns the activity or device that a call is about.

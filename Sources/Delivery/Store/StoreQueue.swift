@@ -57,6 +57,9 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
 
     package mutating func append(_ ticket: Ticket) { tickets.append(ticket) }
 
+    /// Adds a call that leaves before all others.
+    package mutating func prepend(_ ticket: Ticket) { tickets.prepend(ticket) }
+
     /// Removes and returns the first call, and ends the pause of all calls.
     package mutating func popFirst() -> Ticket? {
         pausedUntilMilliseconds = .min

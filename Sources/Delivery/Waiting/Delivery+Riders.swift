@@ -175,7 +175,8 @@ extension Delivery {
     /// Lets the current command carry the alert of the older command that Redis holds, and notes in `heldStatus` what
     /// became of that alert. The alert does not move if the current command has one, or if the held alert is too old or
     /// does not fit. It also does not move to a reread command if it probably rang before the loss (R25,
-    /// `mayHaveBeenReleasedBeforeLoss`). Redis keeps the held command until the current one is settled.
+    /// `mayAlertHaveBeenReleasedBeforeLoss`); to a new command it does (K18). Redis keeps the held command until the
+    /// current one is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
@@ -184,11 +185,11 @@ extension Delivery {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             guard command.hasAlert, !slot.pointee.hasAlert else { return }
             if slot.pointee.isReread,
-                command.mayHaveBeenReleasedBeforeLoss(byRegistrationAt: reply.registeredAtMilliseconds)
+                command.mayAlertHaveBeenReleasedBeforeLoss(byRegistrationAt: reply.registeredAtMilliseconds)
             {
                 return
             }
-            let version = command.carriedAlertVersion.timestamp > 0 ? command.carriedAlertVersion : command.version
+            let version = command.alertVersion
             guard !isAlertTooOld(version, on: record, now: now) else { return slot.pointee.setAlertExpired() }
             // The alert of an expired command must not ring.
             guard !AgeRules.isExpired(command.expirationSeconds, nowSeconds: now.wallSeconds) else { return }
@@ -256,11 +257,11 @@ extension Delivery {
             return endTurn(of: activity, now: now)
         }
         if isPartitionRevoked(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
-        let awaitingCommand = activities[activity].commandAwaitingCarrier.record
-        if awaitingCommand != .null, !records.isNewer(record, than: awaitingCommand) {
-            finish(record, records.areSameVersion(record, awaitingCommand) ? .duplicate : .superseded)
+        let commandAwaitingCarrier = activities[activity].commandAwaitingCarrier.record
+        if commandAwaitingCarrier != .null, !records.isNewer(record, than: commandAwaitingCarrier) {
+            finish(record, records.areSameVersion(record, commandAwaitingCarrier) ? .duplicate : .superseded)
         } else {
-            if awaitingCommand != .null { finish(awaitingCommand, .superseded) }
+            if commandAwaitingCarrier != .null { finish(commandAwaitingCarrier, .superseded) }
             records.enter(.awaitingCarrier, record)
             activities[activity].commandAwaitingCarrier = CommandAwaitingCarrier(
                 record: record,

@@ -1,11 +1,11 @@
 import LiveActivity
 
 /// Queues commands until their activity's turn, and replaces older commands by newer ones. Three words for this:
-/// - *Merge*: find the place of a command in its activity's waiting list. There it may replace waiting commands, or a
-///   waiting command replaces it.
-/// - *Replace*: keep only one of two commands, usually the newer one.
+/// - *Replace*: a command replaces another one if the other need not be sent any more. Usually this is the older one.
 /// - *Supersede*: finish the replaced command as `superseded`, or make it the rider of the other one (R14). But if both
 ///   are records of the same command, the replaced one is finished as `duplicate`.
+/// - *Merge*: put a new command into its activity's waiting list. There it may replace waiting commands, or a waiting
+///   command replaces it.
 ///
 /// The waiting list of an activity has the order of versions. A command joins it by these rules:
 /// - An update replaces older updates.
@@ -30,9 +30,11 @@ extension Delivery {
     mutating func enqueue(_ record: RecordIndex, of activity: ActivityIndex? = nil, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         records[record].activity = activity
-        let awaitingCommand = activities[activity].commandAwaitingCarrier.record
-        if awaitingCommand != .null, !records[record].lifetime.isEnd, records.areSameVersion(awaitingCommand, record) {
-            finish(record, asDuplicateOf: awaitingCommand)
+        let commandAwaitingCarrier = activities[activity].commandAwaitingCarrier.record
+        if commandAwaitingCarrier != .null, !records[record].lifetime.isEnd,
+            records.areSameVersion(commandAwaitingCarrier, record)
+        {
+            finish(record, asDuplicateOf: commandAwaitingCarrier)
         } else {
             let slotStatus = merge(record, into: activity, now: now)
             if slotStatus == .inUse { supersedeCommandAwaitingCarrier(of: activity, by: record, now: now) }

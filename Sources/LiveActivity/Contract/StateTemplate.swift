@@ -124,7 +124,8 @@ public struct RecentStateTemplates: ~Copyable {
     /// because a bit mask limits `lastUsedIndex`.
     static let templatesMax = 4
 
-    /// Nil if no template is ever remembered: no app has a contract, or decoding needs no templates (``disabled``).
+    /// Nil if no template is ever remembered: no app has a contract, or the caller decodes without templates
+    /// (``disabled``), for example a command that Causeway itself wrote.
     private let templates: UnsafeMutablePointer<StateTemplate>?
     /// The index of the template that matched or was made last.
     private var lastUsedIndex = 0

@@ -9,6 +9,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case invalidations
     case commandsDeferred
     case commandsReplaced
+    case alertsCarried
     case commandsUndecodable
     case bodiesWithDroppedFields
 

@@ -98,6 +98,19 @@ package enum MetricCatalog {
             meaning: "Divided by the received commands, this is the share of commands that needed no push."
         ),
         .counter(
+            .alertsCarried,
+            "causeway_alerts_carried_total",
+            .count("alerts"),
+            [],
+            help:
+                """
+                Alerts of older commands that moved to a newer state of their activity. Alerts of audiences are not \
+                counted.
+                """,
+            meaning: "Such an alert rings once, with the newer state. Growth means that states follow alerts closely, "
+                + "or that commands wait long."
+        ),
+        .counter(
             .commandsUndecodable,
             "causeway_undecodable_total",
             .count("commands"),

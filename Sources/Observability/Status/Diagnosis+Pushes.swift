@@ -32,7 +32,7 @@ extension Diagnosis {
                 findings.append(
                     Finding(
                         severity: hasWaitingPushes ? .broken : .attention,
-                        alertName: "",
+                        alertName: "CausewayAPNsUnreachable",
                         observation: "No APNs connection is ready for \(name).",
                         meaning: hasWaitingPushes
                             ? "\(window.currentTotals[.pushesWaiting, index]) pushes wait for one."

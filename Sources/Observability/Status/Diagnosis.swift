@@ -7,7 +7,7 @@ struct Diagnosis {
     static let freshnessMicrosecondsMax: Int64 = 5_000_000
     /// 55 minutes. A connection uses no provider token that is older.
     static let providerTokenAgeMillisecondsMax: Int64 = 3_300_000
-    static let usualLagMilliseconds: Int64 = 5_000
+    static let normalLagGrowthMilliseconds: Int64 = 5_000
     static let busyShareMillionthsMax: Int64 = 800_000
     /// The least number of samples in the time window for a finding about dead tokens, freshness or demotions.
     ///
@@ -31,7 +31,8 @@ struct Diagnosis {
     /// All findings, the most severe first.
     var findings: [Finding] {
         (workerFindings + redisFindings + rereadingFindings + kafkaFindings + partitionFindings + poolFindings
-            + responseFindings + recordFindings + audienceFindings + channelFindings + loadFindings + traceFindings)
+            + responseFindings + recordFindings + audienceFindings + channelFindings + lifetimeFindings + loadFindings
+            + traceFindings)
             .enumerated()
             .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
             .map(\.element)
@@ -365,10 +366,10 @@ struct Diagnosis {
         guard let earlierTotals = window.earlierTotals, window.durationMilliseconds >= 30_000 else { return nil }
         let currentLagRecordCount = Self.totalLagRecordCount(totals)
         let earlierLagRecordCount = Self.totalLagRecordCount(earlierTotals)
-        // As many records as arrive in `usualLagMilliseconds` are a normal lag.
-        let usualLagRecordCount =
-            (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.durationMilliseconds
-        guard currentLagRecordCount - earlierLagRecordCount > max(1_000, usualLagRecordCount) else { return nil }
+        // It is normal that the lag grows by as many records as arrive in `normalLagGrowthMilliseconds`.
+        let normalGrowthRecordCount =
+            (window.count(.recordsReceived) ?? 0) * Self.normalLagGrowthMilliseconds / window.durationMilliseconds
+        guard currentLagRecordCount - earlierLagRecordCount > max(1_000, normalGrowthRecordCount) else { return nil }
         return Finding(
             severity: .attention,
             alertName: "CausewayLagGrows",

@@ -43,7 +43,7 @@ public struct KeyFingerprint {
     private mutating func add(_ bytes: UnsafeRawBufferPointer) {
         var offset = 0
         while bytes.count - offset >= 8 {
-            add(bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            mix(bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
             offset += 8
         }
         var rest: UInt64 = 0
@@ -53,10 +53,10 @@ public struct KeyFingerprint {
         }
         // Add the length too. Leading zero bytes do not change `rest`, so keys that differ only in such bytes would
         // otherwise have the same hash.
-        add(rest ^ UInt64(bytes.count) << 56)
+        mix(rest ^ UInt64(bytes.count) << 56)
     }
 
-    private mutating func add(_ word: UInt64) {
+    private mutating func mix(_ word: UInt64) {
         let product = (hash ^ word).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
         hash = product.high ^ product.low
     }

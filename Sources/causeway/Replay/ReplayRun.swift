@@ -112,6 +112,7 @@ struct ReplayRun {
         reader.skipCommittedRecords(committedOffsets)
         // The closure needs local variables, as in `read`. The swap avoids a copy of the table.
         let scope = scope
+        let isFanoutTopic = waitingTopic == configuration.kafka.topics.fanout
         var table = NewestCommandTable(bytesMax: 0)
         swap(&self.table, &table)
         defer { swap(&self.table, &table) }
@@ -121,6 +122,7 @@ struct ReplayRun {
                 key: message.key,
                 (message.partition, message.offset, message.timestampMilliseconds),
                 isUnread: true,
+                isWrittenByCauseway: isFanoutTopic,
                 nowMilliseconds: Clock.wallMilliseconds
             )
             if case .command(let command, let redisKey, _) = record { table.markStateAsUnread(command, of: redisKey) }

@@ -102,17 +102,23 @@ extension ReplayScope {
     }
 
     /// Returns the kind of a record, by the rules by which a worker reads records.
+    ///
+    /// - Parameter isWrittenByCauseway: whether the record may have the keys that only Causeway may write. A fan-out
+    ///   record has them if its command carries an older command's alert.
     func classify(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,
         _ position: (partition: Int32, offset: Int64, timestampMilliseconds: Int64),
         isUnread: Bool,
+        isWrittenByCauseway: Bool = false,
         nowMilliseconds: Int64
     ) -> RecordClassification {
         let isLimited = onlyApp != nil || onlyActivity != nil
         guard let value else { return isLimited ? .skipped : .invalid(code: "emptyRecord", appIndex: nil) }
         do throws(Fault) {
-            let command = try Command.decodeIgnoringBodyLimit(value)
+            let command =
+                try isWrittenByCauseway
+                ? Command.decodeWrittenByCauseway(value) : Command.decodeIgnoringBodyLimit(value)
             guard let appIndex = appIndex(command.app, in: value) else {
                 return isLimited ? .skipped : .invalid(code: "unknownApp", appIndex: nil)
             }

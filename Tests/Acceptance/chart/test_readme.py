@@ -32,6 +32,14 @@ class Readme(unittest.TestCase):
         self.assertEqual(kinds["TriggerAuthentication"]["metadata"]["name"], scaler["autoscaling"]["keda"]["authenticationRef"])
         self.assertIn(kinds["TriggerAuthentication"]["apiVersion"], test_schemas.operators)
 
+    def test_each_page_says_when_workers_write_commands(self):
+        """Workers write commands for starts to audiences, and to end activities whose lifetime is over."""
+        notes = (chart.chart / "templates/NOTES.txt").read_text()
+        runbook = (chart.chart / "RUNBOOK.md").read_text()
+        for page in (text, notes, runbook):
+            words = " ".join(page.replace("`", "").split())
+            self.assertIn("If starts name audiences, or if a policy has lifetimeSeconds,", words)
+
     def test_the_page_gives_the_user_of_redis_all_rights_that_workers_need(self):
         """The tests of Redis restrict a user of a real server to these rights."""
         tests = (chart.root / "Tests/RedisTopologyTests/ServerTests.swift").read_text()

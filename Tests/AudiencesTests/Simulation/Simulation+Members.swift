@@ -142,7 +142,7 @@ extension Simulation {
                             member: change.member,
                             identifier: UnsafeRawBufferPointer(name),
                             joinedAudiences: AudienceList(change.isLeaving ? none : digests),
-                            formerAudiences: AudienceList(change.isLeaving ? digests : none),
+                            leftAudiences: AudienceList(change.isLeaving ? digests : none),
                             leftAtWallMilliseconds: change.isLeaving ? change.atMilliseconds : 0,
                             token: change.isLeaving ? none : UnsafeRawBufferPointer(token),
                             environment: phone.environment,
@@ -157,8 +157,8 @@ extension Simulation {
         }
     }
 
-    func takeReturnedMembers(_ worker: SimulatedWorker) {
-        while let member = worker.core.takeMemberWithEndedChange() {
+    func takeMembersToSettle(_ worker: SimulatedWorker) {
+        while let member = worker.core.takeMemberToSettle() {
             guard workers[commandWorkerIndex] === worker, let index = changes.firstIndex(where: { $0.member == member })
             else { continue }
             let change = changes.remove(at: index)

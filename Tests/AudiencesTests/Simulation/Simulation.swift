@@ -249,7 +249,7 @@ final class Simulation {
             worker.core.advance(now: worker.moment(nowMilliseconds))
             performActions(worker)
             takeReturnedCommands(worker)
-            takeReturnedMembers(worker)
+            takeMembersToSettle(worker)
             commit(worker)
         }
     }

@@ -42,6 +42,6 @@ struct CommaSeparatedValuesTests {
 
     @Test func `Rows know the line that they begin on`() throws {
         let rows = try CommaSeparatedValues.rows(of: Array("\"a\nb\"\nc\n".utf8), file: "f")
-        #expect(rows.map(\.line) == [1, 3])
+        #expect(rows.map(\.lineNumber) == [1, 3])
     }
 }

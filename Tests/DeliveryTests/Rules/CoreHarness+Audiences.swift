@@ -9,7 +9,7 @@ extension CoreHarness {
         var member: String
         var kind: StoreSubjectKind
         var joinedAudiences: [AudienceDigest]
-        var formerAudiences: [AudienceDigest]
+        var leftAudiences: [AudienceDigest]
         var leftAtWallMilliseconds: Int64
     }
 
@@ -48,7 +48,7 @@ extension CoreHarness {
             member: String(decoding: member, as: UTF8.self),
             kind: change.member.kind,
             joinedAudiences: Array(change.joinedAudiences),
-            formerAudiences: Array(change.formerAudiences),
+            leftAudiences: Array(change.leftAudiences),
             leftAtWallMilliseconds: change.leftAtWallMilliseconds
         )
         return (change.member, seenChange)

@@ -96,7 +96,7 @@ import Testing
         deferredCommand.deferral.attemptCount = .max
         deferredCommand.deferral.earlierResultCount = .max
         deferredCommand.deferral.supersededCount = .max
-        deferredCommand.deferral.serviceFaultCount = .max
+        deferredCommand.deferral.serviceFailureCount = .max
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
         core.reply(.duplicate)

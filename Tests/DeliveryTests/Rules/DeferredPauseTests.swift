@@ -159,7 +159,7 @@ import Testing
             core.receive(deferredCommand)
             core.reply(.send)
         }
-        #expect(core.deferrals.map(\.deferral.serviceFaultCount) == [1, 2, 3])
+        #expect(core.deferrals.map(\.deferral.serviceFailureCount) == [1, 2, 3])
         for (pause, longestPause) in zip(pausesMilliseconds, [2_000, 4_000, 8_000] as [Int64]) {
             #expect((longestPause / 2...longestPause + 1).contains(pause))
         }

@@ -33,6 +33,55 @@ import Testing
         #expect(core.canReceive)
     }
 
+    /// A held command needs several times the bytes of the registration that releases it.
+    @Test func `A lane whose records use too many bytes releases few held commands at a time`() {
+        let core = makeCoreWithHeldBackRegistrations()
+        let state = String(repeating: "y", count: 2_000)
+        var (releasedCount, callCountMax) = (0, 0)
+        func releaseNext() {
+            let inside = #","x":"\#(releasedCount)\#(state)""#
+            core.reply(.registered, held: CommandText.update(1, of: "a\(releasedCount)", inside: inside))
+            releasedCount += 1
+        }
+        for _ in 0..<64 { releaseNext() }
+        #expect(core.outstandingCalls == (0..<64).map { "admit a\($0).u1" })
+        #expect(!core.canReceive)
+        while let call = core.calls.first {
+            callCountMax = max(callCountMax, core.calls.count)
+            if call.ticket.purpose == .registerToken { releaseNext() } else { core.admitAndRespond() }
+            core.acknowledgeAll()
+        }
+        #expect(callCountMax == 64, "a released command and a registration's call take the same room")
+        #expect(core.outcomes.count == 100 && core.inProgressRecordCount == 0)
+    }
+
+    /// Many registrations that release nothing need no room.
+    @Test func `Registrations that wait for room continue with each reply`() {
+        let core = makeCoreWithHeldBackRegistrations()
+        for number in 0..<100 {
+            #expect(core.outstandingCalls.first == "registerToken a\(number)")
+            core.reply(.registered)
+        }
+        #expect(core.inProgressRecordCount == 0 && core.recordsAwaitingStoreCount == 0)
+    }
+
+    /// The lane drops what the registrations of a revoked partition release.
+    @Test func `Registrations that wait for room do not delay a revocation`() {
+        let core = makeCoreWithHeldBackRegistrations()
+        core.beginRevoking(core.registrationsPartition)
+        #expect(core.outstandingCalls.count == 100)
+        for number in 0..<100 { core.reply(.registered, held: .update(1, of: "a\(number)")) }
+        #expect(core.isDrained(core.registrationsPartition) && core.inProgressRecordCount == 0)
+    }
+
+    /// Returns a core with 100 registrations, for whose held commands it has too few bytes.
+    private func makeCoreWithHeldBackRegistrations() -> CoreHarness {
+        let core = CoreHarness { ($0.recordsMax, $0.usedBlockBytesMax) = (256, 64 << 10) }
+        for number in 0..<100 { core.register(CommandText.registration(of: "a\(number)")) }
+        #expect(core.canReceive && core.outstandingCalls.count == 64 && core.recordsAwaitingStoreCount == 64)
+        return core
+    }
+
     /// An activity without a command may be kept because of its spacing. But a lane keeps no more such activities than
     /// it can have records.
     @Test func `The spacing of an app's activities does not stop other apps`() {

@@ -20,7 +20,7 @@ import Testing
             member: "a",
             kind: .activity,
             joinedAudiences: audiences.map(Self.digest),
-            formerAudiences: [],
+            leftAudiences: [],
             leftAtWallMilliseconds: 0
         )
     }
@@ -36,7 +36,7 @@ import Testing
             member: member,
             kind: kind,
             joinedAudiences: [],
-            formerAudiences: [Self.digest(audience)],
+            leftAudiences: [Self.digest(audience)],
             leftAtWallMilliseconds: Self.changedAtMilliseconds
         )
     }

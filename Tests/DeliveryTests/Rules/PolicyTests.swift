@@ -85,6 +85,20 @@ import Testing
         #expect(try nextCore.oldestCallView.policyIndex == 0)
     }
 
+    @Test func `Each budget knows the longest time in which a budget of any policy fills`() {
+        var (slow, quick) = (Policy(name: "slow"), Policy(name: "quick"))
+        slow.frequentBudget = Policy.Bucket(pushes: 10, refillPerHour: 1, reservedForAlerts: 0)
+        slow.startBudget = Policy.Bucket(pushes: 2, refillPerHour: 60, reservedForAlerts: 0)
+        quick.budget = Policy.Bucket(pushes: 1, refillPerHour: 7, reservedForAlerts: 0)
+        let table = PolicyTable([slow, quick])
+        for index in UInt8(0)...1 {
+            #expect(table[index].pace.budget.longestFillSeconds == 36_000)
+            #expect(table[index].pace.frequentBudget.longestFillSeconds == 36_000)
+            #expect(table[index].startBudget.longestFillSeconds == 3_600)
+        }
+        #expect(quick.budget.fillSeconds == 515, "3,600 s / 7, rounded up")
+    }
+
     private func heldCommand(of core: CoreHarness) throws -> String {
         String(decoding: try #require(try core.oldestCall.heldCommand), as: UTF8.self)
     }

@@ -173,6 +173,29 @@ import Testing
         #expect(core.outstandingCalls == ["admit u98", "admit b.u1"])
     }
 
+    /// The record waits for its activity's spacing. Records also wait for hours, for example while a partition of the
+    /// results has no leader. The window is nearly full for as long, but reading ahead is not the reason.
+    @Test func `A window that an old record keeps nearly full does not end reading ahead`() {
+        let core = Self.makeCore {
+            $0.ledgerWindowOffsetCount = 64
+            $0.reloadable.readAheadMillisecondsMax = 5_000
+        }
+        core.receive(.update(1))
+        core.reply(.wait, waitMilliseconds: 10_000)
+        for _ in 0..<56 { core.receive("{}") }
+        core.acknowledgeOutgoingRecords()
+        #expect(core.unsettledRecordCount(core.commandsPartition) == 1)
+        core.elapse(5_001)
+        let secondPartition = core.assign(.commands, number: 1)
+        core.noteLag(101, of: secondPartition)
+        core.receive(.update(1, of: "b"), partition: secondPartition)
+        core.elapse(1)
+        #expect(core.outstandingCalls == [])
+        core.receive(.update(2, of: "b"), partition: secondPartition)
+        core.noteLag(0, of: secondPartition)
+        #expect(core.outstandingCalls == ["admit b.u2"])
+    }
+
     @Test func `A revoked partition does not stop the others`() {
         let core = Self.makeCore()
         let secondPartition = core.assign(.commands, number: 1)

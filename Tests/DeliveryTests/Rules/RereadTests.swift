@@ -177,4 +177,43 @@ import Testing
         let push = try #require(core.push())
         #expect(push.body.contains("alert") == carries)
     }
+
+    /// The command was first held after the loss, and got an alert that Redis still held. A registration that is newer
+    /// than the alert has released the alert before the loss.
+    @Test(arguments: [(alert: 1, rings: false), (alert: 2, rings: false), (alert: 3, rings: true)])
+    func `A newer command that a reread registration releases loses an alert that is older`(
+        alert: Int64,
+        rings: Bool
+    ) throws {
+        let core = makeRereadingCore()
+        core.register(CommandText.registration(at: 2))
+        core.reply(.registered, held: Self.makeCarrier(4, ofAlert: alert))
+        let admission = try core.oldestCall.admission
+        #expect(admission?.isReread == false)
+        #expect(admission?.mayReplaceHeldAlert == true, "otherwise Redis would offer the alert that it still holds")
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.body.contains("alert") == rings)
+        core.respond(.accepted)
+        #expect(core.outcomes == ["u4 accepted"])
+    }
+
+    @Test(arguments: [(alert: 1, carries: true), (alert: 0, carries: false)])
+    func `A command that is read again does not carry on an alert that is older than the registration`(
+        alert: Int64,
+        carries: Bool
+    ) throws {
+        let core = makeRereadingCore()
+        core.receive(.update(3))
+        core.reply(.alertHeld, held: Self.makeCarrier(2, ofAlert: alert))
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.body.contains("alert") == carries)
+    }
+
+    /// Returns the update of this second as Redis holds it with the alert of an older command.
+    private static func makeCarrier(_ second: Int64, ofAlert alertSecond: Int64) -> String {
+        let alertTimestamp = CoreHarness.startSeconds + alertSecond
+        return .alert(second, beside: #""alertTimestamp":\#(alertTimestamp),"alertSequence":0,"#)
+    }
 }

@@ -107,7 +107,7 @@ extension Simulation {
             dueMilliseconds: dueMilliseconds,
             member: change.member,
             identifier: String(decoding: view.memberIdentifier(change.member.kind), as: UTF8.self),
-            entries: change.formerAudiences.map { ($0, leaving) } + change.joinedAudiences.map { ($0, joining) }
+            entries: change.leftAudiences.map { ($0, leaving) } + change.joinedAudiences.map { ($0, joining) }
         )
     }
 

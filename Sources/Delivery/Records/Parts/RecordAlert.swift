@@ -20,7 +20,7 @@ enum HeldAlertStatus: UInt8 {
     case notReported
     /// The held alert is now in this command's body, or is not needed because one of these is true:
     /// - The held command has no alert, or is not valid.
-    /// - The held alert is too old.
+    /// - The held alert is too old, or probably rang before Redis lost data (R25).
     /// - This command has an alert of its own, or carries one.
     case movedOrNotNeeded
     /// With the held alert, this command's body would be too large for APNs.

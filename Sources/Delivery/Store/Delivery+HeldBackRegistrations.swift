@@ -1,0 +1,56 @@
+import LiveActivity
+
+/// Limits the memory of the held commands that registrations release. (R4)
+///
+/// A registration in the lane has about 0.5 KiB of blocks. When the reply to its call brings a held command, the same
+/// record has a body of up to 4 KiB. The lane may have tens of thousands of registrations, and replies come faster than
+/// pushes leave. So while the free bytes are too few for the commands that the replies may bring, further calls
+/// `registerToken` wait here. Without this limit, the lane could need several times its bytes. Each next owner of the
+/// partitions would need them too, because no registration would be settled.
+extension Delivery {
+    /// The lane makes calls `registerToken` without free bytes too, as long as it has fewer such calls and released
+    /// commands than this number. So registrations never stop: each call gets a reply, and each released command ends
+    /// without the calls that wait here.
+    private static var releasesWithoutFreeBytesMax: Int { 64 }
+
+    /// Holds back the next call, which registers a token, if it may bring a held command for which the lane has no room.
+    /// - Returns: false if the call can be made.
+    mutating func holdBackRegistrationIfNoRoom(_ ticket: StoreTicket) -> Bool {
+        guard !hasRoomForReleasedCommand, mayBringHeldCommand(ticket.record) else { return false }
+        guard storeQueue.popFirst() == ticket else { preconditionFailure("another call waits") }
+        recordsAwaitingStoreCount -= 1
+        heldBackRegistrations.append(ticket)
+        return true
+    }
+
+    /// Makes the call that has been held back longest the next one, if the lane has room now. Called whenever the shell
+    /// asks for a call while calls are held back, because any event may have freed bytes.
+    @inline(never)
+    mutating func resumeHeldBackRegistrationIfRoom() {
+        guard hasRoomForReleasedCommand, let ticket = heldBackRegistrations.popFirst() else { return }
+        recordsAwaitingStoreCount += 1
+        storeQueue.prepend(ticket)
+    }
+
+    /// Queues all calls that are held back, because a partition is being revoked. The calls for its registrations are
+    /// now made, and the others are held back again.
+    mutating func requeueHeldBackRegistrations() {
+        while let ticket = heldBackRegistrations.popFirst() {
+            recordsAwaitingStoreCount += 1
+            storeQueue.append(ticket)
+        }
+    }
+
+    /// Whether the lane has room for one more held command, besides those that the calls under way may bring.
+    private var hasRoomForReleasedCommand: Bool {
+        let bodyBytesMax = (registrationCallsUnderWayCount + 1) * Limits.bodyBytesMax
+        return records.usedBlockBytes <= configuration.usedBlockBytesMax - bodyBytesMax
+            || registrationCallsUnderWayCount + records.releasedCommandCount < Self.releasesWithoutFreeBytesMax
+    }
+
+    /// Whether the reply to a record's call `registerToken` may bring a held command that stays in the lane. A current
+    /// command stays itself, and a record of a revoked partition is dropped.
+    private func mayBringHeldCommand(_ record: RecordIndex) -> Bool {
+        records[record].stage != .current && !isPartitionRevoked(record)
+    }
+}
