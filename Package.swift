@@ -59,7 +59,6 @@ let package = Package(
         .systemLibrary(name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CProcessor"),
-        .systemLibrary(name: "CAllocator"),
         .systemLibrary(name: "CHiredis", pkgConfig: "hiredis", providers: [.apt(["libhiredis-dev"])]),
 
         .target(name: "Numbers", swiftSettings: settings),
@@ -118,7 +117,7 @@ let package = Package(
             name: "CausewayWorker",
             dependencies: [
                 "Numbers",
-                "ActivityStore", "Audiences", "CAllocator", "CausewayCommandLine", "CausewayConfiguration", "Documents",
+                "ActivityStore", "Audiences", "CausewayCommandLine", "CausewayConfiguration", "Documents",
                 "Observability", "LiveActivity", "Delivery",
                 "Reactor", "Kafka",
                 "Redis", "APNs",

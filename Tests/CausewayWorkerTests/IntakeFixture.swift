@@ -9,7 +9,7 @@ import Testbed
 @testable import CausewayWorker
 
 /// Makes an `Intake`, the setup of a worker with one lane, and the setup of that lane. The body makes the lane
-/// itself if it needs one.
+/// (``WorkerSetup/makeFirstLane(_:)``) if it needs one.
 ///
 /// - Parameter bootstrapServers: by default an address at which no broker responds.
 func withIntake(
@@ -45,4 +45,17 @@ func withIntake(
         intake.close()
     }
     try body(intake, setup, laneSetup)
+}
+
+extension WorkerSetup {
+    /// Makes the worker's first lane, which is not started. The caller closes it.
+    func makeFirstLane(_ laneSetup: LaneSetup) throws -> Lane {
+        try Lane(
+            number: 0,
+            loop: EventLoop(),
+            mailbox: mailboxes[0],
+            kafkaWakeup: kafkaWakeup,
+            setup: laneSetup
+        )
+    }
 }

@@ -64,13 +64,7 @@ import Testing
             try Self.runLoop(of: intake, until: "the record") { mailbox.inbox.count == 1 }
             var laneSetup = laneSetup
             laneSetup.deliveryConfiguration.recordsMax = 64
-            let lane = try Lane(
-                number: 0,
-                loop: EventLoop(),
-                mailbox: mailbox,
-                kafkaWakeup: setup.kafkaWakeup,
-                setup: laneSetup
-            )
+            let lane = try setup.makeFirstLane(laneSetup)
             defer { lane.close() }
             lane.takeLaneOrders()
             try Self.fill(lane)
@@ -94,13 +88,7 @@ import Testing
             try Self.runLoop(of: intake, until: "the commands") { mailbox.inbox.count == 65 }
             try Self.writeRecords(to: "causeway.registrations", of: broker, count: 1)
             try Self.runLoop(of: intake, until: "the registration") { mailbox.inbox.count == 66 }
-            let lane = try Lane(
-                number: 0,
-                loop: EventLoop(),
-                mailbox: mailbox,
-                kafkaWakeup: setup.kafkaWakeup,
-                setup: laneSetup
-            )
+            let lane = try setup.makeFirstLane(laneSetup)
             defer { lane.close() }
             lane.partitions.ledgerWaitMillisecondsMax = 0
             lane.takeLaneOrders()
@@ -126,13 +114,7 @@ import Testing
             defer { Self.discardRecords(of: intake) }
             let mailbox = setup.mailboxes[0]
             try Self.runLoop(of: intake, until: "the commands") { mailbox.inbox.count == 65 }
-            let lane = try Lane(
-                number: 0,
-                loop: EventLoop(),
-                mailbox: mailbox,
-                kafkaWakeup: setup.kafkaWakeup,
-                setup: laneSetup
-            )
+            let lane = try setup.makeFirstLane(laneSetup)
             defer { lane.close() }
             lane.takeLaneOrders()
             lane.takeRecords()

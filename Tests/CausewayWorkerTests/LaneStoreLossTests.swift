@@ -15,13 +15,7 @@ import Testing
         try withIntake { _, setup, laneSetup in
             var laneSetup = laneSetup
             if isCluster { laneSetup.redisConfiguration.topology = .cluster }
-            let lane = try Lane(
-                number: 0,
-                loop: EventLoop(),
-                mailbox: setup.mailboxes[0],
-                kafkaWakeup: setup.kafkaWakeup,
-                setup: laneSetup
-            )
+            let lane = try setup.makeFirstLane(laneSetup)
             defer { lane.close() }
             func mayStoreLackMembers() -> Bool { lane.audiences.mayStoreLackMembers }
             lane.audiences.storeMayHaveLostDataAtMilliseconds = lane.now.monotonicMilliseconds - 1_500

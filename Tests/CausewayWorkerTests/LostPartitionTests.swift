@@ -17,13 +17,7 @@ import Testing
     /// The next owner reads the waiting command again, so this lane must not admit its own copy.
     @Test func `A waiting command to an audience is dropped when its partition is lost`() throws {
         try withIntake { intake, setup, laneSetup in
-            let lane = try Lane(
-                number: 0,
-                loop: EventLoop(),
-                mailbox: setup.mailboxes[0],
-                kafkaWakeup: setup.kafkaWakeup,
-                setup: laneSetup
-            )
+            let lane = try setup.makeFirstLane(laneSetup)
             defer { lane.close() }
             intake.partitionsAssigned([Self.partition])
             lane.takeLaneOrders()

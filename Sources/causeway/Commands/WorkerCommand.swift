@@ -46,7 +46,6 @@ struct WorkerCommand: AsyncParsableCommand {
     var config: String?
 
     func run() async throws {
-        AllocatorLimits.apply()
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let configuration = try ConfigurationLoading.load(
             path: config,
