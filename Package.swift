@@ -84,6 +84,7 @@ let package = Package(
                 .embedInCode("Scripts/admit-batches.lua"), .embedInCode("Scripts/admit-activities.lua"),
                 .embedInCode("Scripts/admit-registrations.lua"), .embedInCode("Scripts/admit-devices.lua"),
                 .embedInCode("Scripts/versions.lua"), .embedInCode("Scripts/digest-lists.lua"),
+                .embedInCode("Scripts/registration-times.lua"),
                 .embedInCode("Scripts/held-starts.lua"), .embedInCode("Scripts/settle.lua"),
                 .embedInCode("Scripts/lifetime.lua"), .embedInCode("Scripts/append.lua"),
                 .embedInCode("Scripts/arrange.lua"), .embedInCode("Scripts/audience.lua"),
@@ -279,7 +280,8 @@ let package = Package(
         .testTarget(
             name: "CausewayWorkerTests",
             dependencies: [
-                "ActivityStore", "APNs", "APNsSimulator", "CausewayConfiguration", "CausewayWorker", "Kafka",
+                "ActivityStore", "APNs", "APNsSimulator", "Audiences", "CausewayConfiguration", "CausewayWorker",
+                "Delivery", "Kafka",
                 "LiveActivity", "Observability", "Reactor", "Redis", "RedisTestbed", "Testbed",
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -25,6 +25,7 @@ final class CoreRun {
     private var outgoingRecords: [OutgoingRecord] = []
     private var nextOffset: Int64 = 0
     private var nextActivity = 0
+    private(set) var pushCount = 0
     private(set) var resultBytes: UInt64 = 0
 
     init(_ workload: Workload) {
@@ -66,8 +67,6 @@ final class CoreRun {
         precondition(delivery.inProgressRecordCount == 0 && delivery.committableOffset(partitionIndex) == nextOffset)
         return batchCount * commandsPerBatch
     }
-
-    var counters: DeliveryCounters { delivery.counters }
 
     private func runBatch(_ workload: Workload) {
         now.monotonicMilliseconds += Self.batchMilliseconds
@@ -143,6 +142,7 @@ final class CoreRun {
             responseAtWallMilliseconds: now.wallMilliseconds
         )
         for record in pushes { delivery.pushResponseReceived(record, acceptedResult, now: now) }
+        pushCount += pushes.count
         defer { pushes.removeAll(keepingCapacity: true) }
         return !pushes.isEmpty
     }

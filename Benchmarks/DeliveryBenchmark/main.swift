@@ -54,7 +54,7 @@ func runRepeatedly(_ arguments: ArraySlice<String>) -> Bool {
     else { return false }
     let core = CoreRun(workload)
     let commandCount = core.run(workload, commands: commands)
-    print("\(commandCount) commands, \(core.counters.pushCount) pushes, \(core.resultBytes) bytes of results")
+    print("\(commandCount) commands, \(core.pushCount) pushes, \(core.resultBytes) bytes of results")
     return true
 }
 

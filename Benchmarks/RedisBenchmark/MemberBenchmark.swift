@@ -173,7 +173,8 @@ final class MemberBenchmark: AudienceStoreHandler {
             )
         } else {
             readPageCount += 1
-            readMemberCount += MemberPage(bytes)?.members(into: scratch).count ?? 0
+            readMemberCount +=
+                MemberPage(bytes)?.members(into: scratch, nowMilliseconds: loop.wallMilliseconds).count ?? 0
         }
     }
 }

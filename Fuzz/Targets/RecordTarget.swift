@@ -4,7 +4,7 @@ import Foundation
 
 /// Checks the decoder of commands. The input is a record. Rules:
 /// - A fault has a message, and a place in the record.
-/// - Foundation parses the body of an accepted command, and finds the parts of the body where `Body.Layout`
+/// - Foundation parses the body of an accepted command, and finds the parts of the body where `PushBody.Layout`
 ///   says.
 /// - The command stays the same if its `aps` dictionary begins at another byte of the record, or comes from the cache
 ///   of the previous record.
@@ -61,7 +61,7 @@ private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer)
     if let violation = texts.lazy.compactMap({ textViolation($0, record) }).first { return violation }
     let body = UnsafeMutableRawBufferPointer.allocate(byteCount: command.bodyByteCount, alignment: 1)
     defer { body.deallocate() }
-    let layout = Body.write(command, from: record, into: body)
+    let layout = PushBody.write(command, from: record, into: body)
     let parts = [
         (layout.aps, command.aps), (layout.timestampDigits, command.timestampDigits), (layout.alert, command.alert),
         (layout.payloadMembers, command.payloadMembers),

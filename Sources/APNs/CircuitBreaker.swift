@@ -23,8 +23,9 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// (`failureWindowMilliseconds`). Without this minimum, one failure would open the breaker of a pool that sends
     /// little. Range 1 to 100,000.
     public var failureWindowPushesMin = 50
-    /// The breaker opens if more than this percentage of the ended pushes in the failure window are failures. Range 1
-    /// to 100.
+    /// The length of a suspect window, in ended pushes. In each window, the breaker counts the suspect responses:
+    /// BadDeviceToken and DeviceTokenNotForTopic. If there are many, the environment or the topic may be wrong for all
+    /// tokens. Range 1 to 100,000.
     public var failurePercentMax = 50
     /// How many ended pushes a suspect window has. In each window, the breaker counts the suspect responses from 0:
     /// BadDeviceToken and DeviceTokenNotForTopic. Many of them show that the environment or the topic may be wrong for
@@ -38,12 +39,12 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// Range 1 to 100.
     public var suspectPercentMax = 5
     /// The breaker opens at this many refusals of the provider token: responses with 403 or
-    /// TooManyProviderTokenUpdates. The count begins again with 0 when a response shows that APNs accepts the token.
-    /// Range 1 to 1,000.
+    /// TooManyProviderTokenUpdates. A response that shows that APNs accepts the token sets the count to 0. Range 1 to
+    /// 1,000.
     ///
-    /// These responses with 403 do not count:
+    /// Two kinds of responses with 403 do not count:
     /// - ExpiredProviderToken and UnrelatedKeyIdInToken, because a new provider token may repair the fault.
-    /// - Responses on a connection that tries a new signing key, because the old key stays in use.
+    /// - Responses on a connection that tries a new signing key, because they say nothing about the key in use.
     public var providerTokenRefusalsMax = 5
     /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
     /// Range 1 to 600,000.
@@ -70,8 +71,8 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
 enum CircuitBreakerSample {
     /// APNs works: it accepted the push, refused this push for good, or reported a dead token or a missing channel.
     case available
-    /// APNs responded with 5xx (except 503 Shutdown), or did not respond to a push in time, even if APNs did not read
-    /// the whole push. A lost connection is `inconclusive` instead, because the next connection may work.
+    /// APNs responded with 5xx (except 503 Shutdown), or the push timed out, even if a part of it was never sent. A
+    /// lost connection is `inconclusive` instead, because the next connection may work.
     case unavailable
     /// APNs responded with BadDeviceToken or DeviceTokenNotForTopic to a push to a device. The response also shows that
     /// APNs accepts the provider token, because APNs checks the device token only afterwards.
@@ -97,8 +98,7 @@ enum CircuitBreakerSample {
         case .providerRefused: self = .providerTokenRefused
         case .rejected: self = completion == .responded ? .available : .inconclusive
         case .retrySoon where completion == .notProcessed && hasTimedOut: self = .unavailable
-        // Neither `retrySoon` nor `refreshProviderToken` shows a fault of APNs: the push can be sent again on another
-        // connection.
+        // The push can be sent again on another connection, so neither of these shows a fault of APNs.
         case .retrySoon, .refreshProviderToken: self = .inconclusive
         }
     }
@@ -109,7 +109,7 @@ enum CircuitBreakerSample {
 /// and gets the time as an argument.
 struct CircuitBreaker {
     enum State: Equatable {
-        /// The pool may send every push. Next: `open`, at the limits of ``CircuitBreakerConfiguration``.
+        /// The pool sends pushes normally. Next: `open`, when a limit of ``CircuitBreakerConfiguration`` is reached.
         case closed
         /// The pool sends no push until the next probe is due. Pushes that were sent before may still get responses;
         /// the breaker ignores these responses. Next: `probing` when the pool sends a probe.
@@ -132,11 +132,11 @@ struct CircuitBreaker {
 
     private(set) var state = State.closed
     private let configuration: CircuitBreakerConfiguration
-    // The present failure window and its counts. The window lasts for a time (`failureWindowMilliseconds`).
+    // The current failure window and its counts. The window lasts for a time (`failureWindowMilliseconds`).
     private var failureWindowBeganAtMilliseconds: Int64 = 0
     private var failureWindowPushCount = 0
     private var failureCount = 0
-    // The counts of the present suspect window. This window lasts for a number of pushes (`pushesPerSuspectWindow`).
+    // The counts of the current suspect window. This window lasts for a number of pushes (`pushesPerSuspectWindow`).
     private var suspectWindowPushCount = 0
     private var suspectResponseCount = 0
     /// How many `providerTokenRefused` samples have come. The count begins again with 0 when a response shows that APNs
@@ -147,7 +147,7 @@ struct CircuitBreaker {
         self.configuration = configuration
     }
 
-    /// Whether the pool may send every push.
+    /// Whether the pool sends pushes normally. If not, it sends only probes.
     var isClosed: Bool { state == .closed }
 
     /// Whether a probe is in flight. It is the pool's only push in flight.

@@ -54,8 +54,9 @@ extension Connection {
 
     /// Returns the slot of the push on a stream; -1 if the stream is closed.
     ///
-    /// The server may send frames on a stream that we have reset, until our RST_STREAM arrives. The caller must still
-    /// apply what such a frame changes for the whole connection: HPACK's table and the receive window.
+    /// After we have reset a stream, its frames may still arrive until the server gets our RST_STREAM. The caller must
+    /// still decode their header blocks and count their bytes, because HPACK's table and the receive window belong to
+    /// the whole connection.
     private func slotIndex(of streamIdentifier: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
@@ -190,9 +191,9 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Throws if the peer does not read our acknowledgements of its SETTINGS and PING frames. Otherwise the waiting
-    /// acknowledgements could fill the memory. Pushes cannot fill the memory: the connection sends no push while more
-    /// than ``Stream/highWaterBytes`` of output waits.
+    /// Throws if the peer sends SETTINGS or PING frames but does not read our acknowledgements, which would fill the
+    /// memory. Pushes cannot fill the memory: the connection sends no push while more than ``Stream/highWaterBytes`` of
+    /// output waits.
     private func requirePeerReadsOutput() throws(ConnectionFault) {
         let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.waitingAcknowledgementBytesMax
         guard let stream = transportStream, stream.pendingOutputBytes <= outputBytesMax else {

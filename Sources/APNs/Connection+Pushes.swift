@@ -8,8 +8,8 @@ extension Connection {
     ///   has no usable provider token, it also retires.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreamCount > 0, let stream = transportStream else { return false }
-        // If the clock was set back, the token seems to be issued in the future, and APNs may refuse the token. The time
-        // of the next check can then be hours away, so check now.
+        // If the clock was set back, the token seems to be issued in the future, and APNs may refuse it. The scheduled
+        // check of the token may be hours away, so check now.
         let wasClockSetBack = loop.wallMilliseconds < tokenUsedSinceWallSeconds * 1_000
         let isCheckDue = wasClockSetBack || loop.wallMilliseconds >= newerTokenCheckAtWallMilliseconds
         guard !isCheckDue || updateProviderToken() else {
@@ -109,7 +109,7 @@ extension Connection {
     }
 
     private func markSent(_ slot: UnsafeMutablePointer<PushSlot>) {
-        // A stream that has failed discards what is written to it, so the push stays `queued`.
+        // If the stream has failed, APNs never gets the push. So the push stays in the phase `sending`.
         guard let stream = transportStream, stream.isOpen else { return }
         slot.pointee.phase = .sent
         slot.pointee.outputEndBytes = stream.takenOutputBytes + Int64(stream.pendingOutputBytes)
@@ -128,13 +128,12 @@ extension Connection {
             return false
         }
         if let providerToken, providerToken.keyGeneration != nextToken.keyGeneration {
-            // A connection must never carry tokens of two keys, so this one keeps its present token.
+            // A connection must never carry tokens of two keys, so this one keeps its current token.
             nextToken = providerToken
         }
-        // Never send a token that is too old for APNs. `tokenSource` renews only the token of the key in use, so two
-        // other tokens can become too old: the token of a replaced key, and the token of a new key that this connection
-        // tries. If APNs refused the token of the new key for its age, `tokenSource` would discard this key, although
-        // the key is good.
+        // Never send a token that is too old for APNs. `tokenSource` renews only the token of the key in use. So a
+        // token becomes too old here if its key was replaced, or if this connection tries a new key. A refusal for the
+        // age of a new key's token would make `tokenSource` discard this key, although the key is good.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
@@ -146,14 +145,14 @@ extension Connection {
             tokenUsedSinceWallSeconds = seconds
             headerEncoder.setAuthorization(nextToken.headerValue)
         }
-        // If the clock was set back and the token is kept, count the token's use from now.
+        // If the clock was set back, the use of the token may seem to begin in the future. Then count it from now.
         tokenUsedSinceWallSeconds = min(tokenUsedSinceWallSeconds, seconds)
         let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(
             usedSinceSeconds: tokenUsedSinceWallSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // If there was no newer token, `checkAtSeconds` is in the past. Then check again in a second. Otherwise every
-        // push would ask for a token.
+        // `checkAtSeconds` is in the past if the check is due, but there was no newer token. Wait a second in this
+        // case, because otherwise every push would ask for a token.
         newerTokenCheckAtWallMilliseconds =
             max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
         return true
@@ -213,9 +212,9 @@ extension Connection {
     /// Ends a push, because its whole response has arrived.
     func finishResponse(_ slotIndex: Int32) {
         let slot = pushSlots.pointer(slotIndex)
-        // If the push is still `queued`, the server has responded before the whole body was sent. The server then needs
+        // If the push is still `sending`, the server has responded before it got the whole body. The server then needs
         // no more of the body (RFC 9113, section 8.1).
-        if slot.pointee.phase == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
+        if slot.pointee.phase == .sending { writeReset(slot.pointee.streamIdentifier, .cancel) }
         completePush(slotIndex, wasStreamRefused: false)
     }
 
@@ -248,8 +247,8 @@ extension Connection {
             )
         }
         let reason = body.reason
-        let mayHaveLeft = mayHaveLeft(slot)
-        var completion = pushCompletion(slot, wasStreamRefused: wasStreamRefused, mayHaveLeft: mayHaveLeft)
+        let mayReachAPNs = mayReachAPNs(slot)
+        var completion = pushCompletion(slot, wasStreamRefused: wasStreamRefused, mayReachAPNs: mayReachAPNs)
         let isTrialKeyRefused = trialToken != nil && slot.status == 403
         // APNs refused the new key before it processed the push, so the push can be sent again with the old key.
         if isTrialKeyRefused { completion = .notProcessed }
@@ -261,7 +260,7 @@ extension Connection {
             reason: reason,
             reasonText: body.reasonText,
             tokenInvalidAtMilliseconds: body.timestampMilliseconds,
-            sentAtMilliseconds: mayHaveLeft ? slot.sentAtWallMilliseconds : nil,
+            sentAtMilliseconds: mayReachAPNs ? slot.sentAtWallMilliseconds : nil,
             responseAtMilliseconds: loop.wallMilliseconds,
             connectionNumber: number,
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
@@ -312,16 +311,16 @@ extension Connection {
     private func pushCompletion(
         _ slot: PushSlot,
         wasStreamRefused: Bool,
-        mayHaveLeft: Bool
+        mayReachAPNs: Bool
     ) -> PushResponse.Completion {
         if slot.status >= 200 { return .responded }
         // APNs does not process a refused stream (RFC 9113, section 8.7), nor a request whose last byte was not sent.
-        return wasStreamRefused || !mayHaveLeft ? .notProcessed : .ambiguous
+        return wasStreamRefused || !mayReachAPNs ? .notProcessed : .ambiguous
     }
 
-    /// Whether the last byte of the push has left the process, or still may: an open stream sends its waiting output,
-    /// but a stream that has ended has discarded it.
-    private func mayHaveLeft(_ slot: PushSlot) -> Bool {
+    /// Whether APNs has the whole push, or may still get it. An open stream still sends its waiting output. A stream
+    /// that has ended has discarded the output that the socket had not taken.
+    private func mayReachAPNs(_ slot: PushSlot) -> Bool {
         guard slot.phase == .sent, let stream = transportStream else { return false }
         return stream.isOpen || slot.outputEndBytes <= stream.takenOutputBytes
     }
@@ -341,14 +340,15 @@ extension Connection {
         let nowMilliseconds = loop.nowMilliseconds
         var hasTimedOutPush = false
         var isOutputStalled = false
-        // After this, output waits only if the peer reads too slowly.
+        // Send what the socket takes now. Output that still waits after this line waits because the peer reads slowly.
         transportStream?.flush()
         while pushSlots.oldestIndex >= 0,
             pushSlots.pointer(pushSlots.oldestIndex).pointee.deadlineMilliseconds <= nowMilliseconds
         {
             let slotIndex = pushSlots.oldestIndex
             if isOutputWaiting(slotIndex) {
-                // End the stream, which discards the output. APNs could otherwise get this push after it has ended.
+                // Close the stream to discard its output. Otherwise APNs could still get this push after it has timed
+                // out.
                 isOutputStalled = true
                 transportStream?.close()
             }
@@ -378,8 +378,8 @@ extension Connection {
             let untilSilentMilliseconds = silentAtMilliseconds - nowMilliseconds
             return schedule(.requestTimeout, afterMilliseconds: min(remainingMilliseconds, untilSilentMilliseconds))
         }
-        // A PING to a silent peer shows whether the peer is dead, usually before the oldest push reaches its deadline.
-        // But if this deadline is near, a living peer still gets enough time for its acknowledgement.
+        // The peer has been silent for half of the timeout. A PING shows whether the peer is dead, usually before the
+        // oldest push times out. But a living peer always gets enough time for its acknowledgement.
         sendPing(
             timeoutMilliseconds: min(
                 configuration.pingTimeoutMilliseconds,

@@ -29,8 +29,8 @@ final class Connection {
     enum Timer: UInt64 {
         /// Fires if the server's SETTINGS frame has not arrived in time.
         case settingsTimeout
-        /// Fires for the oldest request in flight. In the second half of its timeout, the connection sends a PING once
-        /// the peer has been silent for half of the timeout. At the end of its timeout, the request ends.
+        /// Watches the oldest request in flight. If the peer is silent for half of the request's timeout, the
+        /// connection sends a PING. At the deadline, the request ends.
         case requestTimeout
         /// Checks whether anything has arrived in `pingAfterIdleMilliseconds`. If not, the connection sends a PING,
         /// because the peer may be dead.
@@ -49,12 +49,11 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether the last push on this `unauthenticated` connection did not show that APNs accepts the provider token:
+    /// Whether the last push on this `unauthenticated` connection failed to show that APNs accepts the provider token:
     /// for example, the push timed out or got a 403.
     ///
-    /// If true, the pool prefers `open` connections: otherwise a pool with few pushes would send all of them to a
-    /// server that may be overloaded. After a second at most, the pool sets the property to false, and the next push
-    /// tests the token again.
+    /// If true, pushes go to `open` connections first, because this server may be overloaded. The pool sets the
+    /// property to false after a second at most, and the next push tests the token again.
     var hasTokenTestFailed = false
 
     /// Whether the server's first SETTINGS frame has arrived. It shows that the server's address works.
@@ -75,8 +74,8 @@ final class Connection {
     var nextStreamIdentifier: Int32 = 1
     /// Body bytes that we may still send on the whole connection; at first 65,535 (RFC 9113, section 6.9.2).
     var sendWindowBytes: Int64 = 65_535
-    /// Whether a send window, of the connection or of a stream, may have grown since the last `sendWaitingBodies`, so
-    /// that waiting bodies may continue.
+    /// Whether bodies that wait for flow control may continue: the send window of the connection or of a stream may
+    /// have grown since the last `sendWaitingBodies`.
     var hasSendWindowGrown = false
     /// Bytes that the server may still send on the whole connection without another WINDOW_UPDATE.
     var receiveWindowBytes = ConnectionLimits.receiveWindowBytes
@@ -167,8 +166,8 @@ final class Connection {
         )
     }
 
-    /// Applies the server's SETTINGS. The first SETTINGS frame makes the connection `unauthenticated`, or closes the
-    /// connection if there is no provider token that it may use. A later frame may change the stream limit.
+    /// Applies the server's SETTINGS. After the first frame, the connection takes its first push, or closes if there is
+    /// no usable provider token. A later frame may change the stream limit.
     func applyPeerSettings() {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {

@@ -13,38 +13,38 @@ public final class ConnectionBudget: Sendable {
     private struct State {
         var connectionCount = 0
         var connectionCountsByAddress: [SocketAddress: Int] = [:]
-        /// The usable connections to each address, and since when the address has had one without a break. An address
-        /// without a usable connection has no entry.
+        /// For each address with usable connections: their number, and since when there has always been at least one.
         var usableConnections: [SocketAddress: (count: Int, sinceMilliseconds: Int64)] = [:]
-        /// For each address with a remembered failure: when the last connection to the address failed, or when the last
-        /// attempt after this failure began. An entry is removed after `failureMemoryMilliseconds`, or by
+        /// For each address with a remembered failure: when the address failed, or when the last attempt after this
+        /// failure began. An entry is removed after `failureMemoryMilliseconds`, or by
         /// ``noteUsable(_:nowMilliseconds:)``.
-        var failureTimesMilliseconds: [SocketAddress: Int64] = [:]
+        var failedAtMillisecondsByAddress: [SocketAddress: Int64] = [:]
 
         mutating func forgetOldFailures(nowMilliseconds: Int64) {
-            guard !failureTimesMilliseconds.isEmpty else { return }
-            failureTimesMilliseconds = failureTimesMilliseconds.filter {
+            guard !failedAtMillisecondsByAddress.isEmpty else { return }
+            failedAtMillisecondsByAddress = failedAtMillisecondsByAddress.filter {
                 nowMilliseconds - $0.value < ConnectionBudget.failureMemoryMilliseconds
             }
         }
 
         /// Whether a connection to the address failed in the last `avoidanceMilliseconds`.
         func isAvoided(_ address: SocketAddress, nowMilliseconds: Int64) -> Bool {
-            guard let failedAtMilliseconds = failureTimesMilliseconds[address] else { return false }
+            guard let failedAtMilliseconds = failedAtMillisecondsByAddress[address] else { return false }
             return nowMilliseconds - failedAtMilliseconds < ConnectionBudget.avoidanceMilliseconds
         }
 
-        /// A key to sort addresses: the address with the lowest rank gets the next connection. First come the addresses
-        /// without a remembered failure, and among these the one with the fewest connections. Then come the others, and
-        /// among these the one whose failure is oldest. An address that always fails, such as an IPv6 address without a
-        /// route, has the fewest connections, so the connections must not decide about it.
+        /// The sort key of an address: the address with the lowest rank gets the next connection. First come the
+        /// addresses without a remembered failure, the one with the fewest connections before the others. Then come the
+        /// addresses that have failed, the oldest failure first. The connections of these do not count, because an
+        /// address that always fails, such as an IPv6 address without a route, would always have the fewest.
         func rank(_ address: SocketAddress) -> (Int64, Int) {
-            (failureTimesMilliseconds[address] ?? .min, connectionCountsByAddress[address, default: 0])
+            (failedAtMillisecondsByAddress[address] ?? .min, connectionCountsByAddress[address, default: 0])
         }
 
-        /// Whether the address has had a usable connection since this time, and no failure is remembered.
-        func isProven(_ address: SocketAddress, sinceMilliseconds: Int64) -> Bool {
-            guard failureTimesMilliseconds[address] == nil, let usable = usableConnections[address] else {
+        /// Whether the address has had a usable connection all the time since this moment, and no failure is
+        /// remembered.
+        func hasWorked(_ address: SocketAddress, sinceMilliseconds: Int64) -> Bool {
+            guard failedAtMillisecondsByAddress[address] == nil, let usable = usableConnections[address] else {
                 return false
             }
             return usable.sinceMilliseconds <= sinceMilliseconds
@@ -60,9 +60,9 @@ public final class ConnectionBudget: Sendable {
     /// attempt gives back its place at once, so without this time the pools would choose a dead address again and
     /// again: it has the fewest connections.
     static let avoidanceMilliseconds: Int64 = 60_000
-    /// How long the failure of an address is remembered: longer than the address is avoided. In an outage, the address
-    /// that works first again is often one whose avoidance has just ended (``noteUsable(_:nowMilliseconds:)``). Ten
-    /// minutes are enough for a single pool with the longest back-off to try all of about eight addresses again.
+    /// How long the failure of an address is remembered: longer than the address is avoided. At the end of an outage,
+    /// ``noteUsable(_:nowMilliseconds:)`` must know that the first address that works again had failed. Ten minutes are
+    /// enough for a single pool with the longest back-off to try all of about eight addresses again.
     static let failureMemoryMilliseconds: Int64 = 600_000
     /// The maximum number of addresses whose failure is known at one time (R4). APNs has about eight for each host.
     static let failedAddressesMax = 256
@@ -74,13 +74,13 @@ public final class ConnectionBudget: Sendable {
         self.connectionsPerAddressMax = connectionsPerAddressMax
     }
 
-    /// Reserves a connection to one address, and returns this address. Chooses among the addresses of `preferred` that
-    /// have room and are not avoided (``avoidanceMilliseconds``). If there is none, chooses among those of `all` that
-    /// have room. Of several addresses, takes one without a remembered failure and with the fewest connections.
-    ///
-    /// A pool without a live connection whose last attempt has failed gets an address that surely works, if there is
-    /// one: an address with a usable connection since before this attempt. An address that became usable later does not
-    /// count. After an outage it may be the only one, and all pools would connect to it.
+    /// Reserves a connection to one address, and returns this address. Takes the address with the lowest `rank` from
+    /// the first of these groups that has an address with room:
+    /// 1. If the pool has no live connection and its last attempt has failed: the addresses of `all` that have had a
+    ///    usable connection since before this attempt. An address that became usable later may be the only one after an
+    ///    outage, and all pools would connect to it.
+    /// 2. The addresses of `preferred` that are not avoided (``avoidanceMilliseconds``).
+    /// 3. The addresses of `all`.
     ///
     /// - Parameters:
     ///   - isEssential: if true, the limits do not apply.
@@ -98,10 +98,10 @@ public final class ConnectionBudget: Sendable {
             guard isEssential || state.connectionCount < connectionsMax else { return nil }
             state.forgetOldFailures(nowMilliseconds: nowMilliseconds)
             let unavoidedAddresses = preferred.filter { !state.isAvoided($0, nowMilliseconds: nowMilliseconds) }
-            let provenAddresses = all.filter { address in
-                failedAttemptAtMilliseconds.map { state.isProven(address, sinceMilliseconds: $0) } ?? false
+            let workingAddresses = all.filter { address in
+                failedAttemptAtMilliseconds.map { state.hasWorked(address, sinceMilliseconds: $0) } ?? false
             }
-            for candidates in [provenAddresses, unavoidedAddresses, all] {
+            for candidates in [workingAddresses, unavoidedAddresses, all] {
                 let addressesWithRoom = candidates.shuffled()
                     .filter {
                         isEssential || state.connectionCountsByAddress[$0, default: 0] < connectionsPerAddressMax
@@ -109,10 +109,10 @@ public final class ConnectionBudget: Sendable {
                 guard let address = addressesWithRoom.min(by: { state.rank($0) < state.rank($1) }) else { continue }
                 state.connectionCount += 1
                 state.connectionCountsByAddress[address, default: 0] += 1
-                // If the address has failed, this attempt counts as a failure until it succeeds. So the next pool tries
+                // Give a failed address a new failure time, even before this attempt ends. So the next pool tries
                 // another address. Otherwise all pools would connect to the address whose failure is oldest.
-                if state.failureTimesMilliseconds[address] != nil {
-                    state.failureTimesMilliseconds[address] = nowMilliseconds
+                if state.failedAtMillisecondsByAddress[address] != nil {
+                    state.failedAtMillisecondsByAddress[address] = nowMilliseconds
                 }
                 return address
             }
@@ -124,25 +124,28 @@ public final class ConnectionBudget: Sendable {
     func noteFailure(of address: SocketAddress, nowMilliseconds: Int64) {
         state.withLock { state in
             state.forgetOldFailures(nowMilliseconds: nowMilliseconds)
-            if state.failureTimesMilliseconds[address] == nil,
-                state.failureTimesMilliseconds.count >= Self.failedAddressesMax,
-                let oldestFailure = state.failureTimesMilliseconds.min(by: { $0.value < $1.value })
+            if state.failedAtMillisecondsByAddress[address] == nil,
+                state.failedAtMillisecondsByAddress.count >= Self.failedAddressesMax,
+                let oldestFailure = state.failedAtMillisecondsByAddress.min(by: { $0.value < $1.value })
             {
-                state.failureTimesMilliseconds[oldestFailure.key] = nil
+                state.failedAtMillisecondsByAddress[oldestFailure.key] = nil
             }
-            state.failureTimesMilliseconds[address] = nowMilliseconds
+            state.failedAtMillisecondsByAddress[address] = nowMilliseconds
         }
     }
 
-    /// Notes that a connection to the address is usable. If a failure of this address is remembered, forgets the
-    /// failures of all addresses of its family (IPv4 or IPv6): usually they had one cause, such as a fault of the
-    /// network, and it has ended. Otherwise all pools would open their connections to this address, because the other
-    /// addresses would still be avoided. The other family may have no route at all, so its failures stay.
+    /// Notes that a connection to the address is usable.
+    ///
+    /// If the address had failed, forgets the failures of all addresses of its family (IPv4 or IPv6), because the fault
+    /// has probably ended for all of them. Otherwise the others would stay avoided, and all pools would connect to this
+    /// address. The other family may have no route at all, so its failures stay.
     func noteUsable(_ address: SocketAddress, nowMilliseconds: Int64) {
         state.withLock { state in
             state.usableConnections[address, default: (count: 0, sinceMilliseconds: nowMilliseconds)].count += 1
-            guard state.failureTimesMilliseconds[address] != nil else { return }
-            state.failureTimesMilliseconds = state.failureTimesMilliseconds.filter { $0.key.family != address.family }
+            guard state.failedAtMillisecondsByAddress[address] != nil else { return }
+            state.failedAtMillisecondsByAddress = state.failedAtMillisecondsByAddress.filter {
+                $0.key.family != address.family
+            }
         }
     }
 

@@ -27,7 +27,7 @@ struct ConnectionOpeningSchedule {
 
     private let openingIntervalMilliseconds: Int64
     private var backoff: Backoff
-    private var lastOpenedAtMilliseconds: Int64?
+    private var lastAttemptAtMilliseconds: Int64?
     /// When the last attempt began whose connection did not become usable; nil after ``noteSuccess()``.
     private(set) var failedAttemptAtMilliseconds: Int64?
     private var lastConnectionNumber: UInt32 = 0
@@ -45,7 +45,7 @@ struct ConnectionOpeningSchedule {
         var generator = SystemRandomNumberGenerator()
         if awaitsConnectionBudget { return Int64.random(in: Self.connectionBudgetWaitMilliseconds, using: &generator) }
         let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
-        guard let lastOpenedAtMilliseconds else {
+        guard let lastAttemptAtMilliseconds else {
             // Lanes, and perhaps several workers, start at the same moment. Without the random time, all their pools
             // would open their first connections at once.
             return backoffMilliseconds
@@ -62,7 +62,7 @@ struct ConnectionOpeningSchedule {
         )
         return max(
             backoffMilliseconds,
-            lastOpenedAtMilliseconds + openingIntervalMilliseconds + jitterMilliseconds - nowMilliseconds,
+            lastAttemptAtMilliseconds + openingIntervalMilliseconds + jitterMilliseconds - nowMilliseconds,
             0
         )
     }
@@ -70,7 +70,7 @@ struct ConnectionOpeningSchedule {
     /// Notes that the pool begins to open a connection. The opening interval counts from this moment.
     mutating func beginAttempt(nowMilliseconds: Int64) {
         isAttemptUnderWay = true
-        lastOpenedAtMilliseconds = nowMilliseconds
+        lastAttemptAtMilliseconds = nowMilliseconds
     }
 
     /// Notes that the budget permits no connection. This does not count as a failure.
@@ -98,23 +98,23 @@ struct ConnectionOpeningSchedule {
 
     /// Notes that the connection of the attempt under way did not become usable.
     mutating func noteFailedAttempt() {
-        failedAttemptAtMilliseconds = lastOpenedAtMilliseconds
+        failedAttemptAtMilliseconds = lastAttemptAtMilliseconds
     }
 
-    /// Lengthens the back-off. Call this method in two cases:
-    /// - No address of the host was found.
-    /// - A connection ends or is retired before APNs has accepted its provider token, except if the connection is
-    ///   retired as surplus or as unresponsive.
-    mutating func noteFailure() {
+    /// Makes the next back-off longer. Call this method if no address of the host was found, or if a connection ends or
+    /// is retired before APNs has accepted its provider token. Exceptions: the connection is retired as surplus or as
+    /// unresponsive.
+    mutating func lengthenBackoff() {
         backoff.noteFailure()
     }
 
     /// Sets the back-off to its value after one failure. Call this method when a connection is retired as unresponsive.
     /// The pools of a process often notice at the same moment that APNs does not respond, so the next connection needs
-    /// a random delay (R21). This delay does not grow, for two reasons. An unresponsive connection lasts at least as
-    /// long as the timeout of a push, so connections open slowly anyway. And a pool without a connection cannot notice
-    /// that APNs responds again.
-    mutating func noteUnresponsiveConnection() {
+    /// a random delay (R21).
+    ///
+    /// The delay does not grow, because connections open slowly anyway: an unresponsive one lasts at least as long as
+    /// the timeout of a push. And only a pool with a connection can notice that APNs responds again.
+    mutating func setBackoffToOneFailure() {
         backoff.noteSuccess()
         backoff.noteFailure()
     }

@@ -2,14 +2,14 @@ import Reactor
 
 /// Opens, replaces and closes the pool's connections.
 extension Pool {
-    /// Schedules the opening of a connection if the pool wants one more, and no opening is scheduled or under way. If
-    /// the scheduled opening waits for room in the ``ConnectionBudget``, but the connection is essential by now,
-    /// schedules the opening again without this wait.
+    /// Schedules the opening of one more connection if the pool wants one, and no opening is scheduled or under way. An
+    /// opening that waits for the ``ConnectionBudget`` is scheduled again, without this wait, once its connection is
+    /// essential.
     func scheduleOpeningIfNeeded() {
         guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {
-            // An opening is already scheduled. Schedule it again only if the opening waits for room in the budget, but
-            // the connection has become essential: the budget no longer limits it.
+            // An opening is already scheduled. Keep it, unless it waits for room in the budget, and the budget no
+            // longer limits the connection because the connection is essential.
             guard openingSchedule.awaitsConnectionBudget, isNextConnectionEssential else { return }
             loop.cancel(openingSchedule.timer)
         }
@@ -87,7 +87,7 @@ extension Pool {
                 pool.connect(to: addresses)
             case .failure(let error):
                 pool.openingSchedule.isAttemptUnderWay = false
-                pool.openingSchedule.noteFailure()
+                pool.openingSchedule.lengthenBackoff()
                 pool.report(.resolveFailed(host: host, detail: error.reason))
                 pool.scheduleOpeningIfNeeded()
             }
@@ -162,12 +162,12 @@ extension Pool {
     /// Notes that a connection takes no more pushes, and schedules its replacement if the pool needs one.
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
         if cause == .unresponsive {
-            openingSchedule.noteUnresponsiveConnection()
+            openingSchedule.setBackoffToOneFailure()
             noteFailure(ofAddressOf: connection)
         } else if !connection.wasAuthenticated, cause != .surplus {
             // APNs has not accepted the connection's token. A surplus connection is no failure: the pool no longer
             // needs it.
-            openingSchedule.noteFailure()
+            openingSchedule.lengthenBackoff()
         }
         report(.retiring(connection: connection.number, cause: cause))
         scheduleOpeningIfNeeded()
@@ -188,7 +188,7 @@ extension Pool {
         }
         if preferredConnection === connection { preferredConnection = nil }
         if phase == .connecting || phase == .awaitingSettings { openingSchedule.isAttemptUnderWay = false }
-        if phase != .draining, !connection.wasAuthenticated { openingSchedule.noteFailure() }
+        if phase != .draining, !connection.wasAuthenticated { openingSchedule.lengthenBackoff() }
         report(.closed(connection: connection.number, cause: cause, detail: detail))
         scheduleOpeningIfNeeded()
         closeIfDrained()

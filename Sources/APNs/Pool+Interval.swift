@@ -27,11 +27,11 @@ extension Pool {
         return connections.contains { $0.acceptsPushes && $0.usesKey(otherThan: generation) }
     }
 
-    /// Continues the replacement of a signing key:
-    /// 1. If no other pool tries the new key, begins to try it. A pool without an ended push in the last interval does
-    ///    not try the key, because the pool may have no push for the trial.
-    /// 2. When APNs has accepted the new key, retires one `open` connection with the old key per interval, and only
-    ///    while a connection with the new key is `open`.
+    /// Takes the next step in replacing a signing key, once per interval:
+    /// 1. If no other pool tries the new key, begins to try it. The pool must have had an ended push in the last
+    ///    interval: otherwise it may have no push for the trial.
+    /// 2. When APNs has accepted the new key, retires one `open` connection with the old key, if a connection with the
+    ///    new key is `open`.
     private func continueKeyReplacement() {
         for connection in connections where connection.acceptsPushes {
             if let token = connection.trialToken, tokenSource.isKeyTrialObsolete(token) {
@@ -54,12 +54,11 @@ extension Pool {
         oldConnection.retire(.providerToken)
     }
 
-    /// Begins to try a new key, the candidate, with a token from the token source. A trial begins only in these two
-    /// cases:
-    ///
-    /// - APNs accepts the key in use. The connections with this key keep sending during the trial.
-    /// - The breaker is open because APNs refuses the key in use. The pool retires the connections with this key:
-    ///   otherwise they would get the breaker's probes, and no push would try the candidate.
+    /// Begins to try a new key, the candidate, with a token from the token source. A trial begins only if the key in
+    /// use is in one of two states:
+    /// - APNs accepts the key in use. Its connections keep sending during the trial.
+    /// - APNs refuses the key in use, so the breaker is open. The pool retires this key's connections: otherwise they
+    ///   would get the breaker's probes, and no push would try the candidate.
     private func beginKeyTrialIfPossible() {
         let isKeyInUseRefused = breaker.cause == .providerToken
         let isKeyInUseAccepted = breaker.isClosed && connections.contains { $0.phase == .open }
@@ -83,11 +82,8 @@ extension Pool {
         )
     }
 
-    /// Lets the next pushes test the provider tokens again on all `unauthenticated` connections whose last test failed
-    /// (``Connection/hasTokenTestFailed``).
-    ///
-    /// A push goes to the preferred connection first, and only then to a connection with an untested token. So this
-    /// method also clears the preferred connection.
+    /// Lets the next pushes test again whether APNs accepts the provider tokens of the `unauthenticated` connections
+    /// (``Connection/hasTokenTestFailed``). Also clears the preferred connection, which would get these pushes first.
     private func repeatFailedTokenTests() {
         for connection in connections where connection.hasTokenTestFailed {
             connection.hasTokenTestFailed = false
@@ -95,8 +91,8 @@ extension Pool {
         }
     }
 
-    /// Ends the time in which the pool starves (``PoolSizing``). Adds the part of this time that lies in the current
-    /// interval to `starvedMilliseconds`.
+    /// Notes that the pool no longer starves (``PoolSizing``). Adds the time of starvation to the `starvedMilliseconds`
+    /// of the current interval, without the part that lies in earlier intervals.
     func endStarvation() {
         guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
         sizingInterval.starvedMilliseconds +=

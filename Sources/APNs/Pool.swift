@@ -50,8 +50,8 @@ public final class Pool {
     /// Whether `submit` has refused a push, and the pool has not called ``PushHandler/poolHasRoom(_:)`` since. The
     /// handler waits for this call.
     private var isHandlerWaitingForRoom = false
-    /// Since when the pool starves, but at the earliest since the current sizing interval began (``PoolSizing``); nil
-    /// if the pool does not starve. Each interval counts only its own part of the time.
+    /// Since when the pool starves (``PoolSizing``); nil if it does not. Each new interval sets this time to its own
+    /// beginning, because it counts only its own part.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes, which the pool does not send. The pool never calls the handler from inside
@@ -106,12 +106,12 @@ public final class Pool {
     /// Why the breaker is open; nil if the breaker is closed. While the breaker is open, the pool takes only probes.
     public var breakerCause: BreakerCause? { breaker.cause }
 
-    /// Whether a response BadDeviceToken or DeviceTokenNotForTopic means that only its push's token is wrong (R17). If
+    /// Whether a response BadDeviceToken or DeviceTokenNotForTopic means only that its push's token is wrong (R17). If
     /// false, the environment or the topic may be wrong for all tokens.
     ///
     /// True if the breaker is closed, and APNs has accepted a push to a device since the previous such response. Read
-    /// the property when ``PushHandler/pushResponseReceived(_:)`` gets such a response. During this call, the response
-    /// may already have opened the breaker, but the pool does not yet count it as the previous response.
+    /// the property inside ``PushHandler/pushResponseReceived(_:)``: the response of this call may have opened the
+    /// breaker already, but it is not yet the previous one.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedPushSinceTokenRefusal }
     private var hasAcceptedPushSinceTokenRefusal = false
 
@@ -139,8 +139,8 @@ public final class Pool {
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
-        // Every push counts, even one that another connection than the preferred one has sent. The preferred connection
-        // may then get fewer than 32 pushes in a row, which does no harm.
+        // Count every push, whichever connection has sent it. The preferred connection may then get fewer than 32
+        // pushes, which does no harm.
         preferredConnectionRemainingPushCount -= 1
         statistics.submittedPushCount += 1
         sizingInterval.peakInFlightPushCount = max(
@@ -275,8 +275,8 @@ public final class Pool {
         if transition != .none { breakerChanged(transition) }
     }
 
-    /// Retires the connection if the reason shows that pushes may succeed on another connection. After
-    /// ExpiredProviderToken or UnrelatedKeyIdInToken, also tells the token source, which may forget the token.
+    /// Retires the connection if the reason concerns only this connection: APNs closes it, or refuses its provider
+    /// token. After ExpiredProviderToken or UnrelatedKeyIdInToken, the token source may also forget the token.
     private func retireIfNeeded(_ connection: Connection, after reason: Reason) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:

@@ -6,20 +6,20 @@ public struct PoolConfiguration {
     public var host: String
     /// The service's port: 443, or Apple's alternative 2197. Range 1 to 65,535.
     public var port: UInt16
-    /// The TLS settings of the connections: a client's context that offers only `h2` by ALPN.
+    /// The TLS settings of the connections. They must be for a client that offers only the protocol `h2` (ALPN).
     public var tls: TLSContext
     /// The name that the server's certificate must contain. Requests also send it in `:authority`, followed by the port
     /// if the port is not 443.
     public var serverName: String
     public var appHeaders: AppPushHeaders
-    /// How many connections the pool wants at most for its load; see ``PoolSizing``. For a short time the pool may have
-    /// more: to replace connections, or to try a new signing key. Range 1 to 16: according to users of the library
-    /// pushy, even a whole process gains nothing from more than about 16 connections (pushy discussion 1052).
+    /// How many connections the pool wants at most for its load (``PoolSizing``). The pool may have more for a short
+    /// time, to replace connections or to try a new signing key. Range 1 to 16: users of the library pushy say that
+    /// even a whole process gains nothing from more than about 16 connections (pushy discussion 1052).
     public var connectionsMax = 2
     /// How many connections the pool wants at least, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
-    /// The pool closes a connection when the pool has needed fewer connections for this time. The time is long, because
-    /// Apple asks for connections that last. Range 10 to 86,400,000.
+    /// If the pool needs fewer connections for this time, it closes one. The time is long, because Apple asks for
+    /// connections that last. Range 10 to 86,400,000.
     public var shrinkAfterMilliseconds: Int64 = 600_000
     /// The limits on the process's connections. If a process has several pools, all must get the same object. The
     /// default is a budget for this pool alone.

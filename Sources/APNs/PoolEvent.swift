@@ -21,8 +21,8 @@ public enum PoolEvent: Sendable {
     /// The breaker opened. The pool takes one probe at a time until the breaker closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
-    /// APNs responded with ExpiredProviderToken, UnrelatedKeyIdInToken or TooManyProviderTokenUpdates, or refused a new
-    /// key. Or no token could be signed.
+    /// A provider token or a new key cannot be used. APNs responded with ExpiredProviderToken, UnrelatedKeyIdInToken or
+    /// TooManyProviderTokenUpdates, or refused the new key, or no token could be signed.
     case providerTokenFailed(reason: Reason, detail: String)
     /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained
@@ -37,12 +37,12 @@ public enum RetirementCause: UInt8, Sendable {
     /// The connection has no usable provider token, for one of these reasons:
     /// - APNs refused the token or its key, or responded with TooManyProviderTokenUpdates.
     /// - The token is too old.
-    /// - Another key has replaced the token's key.
-    /// - The pool was trying the token's key, but the key failed in another pool, or a newer candidate replaced it.
+    /// - A new key has replaced the token's key.
+    /// - The connection was trying a new key, but this key failed in another pool, or a newer key was offered.
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax
-    /// Several pushes in a row timed out, or a probe did, although the peer acknowledges PINGs.
+    /// Several pushes in a row timed out, or the breaker's probe did. The peer may still acknowledge PINGs.
     case unresponsive
     /// The pool has more connections than it wants.
     case surplus
@@ -66,8 +66,8 @@ public enum CloseCause: UInt8, Sendable {
     case outputStalled
     /// The peer broke HTTP/2 or exceeded one of our limits.
     case protocolError
-    /// The peer closed the connection, or TCP or TLS failed. Or there was no usable provider token when the connection
-    /// was set up.
+    /// The peer closed the connection, or TCP or TLS failed, or no provider token was usable when the connection was
+    /// set up.
     case connectionLost
     /// The connection was retired (``RetirementCause``), and has no push in flight any longer.
     case retired

@@ -44,8 +44,9 @@ struct PoolSizing {
     /// The pool wants no further connection if more than this percentage of the interval's pushes failed
     /// (``Interval/failedPushCount``).
     static let failurePercentMax = 10
-    /// The pool wants no further connection if the interval's mean round trip was slow: more than this many times as
-    /// long as the shortest round trip that the pool remembers, and longer than ``fastRoundTripMillisecondsMax``.
+    /// A mean round trip counts as fast up to this many times the shortest round trip that the pool remembers. If the
+    /// interval was slower, and also slower than ``fastRoundTripMillisecondsMax``, the pool wants no further
+    /// connection.
     static let fastRoundTripFactorMax: Int64 = 4
     /// A mean round trip of at most this time never counts as slow, because a large part of so short a time may be the
     /// work of the event loop, not of APNs.
@@ -60,9 +61,9 @@ struct PoolSizing {
     private(set) var wantedConnectionCount: Int
     private var shortestRoundTripMilliseconds = Int64.max
     private var shortestRoundTripAtMilliseconds: Int64 = 0
-    /// Since when one connection fewer would have been enough. Nil if the pool needed all its connections in the last
-    /// interval, or wanted only ``PoolConfiguration/connectionsMin``. When the pool gives up a connection, the time is
-    /// counted from this moment: the pool keeps the others for ``PoolConfiguration/shrinkAfterMilliseconds`` at least.
+    /// Since when one connection fewer would have been enough; nil if the pool needs all its connections, or wants only
+    /// ``PoolConfiguration/connectionsMin``. The time begins again when the pool gives up a connection, so that it
+    /// keeps the others for at least ``PoolConfiguration/shrinkAfterMilliseconds``.
     private var surplusSinceMilliseconds: Int64?
 
     init(_ configuration: PoolConfiguration) {

@@ -50,14 +50,13 @@ public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
     /// the old token for ``tokenChangeIntervalSecondsMin``.
     public static let renewalAgeSeconds: Int64 = 35 * 60
-    /// No connection uses a token that has reached this age. The age is ``renewalAgeSeconds`` plus
-    /// ``tokenChangeIntervalSecondsMin``: even if a connection takes a token just before the renewal, it can keep the
+    /// No connection uses a token that has reached this age: ``renewalAgeSeconds`` plus
+    /// ``tokenChangeIntervalSecondsMin``. So even a connection that takes a token just before the renewal can keep the
     /// token for ``tokenChangeIntervalSecondsMin``.
     ///
-    /// If a renewal is late (signing fails, or the shared Redis is unreachable), all processes use the last token until
-    /// this age: a new token from each process would break Apple's limit for the team. If a connection has then kept
-    /// the last token for less than ``tokenChangeIntervalSecondsMin``, it must not change the token, so the pool
-    /// replaces the connection.
+    /// If a renewal is late, because signing fails or the shared Redis is unreachable, all processes use the last token
+    /// until this age: a new token from each process would break Apple's limit for the team. A connection that took the
+    /// last token late may then not change it yet, so the pool replaces the connection.
     public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
     public static let tokenChangeIntervalSecondsMin: Int64 = 20 * 60
@@ -66,10 +65,10 @@ public enum ProviderTokenTimes {
     /// again. Otherwise each push would ask, and take the lock of the ``ProviderTokenSource``.
     static let newerTokenRetrySeconds: Int64 = 1
 
-    /// Returns when a connection must look for a newer token: as soon as it has kept its token for
+    /// Returns when a connection must look for a newer token: after it has kept its token for
     /// ``tokenChangeIntervalSecondsMin`` and the token has reached ``renewalAgeSeconds``, but at the latest when the
-    /// token reaches ``ageSecondsMax``. For example, a connection that began to use a token at the age of 5, 30 or 40
-    /// minutes looks at the age of 35, 50 or 55 minutes.
+    /// token reaches ``ageSecondsMax``. For example, if the token was 5, 30 or 40 minutes old when its use began, the
+    /// connection looks when the token is 35, 50 or 55 minutes old.
     static func newerTokenCheckAtSeconds(usedSinceSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
         min(
             max(usedSinceSeconds + tokenChangeIntervalSecondsMin, issuedAtSeconds + renewalAgeSeconds),

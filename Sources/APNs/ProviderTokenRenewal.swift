@@ -25,12 +25,9 @@ public enum ProviderTokenRenewal {
     }
 
     public enum Action: Equatable, Sendable {
-        /// Keep the token in use, if there is one, in these cases:
-        /// - The token in use is the shared token.
-        /// - This process cannot use the shared token.
-        /// - Another worker renews the shared token.
-        ///
-        /// If the token in use becomes too old, `ProviderTokenSource` signs a token for this process alone.
+        /// Change nothing: the token in use is the shared token, this process cannot use the shared token, or another
+        /// worker renews it. If the token in use becomes too old, `ProviderTokenSource` signs a token for this process
+        /// alone.
         case keep
         case adopt(SharedToken)
         /// Renew the token. The workers compete for a lease in Redis, which one worker has at a time. The worker that
@@ -43,8 +40,8 @@ public enum ProviderTokenRenewal {
     /// - Parameters:
     ///   - storedToken: the entry in Redis; nil if there is none.
     ///   - tokenInUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
-    ///   - refusedTokenIssuedAtSeconds: when the last token that this process forgot was issued; nil if it forgot none.
-    ///     A process forgets a token that APNs refused.
+    ///   - refusedTokenIssuedAtSeconds: when the last token was issued that APNs refused and this process forgot; nil
+    ///     if there is none.
     public static func nextAction(
         _ storedToken: StoredToken?,
         tokenInUseIssuedAtSeconds: Int64?,
@@ -72,8 +69,8 @@ public enum ProviderTokenRenewal {
         return .adopt(token)
     }
 
-    /// Whether this process may use a shared token: APNs accepts its age, and this process did not forget it or a newer
-    /// one.
+    /// Whether this process may use a shared token: APNs accepts tokens of this age, and the token is newer than the
+    /// last one that APNs refused and this process forgot.
     private static func isUsable(
         _ token: SharedToken,
         refusedTokenIssuedAtSeconds: Int64?,

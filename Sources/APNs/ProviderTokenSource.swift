@@ -15,8 +15,8 @@ public final class ProviderTokenSource: Sendable {
         public var keyIdentifier: String
         /// The id of the candidate key; nil if there is none.
         public var candidateKeyIdentifier: String?
-        /// Why the last candidate key failed: APNs' reason; `absent` if APNs gave no reason, or if the key could not
-        /// sign a token. Nil if no candidate has failed yet. Nil again after APNs has accepted a candidate.
+        /// Why the last candidate key failed; `absent` if APNs gave no reason, or if the key could not sign a token.
+        /// Nil if no candidate has failed since APNs last accepted one.
         public var candidateRefusalReason: Reason?
     }
 
@@ -46,8 +46,8 @@ public final class ProviderTokenSource: Sendable {
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var sharesTokens = false
-        /// When the last token that `forgetRefusedToken` forgot was issued; nil if there was none. Redis may still have
-        /// this token, and the process must not adopt the token again.
+        /// When the last token was issued that `forgetRefusedToken` forgot; nil if there is none. Redis may still have
+        /// this token, and the process must not adopt it again.
         var refusedTokenIssuedAtSeconds: Int64?
     }
 
@@ -71,21 +71,18 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Returns the token to send now; nil if there is no usable token. Signs a new token in these cases:
-    /// - There is no token.
-    /// - The token in use has reached ``ProviderTokenTimes/renewalAgeSeconds``, or was issued in the future.
+    /// Returns the token to send now; nil if no token is usable. Signs a new token if there is none, or if the token in
+    /// use has reached ``ProviderTokenTimes/renewalAgeSeconds`` or was issued in the future. If signing fails, returns
+    /// the token in use until it reaches ``ProviderTokenTimes/ageSecondsMax``.
     ///
-    /// If signing fails, returns the token in use until it reaches ``ProviderTokenTimes/ageSecondsMax``.
-    ///
-    /// If the workers share tokens, the worker that has the lease in Redis signs for all. This method then signs only
-    /// as a last resort: there is no token, the token has reached `ageSecondsMax`, or it was issued too far in the
-    /// future.
+    /// If the workers share tokens, one worker signs for all. This method then signs only as a last resort: there is no
+    /// token, the token has reached `ageSecondsMax`, or it was issued too far in the future.
     public func currentToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.tokenInUse {
                 let ageSeconds = token.ageSeconds(at: unixSeconds)
-                // The age is negative if this clock was set back after the signing, or if the clock of the process that
-                // signed a shared token is ahead. Only shared tokens may have a small negative age.
+                // A token with a negative age was issued in the future: this clock was set back, or the clock of
+                // another process, which signed a shared token, is ahead. Only a shared token may be a little ahead.
                 let ageSecondsMin = state.sharesTokens ? -ProviderTokenRenewal.clockSkewSecondsMax : 0
                 let ageSecondsMax =
                     state.sharesTokens ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
@@ -104,8 +101,8 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Forgets a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken`
-    /// signs a new one. But keeps a token that is 0 to 20 minutes old: APNs calls so new a token expired only because
-    /// the clocks differ, and another new token could lead to TooManyProviderTokenUpdates.
+    /// signs a new one. Does nothing if the token is 0 to 20 minutes old. APNs calls such a token expired only because
+    /// the clocks differ, and signing again so soon could lead to TooManyProviderTokenUpdates.
     func forgetRefusedToken(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.tokenInUse === token else { return }

@@ -62,8 +62,8 @@ public struct PushRequest: ~Copyable {
         return Hexadecimal.areLowerCaseDigits(bytes)
     }
 
-    /// Whether the bytes have the form of a channel id (base64 text). Only such bytes may be put into
-    /// `apns-channel-id`. Whether the channel exists, only APNs knows.
+    /// Whether the bytes have the form of a channel id: base64 text. Other bytes must not be put into
+    /// `apns-channel-id`. Only APNs knows whether the channel exists.
     public static func isChannelIdentifier(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard !bytes.isEmpty, bytes.count <= channelIdentifierBytesMax else { return false }
         return bytes.allSatisfy { byte in

@@ -29,18 +29,18 @@ public struct PushResponse: ~Copyable {
     /// When APNs learned that the token is dead: the `timestamp` of a 410, UNIX milliseconds. Nil if the response has
     /// none.
     public var tokenInvalidAtMilliseconds: Int64?
-    /// When the push's last byte was written to the connection: the wall clock of that iteration, UNIX milliseconds.
-    /// Nil if the push was not sent completely.
+    /// When the push's last byte was written to the connection, UNIX milliseconds. Nil if the push was not sent
+    /// completely.
     public var sentAtMilliseconds: Int64?
-    /// The wall clock of the iteration in which the push got this response, UNIX milliseconds.
+    /// When the push got this response, UNIX milliseconds.
     public var responseAtMilliseconds: Int64
     /// The number of the connection that carried the push; nil if none did. A retry can pass the number as
     /// ``PushRequest/avoidedConnectionNumber``.
     public var connectionNumber: UInt32?
     public var disposition: ResponseDisposition
 
-    /// Whether the response shows that APNs has checked the provider token and accepted it. An overloaded
-    /// server may respond with 429 or 5xx before it checks the token.
+    /// Whether the response shows that APNs accepts the provider token. A 429 or 5xx does not show this, because an
+    /// overloaded server may respond before it checks the token.
     public var showsAcceptedProviderToken: Bool {
         switch disposition {
         case .accepted, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone: true

@@ -3,9 +3,9 @@ struct PushSlot {
     enum Phase: UInt8 {
         /// The slot is in the list of free slots.
         case free
-        /// The header is written to the connection, but the body's last byte is not. APNs cannot have processed the
+        /// The header is written to the connection, but the push's last byte is not. So APNs cannot have processed the
         /// push.
-        case queued
+        case sending
         /// All bytes have been written to the connection; ``outputEndBytes`` says where they end.
         case sent
     }
@@ -22,7 +22,7 @@ struct PushSlot {
     var outputEndBytes: Int64 = 0
     /// The wall clock when the push entered the phase `sent`, UNIX milliseconds; nil before.
     var sentAtWallMilliseconds: Int64?
-    /// Whether the slot is in the list of deadlines. The field is here, where alignment leaves room for it.
+    /// Whether the slot is in the list of deadlines. At this place, the field makes the slot no larger.
     var hasDeadline = false
     var streamIdentifier: Int32 = 0
     /// The neighbours in the list of deadlines; -1 for none. In a free slot, `newerIndex` is the next free slot.
@@ -31,9 +31,9 @@ struct PushSlot {
     /// The neighbours in the list of waiting bodies; -1 for none.
     var previousWaitingIndex: Int32 = -1
     var nextWaitingIndex: Int32 = -1
-    /// The stream's send window minus the initial window of the server's SETTINGS: the sum of all WINDOW_UPDATE
-    /// increments, minus the bytes sent. For example, -300 after 300 bytes. The window itself is not stored, because
-    /// new SETTINGS may change the initial window while the stream is open (RFC 9113, section 6.9.2).
+    /// How far the stream's send window differs from the initial window: sent bytes lower the number, and
+    /// WINDOW_UPDATE frames raise it. For example, -300 after 300 bytes. The window itself is not stored, because new
+    /// SETTINGS may change the initial window while the stream is open (RFC 9113, section 6.9.2).
     var windowDeltaBytes: Int64 = 0
     /// Bytes of the response's body that have arrived, padding included.
     var receivedResponseBytes: Int32 = 0
@@ -132,7 +132,7 @@ struct PushSlotTable: ~Copyable {
         precondition(slot.pointee.phase == .free)
         listHeads.pointee.firstFreeIndex = slot.pointee.newerIndex
         slot.pointee = PushSlot()
-        slot.pointee.phase = .queued
+        slot.pointee.phase = .sending
         slot.pointee.deadlineMilliseconds = deadlineMilliseconds
         slot.pointee.hasDeadline = true
         let newestIndex = listHeads.pointee.newestIndex
@@ -147,7 +147,6 @@ struct PushSlotTable: ~Copyable {
         return index
     }
 
-    /// Removes a slot from the list of deadlines.
     func removeFromDeadlines(_ index: Int32) {
         let slot = pointer(index)
         guard slot.pointee.hasDeadline else { return }
@@ -167,7 +166,7 @@ struct PushSlotTable: ~Copyable {
 
     func appendToWaitingBodies(_ index: Int32) {
         let slot = pointer(index)
-        precondition(!slot.pointee.isBodyWaiting && slot.pointee.phase == .queued)
+        precondition(!slot.pointee.isBodyWaiting && slot.pointee.phase == .sending)
         slot.pointee.isBodyWaiting = true
         let lastIndex = listHeads.pointee.lastWaitingIndex
         slot.pointee.previousWaitingIndex = lastIndex

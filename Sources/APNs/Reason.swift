@@ -93,8 +93,8 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// All spellings of the reasons. The first spelling of a reason is Apple's. Two reasons have a second spelling:
-    /// Apple's broadcast page prints `Service Unavailable`, and a client library for APNs knows
+    /// The spellings of the reasons. Apple's spelling comes first, because `text` returns the first one. Two reasons
+    /// have a second spelling: Apple's broadcast page prints `Service Unavailable`, and a client library for APNs knows
     /// `BadEnvironmentKeyInToken`.
     private static let spellings: [(spelling: StaticString, reason: Reason)] = [
         ("ExpiredToken", .expiredToken),

@@ -2,9 +2,8 @@ import Numbers
 
 /// The reason and timestamp in the JSON of a response's body or of a GOAWAY's debug data.
 ///
-/// The JSON comes from outside and may be cut short. So the scan never fails: it reads the fields of one object as far
-/// as it can, and keeps the values that it has found before the text becomes invalid. `reasonText` is a slice of the
-/// body, not a copy.
+/// The JSON comes from outside, and may be cut short or invalid. The values before the first invalid place are kept.
+/// `reasonText` is a slice of the body, not a copy.
 struct ResponseBody {
     /// The `reason` between its quotes, with its JSON escapes; empty if there is none.
     var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -34,9 +33,9 @@ struct ResponseBody {
         }
     }
 
-    /// Reads a body from a position. A method that does not find what it reads returns nil or false, and moves the
-    /// position past white space only. The exception: after `skipValue` has returned false, the position may be within
-    /// a value, so the caller must end the scan.
+    /// Reads JSON from a position. A method that does not find what it reads returns nil or false, and the caller may
+    /// try another method at the same position. But if `skipValue` has returned false, the caller must end the scan,
+    /// because the position may be within a value.
     private struct Scanner {
         let bytes: UnsafeRawBufferPointer
         var position = 0

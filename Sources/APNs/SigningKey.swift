@@ -10,8 +10,8 @@ public struct SigningKey: Sendable {
     /// download and a Kubernetes secret have this mode by default.
     public let isReadableByOthers: Bool
 
-    /// The identity of the key's file before the key was read. So ``SigningKeyFile/poll()`` also notices if the file
-    /// changes while the key is read.
+    /// Which version of the file the key was read from, taken before the reading. So ``SigningKeyFile/poll()`` also
+    /// notices a change that happens during the reading.
     let fileIdentity: FileIdentity
 
     /// The largest key file that is read, in bytes. Apple's key files have about 260.

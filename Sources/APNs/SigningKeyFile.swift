@@ -1,8 +1,8 @@
 import Glibc
 
 /// A key file that may be replaced while it is in use: it may be overwritten, another file may be renamed to it, or a
-/// symbolic link in its path may change, as with Kubernetes. Only ``poll()`` checks the file. The check of an unchanged
-/// file costs one `stat`. A file that held no usable key at the last check is read again even if it has not changed.
+/// symbolic link in its path may change, as with Kubernetes. Only ``poll()`` checks the file. If nothing has changed,
+/// the check costs one `stat`. But a file without a usable key is read at each check.
 public struct SigningKeyFile {
     public enum Change {
         case unchanged
@@ -14,8 +14,8 @@ public struct SigningKeyFile {
     }
 
     public let path: String
-    /// The file's identity at the last check that found the file. Until the first such check: its identity when the
-    /// caller read `loadedKey`.
+    /// The version of the file at the last check that found the file. Before the first such check: the version from
+    /// which the caller read `loadedKey`.
     private var lastIdentity: FileIdentity
     private var isMissing = false
     /// Whether the last attempt to read a key from the file failed. Each poll then reads the file again: a new mode may

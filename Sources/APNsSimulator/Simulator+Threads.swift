@@ -32,13 +32,13 @@ extension Simulator {
         } catch let error as SimulatorError {
             throw error
         } catch {
-            // A mailbox or the thread could not be created. The thread is not in `runningService.threads`, so
+            // A thread or a mailbox could not be created. Such a thread is not in `runningService.threads`, so
             // `stopThreads` does not wait for it.
             throw SimulatorError(.cannotListen, "\(error)")
         }
     }
 
-    /// Makes the `ServerLoop` of a thread. Runs on this thread.
+    /// Makes the `ServerLoop` of a service thread, on this thread. Returns it with the ports on which it listens.
     private static func makeServer(
         _ loop: EventLoop,
         _ setup: ServiceSetup,
@@ -71,8 +71,7 @@ extension Simulator {
         return (server, ports)
     }
 
-    /// Starts a service thread. `make` runs on this thread, and makes its server. Returns the thread, and the ports on
-    /// which the server listens.
+    /// Starts a service thread, which first runs `make`. Returns the thread, and the ports on which its server listens.
     private func startThread(
         _ index: Int,
         _ make: @escaping @Sendable (EventLoop) throws(SimulatorError) -> (ServerLoop, [UInt16])

@@ -1,8 +1,8 @@
 import Reactor
 
 extension SimulatorConfiguration.TransportSecurity {
-    /// Makes the TLS context of the service; nil for cleartext. For a self-signed certificate, `caFile` is the file of
-    /// the certificate authority that this call has created; otherwise nil.
+    /// Makes the TLS context of the service; nil for cleartext. `caFile` is the PEM file of the certificate authority
+    /// that this call has created for a self-signed certificate; otherwise nil.
     func makeTLSContext() throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
         do throws(TLSError) {
             switch self {

@@ -33,8 +33,8 @@ public struct SimulatorConfiguration: Sendable {
     public struct Limits: Sendable {
         /// SETTINGS_MAX_CONCURRENT_STREAMS while a connection has no valid provider token. APNs then allows one stream.
         public var streamsBeforeAuthenticationMax: UInt32 = 1
-        /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token; ``Faults/concurrentStreams`` replaces it. Apple
-        /// promises no number: it varies with the load.
+        /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token; ``Faults/concurrentStreams`` overrides it.
+        /// Apple promises no number, because it varies with the load.
         public var concurrentStreamsMax: UInt32 = 1_000
         /// The maximum number of connections of a thread. Further connections are closed at once.
         public var connectionsPerThreadMax = 4_096
@@ -65,8 +65,8 @@ public struct SimulatorConfiguration: Sendable {
     /// A file to which every push and broadcast is written as a line of JSON; nil: none. The start overwrites the file.
     /// Each push takes about 400 bytes.
     public var pushLogFile: String?
-    /// The seed of the random tokens, channel ids, response ids and faults; nil: a random seed. After a reset, only the
-    /// tokens and channel ids begin again from the seed.
+    /// The seed of the random tokens, channel ids, response ids and faults; nil: a random seed. `Simulator.reset`
+    /// begins again from the seed only with the tokens and channel ids.
     public var seed: UInt64?
 
     public init(transportSecurity: TransportSecurity, keys: [Key]) {

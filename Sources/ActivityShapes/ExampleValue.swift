@@ -1,5 +1,5 @@
-/// A JSON value from which the library decodes a type, to record the type's shape. The value is an example, a part of
-/// an example, or a raw value with which the library tests what an enum accepts.
+/// A JSON value from which the library decodes a type, to learn the type's shape: an example, a part of an example, or
+/// a raw value that tests what an enum accepts.
 enum ExampleValue: Codable, Sendable {
     case null
     case bool(Bool)

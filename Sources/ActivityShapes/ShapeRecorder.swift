@@ -18,7 +18,7 @@ struct ShapeRecorder: Decoder {
     /// What one type, or one nested container of a type, has decoded.
     final class Recording {
         var fields: [String: FieldShape]?
-        /// Keys that may be missing or null: the type has checked them, or has used `decodeIfPresent`.
+        /// Keys that may be missing or null: the type has used `contains`, `decodeNil` or `decodeIfPresent` for them.
         var optionalKeys: Set<String> = []
         /// The recordings of nested containers and super decoders that the type has asked for, by key.
         var nestedRecordings: [String: Recording] = [:]
@@ -101,10 +101,10 @@ struct ShapeRecorder: Decoder {
         ObjectIdentifier(URL.self): "url", ObjectIdentifier(Data.self): "data", ObjectIdentifier(UUID.self): "uuid",
     ]
 
-    /// Returns the raw values of an enum as a shape. If the enum also decodes unknown raw values, the shape allows any
-    /// string or any integer: a later release of the app may add cases.
-    /// - Returns: nil if the enum has no cases, or is not decoded from its raw values. Also nil for raw values that are
-    ///   neither strings nor integers between -2^50 and 2^50, which a `Double` holds exactly.
+    /// Returns an enum's raw values as a shape. If the enum also decodes unknown raw values, the shape is any string or
+    /// any integer, because a later release of the app may add cases.
+    /// - Returns: nil if the enum has no cases, or if it is not decoded from raw values that are strings, or integers
+    ///   between -2^50 and 2^50, which a `Double` holds exactly.
     private static func enumShape<Cases: CaseIterable & RawRepresentable & Decodable>(
         of type: Cases.Type
     ) -> FieldShape? {

@@ -20,9 +20,9 @@ extension Set: ShapedByElements where Element: Decodable {
 
 extension Dictionary: ShapedByElements where Key: Decodable, Value: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        // A shape can describe only a dictionary with keys of type `String`. `Codable` writes most other dictionaries
-        // as an array in which keys and values alternate. `Codable` writes an object if the keys are of type `Int` or
-        // conform to CodingKeyRepresentable, but a shape cannot say which keys such an object may have.
+        // The shape of a dictionary always means keys of type `String`. `Codable` writes most other dictionaries as an
+        // array of keys and values by turns. It writes some as an object, for example those with `Int` keys, but a
+        // shape cannot say which keys are allowed.
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }

@@ -137,7 +137,8 @@ extension RedisCommandWriter {
         _ bits: UInt8,
         _ registration: TokenRegistration<UnsafeRawBufferPointer>,
         audiences: UnsafeRawBufferPointer?,
-        shownVersion: Version?
+        shownVersion: Version?,
+        source: RegistrationSource
     ) {
         let audienceCount = audiences.map { AudienceList($0).count } ?? 0
         Self.withEncodedToken(registration.token, registration.environment) { form, token in
@@ -157,6 +158,9 @@ extension RedisCommandWriter {
             writeVerbatim(audiences)
         }
         if let shownVersion { writeVersionText(shownVersion) }
+        if case .reread(let milliseconds) = source {
+            writeNumber(StoredTime.clampedMilliseconds(milliseconds), byteCount: StoredActivity.millisecondsBytes)
+        }
     }
 
     /// Writes a confirmation of an activity's departures as a call of a ``RegistrationBatch``.

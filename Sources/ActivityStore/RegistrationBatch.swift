@@ -15,6 +15,7 @@ import Redis
 /// | 12– | the token | |
 /// | | if the registration names audiences: their number (1), a 0, and their digests | |
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
+/// | | if the registration is read again: until when it may have released alerts, milliseconds (6) | |
 ///
 /// For a new activity, the script copies the bytes from byte 6 to the digests: the end of a value has the same form.
 ///
@@ -25,7 +26,7 @@ import Redis
 struct RegistrationBatch: ~Copyable {
     private static let headBytes = 5
     private static let callBytesMax =
-        headBytes + StoredActivity.millisecondsBytes + StoredDeviceToken.bytesMax + StoredVersion.textByteCount + 2
+        headBytes + 2 * StoredActivity.millisecondsBytes + StoredDeviceToken.bytesMax + StoredVersion.textByteCount + 2
         + Limits.audiencesPerRegistrationMax * AudienceList.digestBytes
 
     private let capacity: Int
@@ -63,7 +64,7 @@ struct RegistrationBatch: ~Copyable {
         source: RegistrationSource,
         audiences: UnsafeRawBufferPointer?
     ) {
-        var bits = source.rawValue << RegistrationBits.sourceShift
+        var bits = source.code << RegistrationBits.sourceShift
         if let allowsFrequentUpdates {
             bits |=
                 RegistrationBits.mentionsFrequentUpdatesBit
@@ -74,7 +75,7 @@ struct RegistrationBatch: ~Copyable {
         let mayRepeatKey = keys.append(key)
         if mayRepeatKey { bits |= RegistrationBits.mayRepeatKeyBit }
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.writeRegistration(bits, registration, audiences: audiences, shownVersion: shownVersion)
+        writer.writeRegistration(bits, registration, audiences: audiences, shownVersion: shownVersion, source: source)
         argumentByteCount = writer.count
     }
 
@@ -118,13 +119,27 @@ enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
     static let mentionsFrequentUpdatesBit: UInt8 = 1
     static let allowsFrequentUpdatesBit: UInt8 = 2
-    /// The bits with the values 4 and 8 are the ``RegistrationSource``: its raw value, shifted left by 2.
+    /// The bits with the values 4 and 8 are the code of the ``RegistrationSource``, shifted left by 2.
     static let sourceShift: UInt8 = 2
     /// The registration says which audiences the activity is in. The list may be empty.
     static let mentionsAudiencesBit: UInt8 = 16
-    /// The registration's last bytes are the version of the command that the app shows.
+    /// After the token and the audiences comes the version of the command that the app shows.
     static let versionFollowsBit: UInt8 = 32
     static let isDepartureConfirmationBit: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let mayRepeatKeyBit: UInt8 = 128
+}
+
+extension RegistrationSource {
+    static let commandCode: UInt8 = 1
+    static let rereadCode: UInt8 = 2
+
+    /// The number of the source in a call of a ``RegistrationBatch``.
+    var code: UInt8 {
+        switch self {
+        case .record: 0
+        case .command: Self.commandCode
+        case .reread: Self.rereadCode
+        }
+    }
 }

@@ -5,7 +5,8 @@ public enum StoreLimits {
     /// The maximum length of a held command's record, in bytes. The record must fit into one reply of Redis.
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
     /// The maximum number of starts that Redis holds for one device and attributes type, at most one for each activity.
-    /// A start of a further activity fails at once (`heldStartsFull`).
+    /// A start of a further activity replaces a held start that has expired. If none has expired, it fails at once
+    /// (`heldStartsFull`).
     public static let heldStartsMax = 8
     /// The maximum number of a member's unconfirmed departures: audiences that the member left, but whose pages may
     /// still list it. With sixteen, all eight audiences of a member can change twice. A registration that would exceed

@@ -26,14 +26,18 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         switch self {
         case .admit:
             [
-                PackageResources.admit_lua, PackageResources.versions_lua, PackageResources.admit_values_lua,
+                PackageResources.admit_lua, PackageResources.versions_lua, PackageResources.registration_times_lua,
+                PackageResources.admit_values_lua,
                 PackageResources.admit_settlements_lua, PackageResources.admit_updates_lua,
                 PackageResources.admit_batches_lua, PackageResources.digest_lists_lua,
                 PackageResources.admit_activities_lua, PackageResources.admit_registrations_lua,
                 PackageResources.held_starts_lua, PackageResources.admit_devices_lua,
             ]
         case .settle:
-            [PackageResources.digest_lists_lua, PackageResources.held_starts_lua, PackageResources.settle_lua]
+            [
+                PackageResources.registration_times_lua, PackageResources.digest_lists_lua,
+                PackageResources.held_starts_lua, PackageResources.settle_lua,
+            ]
         case .lifetime: [PackageResources.lifetime_lua]
         }
     }
@@ -62,6 +66,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("TIME_MAX", StoredTime.millisecondsMax),
         ("TIME_DIGITS", Int64(StoredTime.digitCount)),
         ("TIME_BYTES", Int64(StoredActivity.millisecondsBytes)),
+        ("REGISTRATION_LEAD_MAX", RegistrationTime.leadMillisecondsMax),
         ("DOUBLINGS_MAX", Int64(StoreLimits.spacingDoublingsMax)),
         ("CLAIM_DELAY_FACTOR_MAX", StoreLimits.claimDelayFactorMax),
         ("CLAIMS_DURING_ANOTHER_END_MAX", StoreLimits.claimsDuringAnotherEndMax),
@@ -81,7 +86,9 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFollowsBit)),
         ("UNCONFIRMED_DEPARTURES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
         ("VERSION_BYTES", Int64(StoredVersion.byteCount)),
+        // A version as text, and the timestamp at its beginning.
         ("VERSION_TEXT_BYTES", Int64(StoredVersion.textByteCount)),
+        ("TIMESTAMP_DIGITS", Int64(StoredVersion.timestampDigitCount)),
         ("AUDIENCE_DIGEST_BYTES", Int64(AudienceList.digestBytes)),
         ("THROTTLE_BYTES", Int64(StoredActivity.throttleBytes)),
         ("UNACCEPTED_START_BYTES", Int64(StoredActivity.unacceptedStartBytes)),
@@ -89,8 +96,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // flag.
         ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.followBitsInTokenByteCount.trailingZeroBitCount)),
         // Where a token comes from (`RegistrationSource`).
-        ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
-        ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
+        ("FROM_COMMAND", Int64(RegistrationSource.commandCode)),
+        ("FROM_REREADING", Int64(RegistrationSource.rereadCode)),
         // Byte 7 is the token's form plus flags. The form is this byte modulo the lowest flag.
         ("FORM_MODULUS", Int64(StoredActivity.Flag.allowsFrequentUpdatesBit)),
         ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.hasRetiredTokenBit)),

@@ -40,6 +40,13 @@ public struct Audiences: ~Copyable {
     /// for it comes, or when ``dropWaitingCommands(where:)`` lets a rider (``CommandSlot/rider``) wait again.
     var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>
+    /// Admitted commands of which not every fan-out record is queued yet, in order.
+    var commandsToFanOut: IndexQueue<CommandIndex>
+    /// The number of fan-out records that are queued, or that Kafka has not acknowledged. At most
+    /// ``unacknowledgedRecordsPerTopicMax``.
+    var unacknowledgedFanoutRecordCount = 0
+    /// Bytes of all commands (``CommandSlot/countedBytes``).
+    var commandBytes = 0
 
     var partitions = PartitionTable<FanoutPartition>()
     var rangeVersions: Slab<RangeVersionSlot>
@@ -85,6 +92,8 @@ public struct Audiences: ~Copyable {
     var newestStateRequests: Slab<NewestStateRequest>
     var newestStateRequestsByKey: [AudienceKey: NewestStateRequestIndex] = [:]
     var newestStates: Slab<NewestStateSlot>
+    /// Bytes of the bodies of `newestStates`.
+    var newestStateBytes = 0
 
     var storeQueue: StoreQueue<AudienceTicket>
     var activityStoreQueue: StoreQueue<RefusedMemberIndex>
@@ -106,7 +115,7 @@ public struct Audiences: ~Copyable {
     private var advancedAtMilliseconds: Int64 = 0
     /// When the shell called ``advance(now:)`` in the previous iteration (monotonic milliseconds). Since then, the
     /// shell has asked each pool for pushes. Whether a pool is unavailable is decided for this time, not for the
-    /// present one. Otherwise every pool would seem unavailable after the lane has not run for a while.
+    /// current one. Otherwise every pool would seem unavailable after the lane has not run for a while.
     private(set) var previouslyAdvancedAtMilliseconds: Int64 = 0
     /// How many start commands to single devices (`Audiences+Starts`) wait to be produced, or wait for Kafka's
     /// acknowledgement.
@@ -123,6 +132,7 @@ public struct Audiences: ~Copyable {
         audiences = Slab(limit: configuration.commandsMax)
         audiencesAwaitingBatchEnd = IndexQueue(limit: configuration.commandsMax)
         returnedCommands = IndexQueue(limit: configuration.commandsMax * 2)
+        commandsToFanOut = IndexQueue(limit: configuration.commandsMax)
         rangeVersions = Slab(limit: configuration.fanoutRecordsMax)
         // A round keeps its slot after its last record has settled, until its last checkpoint is recorded. So there can
         // be more rounds than records.

@@ -18,8 +18,8 @@ package final class BrokerMonitor: ClientEventHandler, @unchecked Sendable {
     private var hasPrintedMessage = false
 
     /// - Parameters:
-    ///   - command: the first words of the message that ``printIfUnreached(_:)`` prints, such as `causeway send`. The
-    ///     text that ``failureReason(_:)`` returns begins without these words.
+    ///   - command: the program and its command, such as `causeway send`. The message that ``printIfUnreached(_:)``
+    ///     prints begins with them; the text of ``failureReason(_:)`` does not.
     ///   - properties: the client's properties, which contain the brokers' addresses.
     package init(of command: String, properties: [KafkaProperties.Property]) {
         self.command = command

@@ -68,7 +68,7 @@ package struct Interruption {
     }
 
     /// Ends the program as if it did not handle the signal. A signal handler may call this, because `signal` and
-    /// `raise` are allowed there. The signal then takes effect when the handler returns.
+    /// `raise` are safe there. The program then ends when the handler returns.
     private static func endProgram(by number: Int32) {
         signal(number, SIG_DFL)
         raise(number)

@@ -1,5 +1,5 @@
-/// The commands of `causeway` or of `causeway-lab`. If a user calls one program with a command of the other
-/// program, the called program can name the right one.
+/// The name and the commands of `causeway` or of `causeway-lab`. If a user calls one program with a command of the
+/// other, the error message names the right program.
 package struct SiblingProgram: Sendable {
     package static let causeway = SiblingProgram(
         name: "causeway",

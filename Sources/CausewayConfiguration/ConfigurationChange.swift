@@ -4,7 +4,7 @@ import LiveActivity
 /// What changes if a running worker gets a new configuration: some changes take effect at once, the others at the next
 /// start.
 package struct ConfigurationChange {
-    /// The running configuration, with the changes that take effect at once.
+    /// The running configuration, in which the new values that take effect at once are already set.
     package private(set) var configuration: WorkerConfiguration
     /// The changed keys and the new policies that take effect at once. `configuration` contains their values.
     package private(set) var appliedKeys: [String] = []

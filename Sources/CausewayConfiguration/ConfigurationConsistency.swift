@@ -3,7 +3,7 @@ import Redis
 
 /// Finds values that are valid alone, but contradict each other.
 enum ConfigurationConsistency {
-    /// Returns all faults of this kind. `place` returns the place of a key; nil if the key is not set.
+    /// Returns a fault for each contradiction. `place` returns the place of a key; nil if the key is not set.
     static func findFaults(
         of configuration: WorkerConfiguration,
         place: (String) -> ConfigurationPlace?
@@ -126,8 +126,8 @@ enum ConfigurationConsistency {
         )
     }
 
-    /// Checks the values of a policy together, and the number of its `oversize` fields. If two numbers contradict each
-    /// other, one of them may be a default. The fault then names the number that the operator set.
+    /// Checks the numbers of a policy against each other, and counts its `oversize` fields. If two numbers contradict
+    /// each other, the fault names the one that the operator set, because the other one may be a default.
     private static func findPolicyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?

@@ -42,7 +42,7 @@ struct ConfigurationDocument {
         guard let mapping = root.mapping else {
             return addFault(place(of: root), "", "must be a map of sections, such as kafka: and redis:")
         }
-        guard Self.remainingNodeCount(root, nodesMax: Self.nodesMax, depth: 0) != nil else {
+        guard Self.remainingNodeCount(root, outOf: Self.nodesMax, depth: 0) != nil else {
             return addFault(
                 .wholeFile,
                 "",
@@ -57,11 +57,11 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Counts the values in `node`, and returns how many further values the document may have: `nodesMax` less this
-    /// number. Returns nil if there are too many values, if `node` is nested too deeply, or if the snapshot cannot
-    /// represent its form.
-    private static func remainingNodeCount(_ node: Node, nodesMax: Int, depth: Int) -> Int? {
-        var remainingCount = nodesMax - 1
+    /// Returns how many values the document may still have after those in `node`: `allowedCount` less their number.
+    /// Returns nil if the document must be refused: it has too many values, is nested too deeply, or has a form that
+    /// the snapshot cannot represent, such as a list of lists.
+    private static func remainingNodeCount(_ node: Node, outOf allowedCount: Int, depth: Int) -> Int? {
+        var remainingCount = allowedCount - 1
         guard remainingCount >= 0, depth < 16 else { return nil }
         switch node {
         case .scalar:
@@ -72,7 +72,7 @@ struct ConfigurationDocument {
         case .mapping(let mapping):
             for (key, value) in mapping {
                 guard key.scalar != nil,
-                    let countAfterValue = remainingNodeCount(value, nodesMax: remainingCount, depth: depth + 1)
+                    let countAfterValue = remainingNodeCount(value, outOf: remainingCount, depth: depth + 1)
                 else {
                     return nil
                 }
@@ -88,10 +88,10 @@ struct ConfigurationDocument {
         switch error {
         case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
             .composer(_, let problem, let mark, _):
-            (.document(line: mark.line, column: mark.column), "is not YAML: \(problem)")
+            (.position(line: mark.line, column: mark.column), "is not YAML: \(problem)")
         case .duplicatedKeysInMapping(let duplicates, let context):
             (
-                .document(line: context.mark.line, column: context.mark.column),
+                .position(line: context.mark.line, column: context.mark.column),
                 "has a key twice: \(duplicates.sorted().joined(separator: ", "))"
             )
         default:
@@ -106,7 +106,7 @@ extension ConfigurationDocument {
     }
 
     private func place(of node: Node) -> ConfigurationPlace {
-        node.mark.map { .document(line: $0.line, column: $0.column) } ?? .wholeFile
+        node.mark.map { .position(line: $0.line, column: $0.column) } ?? .wholeFile
     }
 
     /// Checks the keys and values of a section, and of the sections inside it.
@@ -159,8 +159,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Adds a key to `places` if its value is of the right kind; otherwise adds a fault. A text or choice without a
-    /// value adds neither, so the key counts as missing.
+    /// Checks the value of a key. Adds the key to `places` if the value is of the right kind; otherwise adds a fault.
+    /// Exception: a text or choice without a value adds neither, and the key counts as missing.
     private mutating func checkValue(
         _ value: Node,
         valueKind: ConfigurationValueKind,

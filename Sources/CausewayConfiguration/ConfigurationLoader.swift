@@ -1,11 +1,10 @@
 import Configuration
 import LiveActivity
 
-/// Finds faults that the schema cannot find. Returns each fault with its key.
+/// A check beyond the schema, which the program `causeway` adds. Returns faults, each with its key.
 ///
 /// - Parameters:
-///   - configuration: the values that were read. If the schema has found a fault in a key, the key has its default
-///     here.
+///   - configuration: the values that were read. A key with a fault has its default here.
 ///   - requiresFiles: whether a missing file is a fault.
 package typealias ConfigurationCheck =
     @Sendable (_ configuration: WorkerConfiguration, _ requiresFiles: Bool) -> [(key: String, message: String)]

@@ -2,16 +2,16 @@
 /// are reported.
 enum ConfigurationPlace: Comparable, Sendable {
     /// A place in the file. Line and column count from 1.
-    case document(line: Int, column: Int)
+    case position(line: Int, column: Int)
     /// The whole file. This is also the place of a key that the file does not have.
     case wholeFile
     case variable(String)
 
-    /// Returns the place as messages name it: `file:line:column` of a key in the file, or the name of a variable. The
-    /// whole file is named by its path, or by `environment` if the worker has no file.
+    /// Returns the place as messages name it: `file:line:column`, or the name of a variable. For the whole file: its
+    /// path, or `environment` if the worker has no file.
     func description(file: String?) -> String {
         switch self {
-        case .document(let line, let column): "\(file ?? ""):\(line):\(column)"
+        case .position(let line, let column): "\(file ?? ""):\(line):\(column)"
         case .wholeFile: file ?? "environment"
         case .variable(let name): name
         }

@@ -67,18 +67,18 @@ extension ConfigurationWarning {
         return warnings
     }
 
-    /// Returns the value that the consumer uses for a property, and the configuration key that sets this property. If
-    /// no key does, returns the default, and the key below `kafka.consumer` that would set the property.
+    /// Returns the value of an integer property in the consumer, and the configuration key that sets it. If no key sets
+    /// it, returns the default, and the key with which an operator can set it.
     private static func integerProperty(
         _ name: String,
         of kafka: WorkerConfiguration.Kafka,
-        default value: Int
+        default defaultValue: Int
     ) -> (key: String, value: Int) {
         for (section, properties) in [("kafka.consumer", kafka.consumer), ("kafka.properties", kafka.properties)] {
             if let configuredValue = properties.last(where: { $0.name == name }).flatMap({ Int($0.value) }) {
                 return ("\(section).\(name)", configuredValue)
             }
         }
-        return ("kafka.consumer.\(name)", value)
+        return ("kafka.consumer.\(name)", defaultValue)
     }
 }

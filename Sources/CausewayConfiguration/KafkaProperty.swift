@@ -47,8 +47,8 @@ package struct PropertyValueFile: Sendable, Equatable {
 }
 
 extension WorkerConfiguration.Kafka {
-    /// All properties of the consumer. If a name occurs twice, the later one counts, so the properties of the section
-    /// `kafka.consumer` come last.
+    /// All properties of the consumer. If a name occurs twice, the later value counts. So `kafka.consumer` comes last:
+    /// its properties override those for all clients.
     ///
     /// `statistics.interval.ms` makes librdkafka report statistics, which tell the worker whether a broker is
     /// connected.
@@ -64,10 +64,9 @@ extension WorkerConfiguration.Kafka {
 
     /// All properties of the producer.
     ///
-    /// With `linger.ms`, a record may wait 50 ms for a larger batch. At 12,000 results a second, the size of the
-    /// batches determines most of the cost. Pushes are not delayed. Offset commits are delayed, because a record
-    /// settles only when Kafka has its result (R9). Records that workers write for lanes, such as deferred commands,
-    /// are delayed too.
+    /// With `linger.ms`, a record waits up to 50 ms, so that more records travel in one batch. At 12,000 results a
+    /// second, large batches save most of the cost. The wait delays no push. It delays deferred and other records that
+    /// workers read again, and offset commits, because a record settles only when Kafka has its result (R9).
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {

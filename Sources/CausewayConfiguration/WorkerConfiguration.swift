@@ -15,8 +15,8 @@ package struct WorkerConfiguration: Sendable {
     package var apns = APNs()
     /// The apps in the order of their names. There is at least one, and no two have the same bundle id.
     package var apps: [App] = []
-    /// The policies: `default` first, then the others in the order of their names. A running worker appends new
-    /// policies.
+    /// The policies: `default` first, then the others in the order of their names. If a running worker reloads its
+    /// configuration, new policies follow at the end.
     package var policies = [Policy(name: WorkerConfiguration.defaultPolicyName)]
     package var worker = Worker()
     package var tracing = Tracing()
@@ -78,7 +78,7 @@ extension WorkerConfiguration {
         package enum Mode: String, Sendable, CaseIterable {
             case single
             case sentinel
-            /// A Redis Cluster. The URL needs to name only some servers: these tell the client the others.
+            /// A Redis Cluster. The URL needs to name only some servers; the client learns the others from them.
             case cluster
         }
 
@@ -158,8 +158,8 @@ extension WorkerConfiguration {
 
     /// One app, and the key that signs its provider tokens.
     package struct App: Sendable {
-        /// The name under `apps` in the file. Used in logs, metrics, the status page, messages about faults and the
-        /// names of environment variables. Records name the app by `bundleId`.
+        /// The name under `apps` in the file. Logs, metrics, the status page, messages about faults and environment
+        /// variables use this name. Records name the app by `bundleId`.
         package let name: String
         package var bundleId = ""
         package var teamId = ""

@@ -3,8 +3,8 @@ import Glibc
 
 /// Waits for SIGTERM or SIGINT.
 ///
-/// A handler catches the signals. To block them in one thread would not be enough: the runtime already has other
-/// threads, and a signal to one of these would end the process.
+/// A handler catches the signals. Blocking them in one thread is not enough, because the Swift runtime already has
+/// other threads: a signal to one of these would end the process.
 struct TerminationSignal {
     /// A pipe to which the handler writes, so that `wait` sees data. The process has one pipe for its one set of
     /// handlers, and never closes the pipe.
@@ -17,8 +17,7 @@ struct TerminationSignal {
 
     /// Installs the handlers. From now on, the signals do not end the process.
     init() {
-        // Initialize the static property now, because a signal handler must not initialize the property at its first
-        // use.
+        // Create the pipe now: a signal handler must not run the initializer of a static property.
         precondition(Self.pipeDescriptors.writing >= 0)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in

@@ -60,8 +60,8 @@ public struct Channel: Hashable, Sendable {
     public var createdAt: Date
     /// `active` or `deleting`.
     public var state: String
-    /// The channel is deleted after this time, because its audience has ended. Nil if no deletion is planned, or if
-    /// `causeway channels delete` deletes the channel now (`state` is then `deleting`).
+    /// After this time the channel is deleted, because its audience has ended. Nil if no deletion is planned. Also nil
+    /// if `causeway channels delete` deletes the channel now (`state` is then `deleting`).
     public var deleteAfter: Date?
 }
 

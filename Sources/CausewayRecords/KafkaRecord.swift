@@ -38,8 +38,8 @@ public struct PushEnvironment: RawRepresentable, Codable, Hashable, Sendable {
     public static let sandbox = PushEnvironment(rawValue: "sandbox")
 }
 
-/// Converts dates to seconds and milliseconds since 1970. A `Date` in a content state becomes seconds since 2001
-/// instead, because ActivityKit decodes it so.
+/// Converts dates to seconds and milliseconds since 1970. Not used for a `Date` in a content state: it becomes seconds
+/// since 2001, as ActivityKit decodes it.
 enum UnixTime {
     /// Returns whole seconds, rounded down; nil if they do not fit 64 bits.
     static func seconds(_ date: Date) -> Int64? { Int64(exactly: date.timeIntervalSince1970.rounded(.down)) }

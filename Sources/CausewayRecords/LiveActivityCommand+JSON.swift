@@ -34,7 +34,8 @@ extension LiveActivityCommand: Codable {
         )
     }
 
-    /// Returns the JSON of the command's properties alone, without the parts that only `receivedJSON` has.
+    /// Returns the JSON that the command's properties alone give, without the unknown keys and the original digits in
+    /// `receivedJSON`.
     func makePropertiesJSON() throws -> JSONValue {
         var record: [String: JSONValue] = ["app": .string(app), "aps": .object(try makeAps())]
         switch address {

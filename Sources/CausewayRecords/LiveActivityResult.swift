@@ -63,9 +63,9 @@ extension LiveActivityResult: Codable {
 extension LiveActivityResult: KafkaRecord {
     public static var defaultTopic: String { "causeway.results" }
 
-    /// The id of the activity, channel, audience or device that the command addressed. For a push to a member of an
-    /// audience, this is the member's id. In Kafka, the result of an `invalid` record has the key of that record
-    /// instead.
+    /// The id of the activity, channel, audience or device that the command addressed; for a push to a member of an
+    /// audience, the member's id. If the outcome is `invalid`, the result's Kafka record has another key: that of the
+    /// invalid record.
     public var key: String {
         switch self {
         case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
@@ -96,8 +96,8 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var cause: String?
     public var apnsId: String?
     public var priority: Int?
-    /// True if the command requested priority 10 and got only 5, because the activity's budget did not allow 10. Also
-    /// true if nothing was sent after this decision.
+    /// True if the command requested priority 10, but the activity's budget allowed only 5. Also true if nothing was
+    /// sent after this decision.
     public var demoted: Bool?
     /// How many pushes of priority 10 the activity's budget still allows; nil if the budget was not checked.
     public var budgetLeft: Int?
@@ -139,8 +139,8 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var ranges: Int
     /// `alertExpired` if the alert was too old, so that the state was sent without the alert. Otherwise nil.
     public var reason: String?
-    /// True if the command requested priority 10, but got only 5 for all members or for some of them, because a budget
-    /// did not allow 10. Also true if no push was sent to these members.
+    /// True if the command requested priority 10, but a budget allowed only 5 for all or some members. Also true if no
+    /// push was sent to these members.
     public var demoted: Bool?
     /// The fields that were dropped because the body was too large.
     public var dropped: [String]?

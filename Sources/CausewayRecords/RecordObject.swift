@@ -96,13 +96,13 @@ extension JSONValue {
         UnixTime.seconds(date).map { .integer($0) } ?? .number(date.timeIntervalSince1970)
     }
 
-    /// Returns the JSON that a record was read from, with the changes that were made to the record since then. All
-    /// other parts stay as they were read: unknown keys, the digits of numbers, empty arrays. `self` is the JSON of the
-    /// changed record.
+    /// Returns the JSON of a record that was read and then changed. `self` is what the library would write for the
+    /// changed record. Whatever was not changed stays as in `received`: unknown keys, the digits of numbers, empty
+    /// arrays.
     /// - Parameters:
     ///   - received: the JSON that the record was read from.
-    ///   - unchanged: the JSON that the library would write if the record had not been changed. The differences between
-    ///     `self` and `unchanged` are the changes.
+    ///   - unchanged: what the library would write if nothing had been changed. Where `self` differs from it, the
+    ///     record was changed.
     ///   - nestedKeys: the keys of objects whose members are compared one by one. Any other changed value is replaced
     ///     as a whole.
     func mergingChanges(into received: JSONValue, comparedWith unchanged: JSONValue, in nestedKeys: Set<String>)

@@ -34,8 +34,8 @@ struct RecordSchema: Sendable {
     private func findBranchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         var allFaults = (schema["allOf"]?.asArray ?? [])
             .flatMap { rule in
-                // Each element of `allOf` is a rule. Whichever part of a rule the value breaks, the fault's message is
-                // the rule's `description`.
+                // Each element of `allOf` is a rule. Its `description` is the message of the fault, whichever part of
+                // the rule the value breaks.
                 let message = rule.asObject["description"]?.asText ?? ""
                 return findFaults(value, rule, path).prefix(1).map { RecordFault($0.field, message) }
             }

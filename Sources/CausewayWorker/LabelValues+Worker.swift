@@ -26,7 +26,8 @@ extension LabelValues {
             responses: ResponseTable(
                 reasons: Reason.allCases.map { .init(documentedStatus: $0.documentedStatus, text: "\($0.text)") }
             ),
-            signers: zip(signingKeys, keyIdentifiers).map { Signer(team: $0.teamIdentifier, keyIdentifier: $1) },
+            signingKeys: zip(signingKeys, keyIdentifiers)
+                .map { SigningKey(team: $0.teamIdentifier, keyIdentifier: $1) },
             policies: configuration.policies.map(\.name),
             redisErrors: RedisError.Code.allCases.map { "\($0)" } + ["other"],
             kafkaErrors: Self.kafkaErrors.map(\.name) + ["other"],

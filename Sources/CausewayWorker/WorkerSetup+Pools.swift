@@ -76,7 +76,7 @@ extension WorkerSetup {
                 try app.environments.map { environment in
                     let key = app.signingKey(for: environment)
                     guard let source = tokenSources[key], let signingKeyIndex = keys.firstIndex(of: key) else {
-                        preconditionFailure("every configured key has a signer")
+                        preconditionFailure("every configured key has a token source")
                     }
                     let endpoint = configuration.apns.endpoint(for: environment)
                     var pool = PoolConfiguration(

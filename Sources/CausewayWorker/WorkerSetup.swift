@@ -54,6 +54,8 @@ struct WorkerSetup: @unchecked Sendable {
         try deliveryConfiguration.reloadable.readContracts(of: configuration)
         deliveryConfiguration.recordsMax = recordsMax
         deliveryConfiguration.usedBlockBytesMax = memoryBudget.usedBlockBytesMax
+        deliveryConfiguration.allocatedBlockBytesMax = memoryBudget.allocatedBlockBytesMax
+        deliveryConfiguration.blockChunkBytes = memoryBudget.blockChunkBytes
         self.deliveryConfiguration = deliveryConfiguration
         redisConfiguration = try RedisConfiguration(configuration.redis)
         let tokenSources = try Self.makeTokenSources(configuration)
@@ -131,7 +133,7 @@ struct WorkerSetup: @unchecked Sendable {
             redis: redisConfiguration,
             tokenSource: { app, environment in
                 guard let source = tokenSources[app.signingKey(for: environment)] else {
-                    preconditionFailure("every configured key has a signer")
+                    preconditionFailure("every configured key has a token source")
                 }
                 return source
             },
@@ -277,6 +279,7 @@ struct WorkerSetup: @unchecked Sendable {
             configured: audiencesConfiguration.pagesMax,
             appCount: deliveryConfiguration.apps.count
         )
+        audiencesConfiguration.limitTableBytes(to: Int(memoryBudget.audienceTableBytesPerLane))
         return audiencesConfiguration
     }
 

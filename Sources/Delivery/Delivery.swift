@@ -84,8 +84,9 @@ public struct Delivery: ~Copyable {
     /// What `takeNextPush` changed for the last push, so that `pushNotSent` can undo it if no stream takes the push.
     var lastOfferedPush = OfferedPush()
 
-    public private(set) var counters = DeliveryCounters()
-    private var countersByApp: [AppCounters]
+    var countersByApp: [AppCounters]
+    /// How often the alert of an older command moved to a newer state.
+    public internal(set) var carriedAlertCount: UInt64 = 0
     /// When unused blocks were last deallocated, a monotonic time.
     var deallocatedBlocksAtMilliseconds: Int64 = 0
     /// The number of records that cannot continue before Redis replies to a call. A record whose outcome Redis only has
@@ -111,8 +112,13 @@ public struct Delivery: ~Copyable {
         let activitiesMax = Self.activityCountThatStopsReceiving(configuration) + recordsMax
         // A record has at most four calls at a time.
         let callsMax = recordsMax * 4
-        records = Records(limit: recordsMax)
-        activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
+        records = Records(limit: recordsMax, chunkBytes: configuration.blockChunkBytes)
+        activities = Activities(
+            limit: activitiesMax,
+            seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D,
+            now: now,
+            identifierChunkBytes: configuration.blockChunkBytes
+        )
         readAhead = ReadAhead(configuration)
         supersededResultMode = configuration.supersededResults
         storeQueue = StoreQueue(limit: callsMax)
@@ -154,8 +160,6 @@ public struct Delivery: ~Copyable {
     /// The number of records that are finished, being deferred or being refunded, and wait only for acknowledgements.
     public var unacknowledgedRecordCount: Int { records.unacknowledgedCount }
 
-    public func counters(of appIndex: Int) -> AppCounters { countersByApp[appIndex] }
-
     /// Returns the number of admitted pushes of a pool that wait for a stream.
     public func waitingPushCount(of pool: PoolIdentifier) -> Int { pools.readyPushCount(of: PoolKey(pool)) }
 
@@ -165,76 +169,7 @@ public struct Delivery: ~Copyable {
     /// Known issue (K17): in a cluster, the commands that wait for one server can fill the lane. Then commands of other
     /// servers wait too.
     public var canReceive: Bool {
-        !records.isFull && records.usedBlockBytes < configuration.usedBlockBytesMax
+        !records.isFull && usedBlockBytes < configuration.usedBlockBytesMax && !areBlocksAllocated
             && activities.count < Self.activityCountThatStopsReceiving(configuration)
     }
-
-    mutating func countOutcome(_ outcome: Outcome) { counters.outcomeCounts[Int(outcome.rawValue)] &+= 1 }
-    mutating func countSkippedRecord() { counters.skippedRecordCount &+= 1 }
-    mutating func countReplacedCommand(of record: RecordIndex) {
-        counters.replacedCommandCount &+= 1
-        countersByApp[Int(records[record].appIndex)].replacedCommandCount &+= 1
-    }
-    mutating func countSupersededWithoutResult(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].supersededWithoutResultCount &+= 1
-    }
-    mutating func countUndecodableCommand(_ appIndex: UInt16) {
-        countersByApp[Int(appIndex)].undecodableCommandCount &+= 1
-    }
-    mutating func countStartBudgetWait(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].startBudgetWaitCount &+= 1
-    }
-    mutating func countBodyWithDroppedFields(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].bodyWithDroppedFieldsCount &+= 1
-    }
-    mutating func countPush() { counters.pushCount &+= 1 }
-    mutating func undoCountPush() { counters.pushCount &-= 1 }
-    mutating func countRetry() { counters.retryCount &+= 1 }
-    mutating func countDemotedPush() { counters.demotedPushCount &+= 1 }
-    mutating func countThrottledResponse() { counters.throttledResponseCount &+= 1 }
-    mutating func countCarriedAlert() { counters.carriedAlertCount &+= 1 }
-    mutating func countFannedOutCommand() { counters.fannedOutCommandCount &+= 1 }
-}
-
-/// Counters of one app for its metrics. They only grow.
-public struct AppCounters: Sendable, Equatable {
-    /// Commands that another command of their activity replaced in the lane, nearly always before Redis was asked about
-    /// them. A second record of a command that the lane already has counts too.
-    public var replacedCommandCount: UInt64 = 0
-    /// Superseded commands without a result of their own: the commands that replaced them count them.
-    public var supersededWithoutResultCount: UInt64 = 0
-    /// How often a start found its device's budget empty.
-    public var startBudgetWaitCount: UInt64 = 0
-    /// Commands that no phone could decode: rejected ones, and those that were not rejected because the configuration
-    /// of their app asks only for warnings.
-    public var undecodableCommandCount: UInt64 = 0
-    /// Commands that lost fields because their body was too large.
-    public var bodyWithDroppedFieldsCount: UInt64 = 0
-}
-
-/// Counters of the core for the whole lane. They only grow, except `pushCount`: it falls when no stream takes a push.
-///
-/// The lane publishes ``carriedAlertCount`` as a metric. The others are for tests and benchmarks.
-public struct DeliveryCounters: Sendable {
-    /// Records that the lane read and skipped, because a previous owner of the partition had settled them (R10).
-    public var skippedRecordCount: UInt64 = 0
-    /// The sum of ``AppCounters/replacedCommandCount`` over all apps.
-    public var replacedCommandCount: UInt64 = 0
-    public var pushCount: UInt64 = 0
-    public var retryCount: UInt64 = 0
-    /// How often a command asked for priority 10 and Redis admitted it with 5, because the activity's budget did not
-    /// allow 10. A command that is admitted again may count again.
-    public var demotedPushCount: UInt64 = 0
-    /// Responses with which APNs limits the pushes to an activity's token (status 429).
-    public var throttledResponseCount: UInt64 = 0
-    /// How often the alert of an older command moved to a newer state.
-    public var carriedAlertCount: UInt64 = 0
-    /// Fanned-out commands to audiences or channels: all their records are in the fan-out topic.
-    public var fannedOutCommandCount: UInt64 = 0
-    /// How often each outcome occurred, by `Outcome.rawValue`. The elements after the last outcome stay 0.
-    public var outcomeCounts: InlineArray<16, UInt64> = .init(repeating: 0)
-
-    public init() { precondition(Outcome.allCases.count <= outcomeCounts.count, "every outcome has a counter") }
-
-    public subscript(outcome: Outcome) -> UInt64 { outcomeCounts[Int(outcome.rawValue)] }
 }

@@ -3,8 +3,8 @@ extension DocumentValue {
     /// JSON, because JSON is valid YAML.
     package var yaml: String { yaml(indentation: 0).dropFirst() + "\n" }
 
-    /// Returns the value as YAML to be written after `key:`. The text begins with a space if the value is on the same
-    /// line as the key, and with a line end if the value is a block.
+    /// Returns the value as YAML that follows `key:`. The text begins with a space if it continues the line of the key,
+    /// otherwise with a line end.
     private func yaml(indentation: Int) -> String {
         let lineStart = "\n" + String(repeating: " ", count: indentation)
         switch self {

@@ -54,8 +54,7 @@ struct ClientConfiguration: ~Copyable {
     }
 
     borrowing func hasProperty(_ name: String) -> Bool {
-        // Pass no buffer for the value, because only the returned code is used. But pass `size`: librdkafka writes the
-        // value's size even without a buffer.
+        // The value is not needed, so pass no buffer for it. librdkafka writes its size to `size` in any case.
         var size = 0
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }
@@ -80,8 +79,8 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Passes the handle to `body`, which registers callbacks and their context. Both are pointers, and the value of a
-    /// property is a text, so they cannot be set as properties.
+    /// Passes the handle to `body`, which registers callbacks and the context that they get. These are pointers, so
+    /// they cannot be properties, whose values are texts.
     borrowing func withHandle(_ body: (OpaquePointer) -> Void) {
         body(handle)
     }

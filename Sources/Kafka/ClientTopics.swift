@@ -3,9 +3,9 @@ import Glibc
 
 /// The topics that a `Consumer` or `PartitionReader` reads: for each, its name as a C string and a handle.
 ///
-/// librdkafka has one topic object per name and client, and each record points to its topic object. The object can
-/// store a pointer for the application. Here it stores the topic's index, so a record's topic is found without
-/// comparing names. The handles are created before reading begins, so that the first record already finds the index.
+/// Each record points to librdkafka's object of its topic, which can store a pointer for the application. Here it
+/// stores the topic's index, so that a record's topic is found without comparing names. The handles are created before
+/// reading begins, because the first record needs the index already.
 struct ClientTopics {
     private var topicHandles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []

@@ -10,8 +10,8 @@ extension Consumer {
     ///
     /// If this consumer has had no assignment yet, first waits for one (`awaitAssignment`).
     ///
-    /// The result is `.unfinished` if this consumer does not leave the group before the deadline, or if a fatal error
-    /// prevents the first assignment. The group then removes this consumer when its session times out.
+    /// If the result is `.unfinished`, this consumer may still be a member of the group. The group then removes it when
+    /// its session times out.
     public func close(timeoutMilliseconds: Int64) -> CloseResult {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
@@ -19,14 +19,14 @@ extension Consumer {
         defer { isOpen = false }
         disableWakeup(of: queue)
         guard awaitAssignment(until: deadline), leaveGroup(until: deadline) else {
-            callbacks.keepUntilProcessEnds()
+            callbackContext.keepUntilProcessEnds()
             return .unfinished
         }
         topics.destroyHandles()
         offsetCommits.destroyQueue()
         rd_kafka_queue_destroy(queue)
         let closeResult = destroy(handle, until: deadline)
-        if closeResult == .unfinished { callbacks.keepUntilProcessEnds() } else { topics.freeNames() }
+        if closeResult == .unfinished { callbackContext.keepUntilProcessEnds() } else { topics.freeNames() }
         return closeResult
     }
 

@@ -24,9 +24,8 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // Ignore the result. The requests that were queued have already woken the threads. The result is normally a
-        // timeout error, because the timeout is 0. After any other error, the threads still notice the room within a
-        // second.
+        // Ignore the result, usually a timeout error: the timeout is 0, but the queued requests have already woken the
+        // threads. After any other error, the threads still notice the room within a second.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
@@ -44,9 +43,9 @@ extension Consumer {
         }
     }
 
-    /// Stops fetching a partition. After `resume`, `poll` returns the partition's records from `offset` on again. So
-    /// during the pause the caller can release these records, which frees the memory of the batches in which they were
-    /// fetched. Does nothing if the partition is not assigned.
+    /// Stops fetching a partition. After `resume`, `poll` returns the partition's records again, from `offset` on. So
+    /// the caller can release these records now, and so free the memory of the batches in which they were fetched. Does
+    /// nothing if the partition is not assigned.
     public func pause(_ partition: TopicPartition, rewindingTo offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }
@@ -68,8 +67,8 @@ extension Consumer {
     /// Wakes the threads that fetch the resumed partitions, with a seek: to the offset that `pause(_:rewindingTo:)`
     /// set, or else to the partition's present position, which changes nothing.
     ///
-    /// Without the seek, an idle thread notices the resume up to a second too late: `rd_kafka_resume_partitions` of
-    /// librdkafka 2.0.2 wakes the thread only if the partition has no offset yet and `auto.offset.reset` names one.
+    /// Without the seek, an idle thread may notice the resume up to a second too late, because
+    /// `rd_kafka_resume_partitions` of librdkafka 2.0.2 usually does not wake the thread.
     private func seekToWakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = readPositions(of: CollectionOfOne(partition))
@@ -96,12 +95,11 @@ extension Consumer {
         return list
     }
 
-    /// Continues reading a partition at another position. Records that were fetched before are discarded. Waits until
-    /// the seek is done, at most `requestTimeoutMilliseconds`.
+    /// Continues reading a partition at `position`. Discards the partition's records that were fetched before. Waits
+    /// until the seek is done, at most `requestTimeoutMilliseconds`.
     ///
-    /// A partition that stopped after an error is read again after this call. With the eager protocol, such a restart
-    /// needs a new assignment of all partitions. The other partitions continue at their positions, but librdkafka
-    /// fetches their unpolled records again.
+    /// Also starts a partition that has stopped after an error. With the eager protocol, this needs a new assignment of
+    /// all partitions: the others continue at their positions, but librdkafka fetches their unpolled records again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         rewoundOffsets[partition] = nil
@@ -152,9 +150,9 @@ extension Consumer {
         return assignCode == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assignCode, partition: partition)
     }
 
-    /// Returns the positions at which partitions continue in a new assignment, even if no record was polled since
-    /// reading began or since the last seek. Otherwise a partition would lose its seek, and begin at its committed
-    /// offset.
+    /// Returns where partitions continue in a new assignment. librdkafka itself knows a position only after a record
+    /// was polled. Before that, the position comes from the last `resume`, `seek` or assignment, so that the partition
+    /// does not begin at its committed offset again.
     ///
     /// A position that is not known at all stays unset. librdkafka then asks the group's coordinator for the committed
     /// offset.
@@ -212,12 +210,13 @@ extension Consumer {
         return logEndOffsets
     }
 
-    /// Asks the leaders of these partitions for their offsets at a time, or at a logical position, and waits for them.
+    /// Asks the leaders of partitions for the offsets at `timestamp`, and waits for them. `timestamp` is UNIX
+    /// milliseconds, or a logical position such as the log's end.
     ///
     /// Leaves out partitions without a leader: for one of them, `rd_kafka_offsets_for_times` would wait for its whole
     /// timeout, and would then fail for all.
     ///
-    /// - Returns: the response for each partition that has a leader; a negative offset if it has no such record.
+    /// - Returns: the response for each partition that has a leader; a negative offset if no record is that new.
     /// - Throws: if a broker does not respond in time.
     private func lookUpOffsets(
         of partitions: [TopicPartition],

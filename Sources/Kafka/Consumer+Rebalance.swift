@@ -9,8 +9,8 @@ func rebalanceCallback(
     _ opaque: UnsafeMutableRawPointer?
 ) {
     guard let opaque else { return }
-    let callbacks = Unmanaged<ClientCallbacks>.fromOpaque(opaque).takeUnretainedValue()
-    callbacks.consumer?.rebalance(code, partitions)
+    let callbackContext = Unmanaged<CallbackContext>.fromOpaque(opaque).takeUnretainedValue()
+    callbackContext.consumer?.rebalance(code, partitions)
 }
 
 extension Consumer {
@@ -60,8 +60,8 @@ extension Consumer {
     /// arrives. Waits for the coordinator. If the coordinator does not respond, librdkafka asks it again by itself.
     ///
     /// If `auto.offset.reset` is `error`, a partition without a committed offset must be read from its beginning:
-    /// - With the eager protocol, this method sets that position. Later, only a new assignment of all partitions could
-    ///   set it.
+    /// - With the eager protocol, this method sets the beginning as the position, because later this would need a new
+    ///   assignment of all partitions.
     /// - With the cooperative protocol, the partition stops with an error, and the caller restarts it with `seek`.
     private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
@@ -95,8 +95,8 @@ extension Consumer {
         loadLogEnds()
     }
 
-    /// Asks where the log ends (`CommittedOffset.logEndOffset`), for each partition that has commit metadata. The
-    /// consumer's owner then checks the settled offsets in the metadata: an offset at or above this end must be wrong.
+    /// Asks for the log's end (`CommittedOffset.logEndOffset`) of each partition that has commit metadata. The
+    /// consumer's owner then checks the settled offsets in the metadata: one at or above the end must be wrong.
     private func loadLogEnds() {
         let partitionsWithMetadata =
             committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEndOffset == nil }
@@ -122,8 +122,8 @@ extension Consumer {
             && strcmp(value, "error") == 0
     }
 
-    /// Lets the handler finish its work, commits, and gives the removed partitions up. Commits nothing if the group may
-    /// already have given them to others.
+    /// Lets the handler finish its work, commits, and gives the removed partitions up. Does not commit if the group may
+    /// already have given these partitions to other members.
     private func revoke(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?,
         isCooperative: Bool

@@ -61,12 +61,12 @@ public final class Consumer {
     /// metadata are not used, and their records are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
-    /// Whether the caller must call `wakeFetching` when the queue has room. If true (before librdkafka 2.2), a full
-    /// queue stops librdkafka's fetching for up to a second, even if the queue has room sooner.
+    /// Whether the caller must call `wakeFetching` when the queue has room (before librdkafka 2.2). Without this call,
+    /// librdkafka may fetch nothing for up to a second after the queue was full.
     public let mustWakeFetching: Bool
 
     let handle: OpaquePointer
-    let callbacks: ClientCallbacks
+    let callbackContext: CallbackContext
     /// The consumer queue: records, rebalances, errors, statistics and log lines.
     let queue: OpaquePointer
     var topics: ClientTopics
@@ -88,9 +88,9 @@ public final class Consumer {
     /// The offsets that `pause(_:rewindingTo:)` set. An offset is removed when a record of its partition is polled,
     /// when `seek` sets another position, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
-    /// The offset at which `resume`, or a new assignment of all partitions, last made each partition continue.
-    /// librdkafka does not know such a position until the next record is polled. An offset is removed when `seek` sets
-    /// another position, and when the partition is revoked.
+    /// Where each partition continued after the last `resume`, or the last new assignment of all partitions. Kept here,
+    /// because librdkafka does not know the position until the next record is polled. An offset is removed by a `seek`
+    /// to another position, and when the partition is revoked.
     var continuationOffsets: [TopicPartition: Int64] = [:]
 
     /// Whether this consumer has had an assignment. Before that, `close` must wait: otherwise an assertion in the
@@ -119,22 +119,22 @@ public final class Consumer {
         handler: any ConsumerHandler,
         eventHandler: (any ClientEventHandler)? = nil
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(eventHandler: eventHandler)
-        let client = try Self.makeClient(properties: properties, callbacks: callbacks)
+        let callbackContext = CallbackContext(eventHandler: eventHandler)
+        let client = try Self.makeClient(properties: properties, callbackContext: callbackContext)
         do throws(KafkaError) {
             topics = try Self.subscribe(client, to: names)
         } catch {
             // The client has no subscription yet, so it is in no group, and this call does not wait.
-            withExtendedLifetime(callbacks) { rd_kafka_destroy(client) }
+            withExtendedLifetime(callbackContext) { rd_kafka_destroy(client) }
             throw error
         }
         handle = client
         offsetCommits = OffsetCommits(client: client)
         mustWakeFetching = !ClientConfiguration().hasProperty(KafkaProperties.fetchQueueBackoffName)
         queue = rd_kafka_queue_get_consumer(client)
-        self.callbacks = callbacks
+        self.callbackContext = callbackContext
         self.handler = handler
-        callbacks.consumer = self
+        callbackContext.consumer = self
     }
 
     deinit {
@@ -228,15 +228,15 @@ extension Consumer {
 
     private static func makeClient(
         properties: [(name: String, value: String)],
-        callbacks: ClientCallbacks
+        callbackContext: CallbackContext
     ) throws(KafkaError) -> OpaquePointer {
         let configuration = ClientConfiguration()
         try configure(configuration, properties: properties)
-        callbacks.install(on: configuration)
+        callbackContext.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_rebalance_cb($0, rebalanceCallback) }
         let client = try configuration.makeClient(RD_KAFKA_CONSUMER)
-        // Log lines and errors go to the main queue, and the main queue is forwarded to the consumer queue. So one poll
-        // gets all of them.
+        // Log lines and errors go to the main queue, which is forwarded to the consumer queue. So one poll gets
+        // records, log lines and errors.
         rd_kafka_set_log_queue(client, nil)
         rd_kafka_poll_set_consumer(client)
         return client

@@ -87,9 +87,9 @@ public final class EmbeddedBroker {
 
     /// Closes a broker's connections and refuses new ones; -1 means all brokers. The broker keeps its port.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
-        // The mock cluster closes its listener and binds the port again. It ends this process if the port is still in
-        // use. A program that is just being started may still have a copy of the listener, so no program may start
-        // meanwhile.
+        // No program may start while the broker goes down. The mock cluster closes its listener, binds the port again,
+        // and ends this process if the port is still in use: a program that is just being started has a copy of the
+        // listener.
         try ProcessStartLock.runExclusively { () throws(KafkaError) in
             try throwIfFailed(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }

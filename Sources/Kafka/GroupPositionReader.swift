@@ -18,7 +18,7 @@ public final class GroupPositionReader {
     }
 
     private let handle: OpaquePointer
-    private let callbacks: ClientCallbacks
+    private let callbackContext: CallbackContext
     private let topic: String
     private let partitions: Range<Int32>
     private var isOpen = true
@@ -29,7 +29,7 @@ public final class GroupPositionReader {
         topic: String,
         partitionCount: Int32
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(eventHandler: nil)
+        let callbackContext = CallbackContext(eventHandler: nil)
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: KafkaProperties.consumerDefaults,
@@ -38,10 +38,10 @@ public final class GroupPositionReader {
         )
         try configuration.require("bootstrap.servers", reason: "is required")
         try configuration.require("group.id", reason: "is required")
-        callbacks.install(on: configuration)
+        callbackContext.install(on: configuration)
         handle = try configuration.makeClient(RD_KAFKA_CONSUMER)
         rd_kafka_set_log_queue(handle, nil)
-        self.callbacks = callbacks
+        self.callbackContext = callbackContext
         self.topic = topic
         self.partitions = 0..<partitionCount
     }
@@ -90,7 +90,7 @@ public final class GroupPositionReader {
         guard isOpen else { return }
         isOpen = false
         if destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds)) == .unfinished {
-            callbacks.keepUntilProcessEnds()
+            callbackContext.keepUntilProcessEnds()
         }
     }
 }

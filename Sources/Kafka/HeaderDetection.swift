@@ -14,9 +14,9 @@ enum HeaderDetection {
         guard let keyStart = key.baseAddress, let valueStart = value.baseAddress else { return false }
         let lengthStart = keyStart + key.count
         let lengthBytes = UInt(bitPattern: valueStart) &- UInt(bitPattern: lengthStart)
-        // Refuse a length of four bytes, because older formats store every length in four bytes. (In magic 2, only the
-        // length of a value of a mebibyte or more has four bytes.) If librdkafka has copied key and value to separate
-        // addresses, other bytes are between them. These are practically never the value's length, so they are refused.
+        // Accept only a length of up to three bytes, because older formats store every length in four bytes. (In magic
+        // 2, only a value of a mebibyte or more has a longer length.) If librdkafka has copied key and value to
+        // separate addresses, the bytes between them are practically never the value's length, and are refused below.
         guard (1...3).contains(lengthBytes) else { return false }
         var length = 0
         for position in 0..<Int(lengthBytes) {

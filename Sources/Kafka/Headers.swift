@@ -53,7 +53,7 @@ public struct ProducedHeaders: ~Copyable {
             // For librdkafka, a nil pointer means null. An empty value is not null, but its base address may be nil. So
             // pass the pointer of the name instead: librdkafka reads no byte of an empty value.
             let start = value.map { $0.baseAddress ?? UnsafeRawPointer(name) }
-            // librdkafka refuses a header only if a record already owns the list.
+            // This cannot fail: librdkafka refuses a header only if a record already owns the list.
             precondition(rd_kafka_header_add(list, name, -1, start, value?.count ?? 0) == RD_KAFKA_RESP_ERR_NO_ERROR)
         }
     }

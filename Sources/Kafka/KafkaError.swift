@@ -14,8 +14,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isRetriable: Bool
     /// Whether the client is unusable, so that it must be replaced.
     public var isFatal: Bool
-    /// Whether `description` is only the reason, without librdkafka's name of the code. True for errors whose reason
-    /// already says what the name says.
+    /// Whether `description` omits librdkafka's name of the code, because the reason already says the same.
     public var isDescribedByReasonOnly = false
     /// The partition that the error is about; nil if the error is not about one partition, or if only `reason` names
     /// the partition.
@@ -112,8 +111,8 @@ extension KafkaError {
         return error
     }
 
-    /// The codes of errors whose cause may end by itself, so that the caller may try again. librdkafka marks only its
-    /// error objects as retriable. This list is for calls that return only a code.
+    /// The codes after which the caller may try again, because the cause may end by itself. Needed for calls that
+    /// return only a code, because librdkafka marks only its error objects as retriable.
     private static let retriableCodes: Set<Int32> = Set(
         [
             RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, RD_KAFKA_RESP_ERR__TIMED_OUT,

@@ -24,8 +24,7 @@ public enum KafkaLibrary {
     public static func hasBrokerUp(statistics json: UnsafeRawBufferPointer) -> Bool {
         let pattern: StaticString = "\"state\":\"UP\""
         let count = pattern.utf8CodeUnitCount
-        // The index of `U` in the pattern. The search first looks for this letter, because it is rare in the keys and
-        // numbers of the statistics, and then compares the whole pattern.
+        // The index of `U` in the pattern. `memchr` looks for this letter, because it is rare in the statistics.
         let rareLetterIndex = 9
         var start = rareLetterIndex
         while start < json.count, let base = json.baseAddress,

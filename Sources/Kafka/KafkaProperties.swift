@@ -4,9 +4,9 @@ public enum KafkaProperties {
     public typealias Property = (name: String, value: String)
 
     /// The limit of the records that are fetched and not yet polled, in kilobytes. Above the limit, librdkafka begins
-    /// no fetch; fetches under way may exceed the limit. librdkafka counts only the values, so small records take
-    /// several times as much memory. The property `queued.min.messages` limits the number of these records. For a
-    /// worker with little memory, `MemoryBudget` lowers both limits.
+    /// no fetch; fetches under way may exceed it. librdkafka counts only the values, so many small records take several
+    /// times as much memory: the property `queued.min.messages` limits their number. For a worker with little memory,
+    /// `MemoryBudget` lowers both limits.
     public static let consumerQueueKilobytesMax = 32 * 1024
     /// The maximum number of records in a producer: each record counts from `produce` until its delivery report is
     /// polled. Above the maximum, `produce` returns `.queueFull`. This limits the memory of small records, because the
@@ -15,10 +15,9 @@ public enum KafkaProperties {
     /// The maximum kilobytes of the records in a producer. Above it, `produce` returns `.queueFull`.
     public static let producerQueueKilobytesMax = 128 * 1024
 
-    /// How long the group waits for a member's heartbeat before it gives the member's partitions to others. After a
-    /// worker is killed, nobody reads its partitions for this time, and for the rebalance that follows. The two times
-    /// together are usually at most 12 s. The rebalance takes longer if a member drains for long, for example because
-    /// APNs does not respond.
+    /// How long the group waits for a member's heartbeat before it gives the member's partitions to others. If a worker
+    /// is killed, nobody reads its partitions for this time and the rebalance that follows: usually at most 12 s. The
+    /// rebalance takes longer if a member drains for long, for example because APNs does not respond.
     ///
     /// A short session has a disadvantage: a worker that is cut off or paused for this long loses its partitions, and
     /// another worker reads its unsettled records again. Brokers refuse a session below `group.min.session.timeout.ms`,
@@ -45,13 +44,13 @@ public enum KafkaProperties {
     /// Defaults of every consumer.
     public static let consumerDefaults: [Property] =
         commonDefaults + [
-            // `Consumer` commits itself, because librdkafka before 2.2 commits no metadata with the offsets.
+            // `Consumer` makes the commits. librdkafka's own commits before 2.2 have no metadata.
             ("enable.auto.commit", "false"),
             // How often `Consumer` commits. After a kill, the records that were settled since the last commit are read
             // again, and their results may be written twice.
             ("auto.commit.interval.ms", "250"),
-            // `Consumer.storeOffset` stores an offset when its record is settled. librdkafka would store the offset
-            // when the record is polled.
+            // An offset is stored when its record is settled (`Consumer.storeOffset`). librdkafka would already store
+            // it when the record is polled.
             ("enable.auto.offset.store", "false"),
             // `range` gives a worker the same partition numbers of all topics with equally many partitions, for example
             // partition 3 of each. `cooperative-sticky` looks only at the total number of partitions, and may give one
@@ -65,7 +64,7 @@ public enum KafkaProperties {
             ("max.poll.interval.ms", "120000"),
             // A command in a transaction that its producer aborted must not be sent.
             ("isolation.level", "read_committed"),
-            // Without this check, reading a backlog was not cheaper (Measurements.md).
+            // Check checksums: reading a backlog without this check was not cheaper (Measurements.md).
             ("check.crcs", "true"),
             // The last offsets of a log may belong to a transaction's marker or to an open transaction. A reader gets
             // no record for these offsets. So only this property tells the reader that it has reached the end.
@@ -112,9 +111,9 @@ public enum KafkaProperties {
             ("delivery.report.only.error", "false"),
         ]
 
-    /// Which values a property may have. One of Causeway's promises depends on this value. The rule is checked after
-    /// the user's properties are applied. If the user sets an alias, librdkafka sets the property `name` itself, so the
-    /// rule covers aliases too.
+    /// Which values a property may have without breaking one of Causeway's promises. The rule is checked after the
+    /// user's properties are applied. It also covers aliases: if the user sets an alias of `name`, librdkafka sets
+    /// `name`.
     struct PropertyRule {
         var name: String
         var permits: @Sendable (_ value: String) -> Bool

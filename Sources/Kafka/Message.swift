@@ -26,8 +26,8 @@ public struct TopicPartition: Hashable, Sendable {
 /// One record, in librdkafka's own memory. The memory is freed with this value. Any thread may read and destroy a
 /// record.
 ///
-/// Release every record before the consumer is closed: a record keeps its client alive. It also keeps the memory of the
-/// whole batch in which it was fetched, which is far more than its own bytes.
+/// Release every record before the consumer is closed, because a record keeps its client alive. A record also keeps the
+/// memory of the whole batch in which it was fetched, far more than its own bytes.
 @frozen
 public struct Message: ~Copyable {
     /// librdkafka's record, in a form that can be passed between threads.
@@ -98,9 +98,9 @@ public struct Message: ~Copyable {
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
     }
 
-    /// The record's headers; nil if the record has none, or if they cannot be read. The first call parses the headers,
-    /// and must not run on two threads at once. For parsing, librdkafka allocates a buffer, so `HeaderDetection` first
-    /// recognizes most records without headers.
+    /// The record's headers; nil if the record has none, or if they cannot be read. The first call must not run on two
+    /// threads at once, because it parses the headers. librdkafka allocates a buffer for this, so `HeaderDetection`
+    /// first recognizes most records without headers.
     public var headers: MessageHeaders? {
         if let key, let value, HeaderDetection.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?

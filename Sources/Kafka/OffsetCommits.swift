@@ -24,8 +24,8 @@ public struct CommittedOffset: Sendable {
 /// The offsets that a consumer has stored, and whether each was sent to the group's coordinator. An offset that the
 /// coordinator refuses counts as unsent again.
 ///
-/// At most one commit is in flight at a time. Exception: if `commit(until:)` gets no acknowledgement of an earlier
-/// commit before its deadline, it sends a second commit on the same connection.
+/// At most one commit is in flight at a time. Exception: if a commit is not acknowledged before the deadline of
+/// `commit(until:)`, that method sends a second one on the same connection.
 struct OffsetCommits {
     private struct StoredOffset {
         var nextOffset: Int64
@@ -105,11 +105,11 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Whether refused offsets should be sent again: they were refused because of a rebalance, or because their
-    /// metadata is too long. In the second case, the next commit leaves the metadata out.
+    /// Whether to send refused offsets again. The coordinator refused them because of a rebalance, or because their
+    /// metadata is too long; the next commit leaves such metadata out.
     var mustRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
-    /// Handles the acknowledgement of a commit. The next commit sends the offsets again that the coordinator refused.
+    /// Handles the acknowledgement of a commit. The next commit sends refused offsets again.
     ///
     /// - Returns: why the commit failed; nil if it succeeded, or if it failed only because of a rebalance (then
     ///   `rebalanceRefusal` has the error).
@@ -132,8 +132,8 @@ struct OffsetCommits {
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
             storedOffsets[partition]?.isSent = false
-            // The coordinator refused the offset because of a rebalance. The next commit sends the offset again, at the
-            // latest when the partition is revoked.
+            // A refusal because of a rebalance is no failure of the commit. The next commit sends the offset again, at
+            // the latest when the partition is revoked.
             if Self.isTemporary(refusal) {
                 rebalanceRefusal = KafkaError(refusal, partition: partition)
                 continue

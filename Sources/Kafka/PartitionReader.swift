@@ -8,7 +8,7 @@ import Glibc
 /// `read(_:offsets:until:_:)` has no timeout: it waits for records until `mustStop` returns true.
 public final class PartitionReader {
     let handle: OpaquePointer
-    private let callbacks: ClientCallbacks
+    private let callbackContext: CallbackContext
     private var topics: ClientTopics
     private(set) var isOpen = true
 
@@ -34,7 +34,7 @@ public final class PartitionReader {
         topic: String,
         eventHandler: (any ClientEventHandler)? = nil
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(eventHandler: eventHandler)
+        let callbackContext = CallbackContext(eventHandler: eventHandler)
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: KafkaProperties.consumerDefaults,
@@ -43,18 +43,18 @@ public final class PartitionReader {
             rules: KafkaProperties.commonRules
         )
         try configuration.require("bootstrap.servers", reason: "is required")
-        callbacks.install(on: configuration)
+        callbackContext.install(on: configuration)
         let client = try configuration.makeClient(RD_KAFKA_CONSUMER)
         rd_kafka_set_log_queue(client, nil)
         var topics = ClientTopics()
         do throws(KafkaError) {
             try topics.add(topic, to: client)
         } catch {
-            withExtendedLifetime(callbacks) { rd_kafka_destroy(client) }
+            withExtendedLifetime(callbackContext) { rd_kafka_destroy(client) }
             throw error
         }
         self.topics = topics
-        self.callbacks = callbacks
+        self.callbackContext = callbackContext
         handle = client
     }
 
@@ -80,8 +80,8 @@ public final class PartitionReader {
         return topicMetadata.pointee.partition_cnt
     }
 
-    /// Returns the partition to which a producer writes a record with this key. Nil if there is no partition, if the
-    /// key is empty, or if the partitioner chooses at random or is not known here.
+    /// Returns the partition to which a producer writes a record with this key. Nil if the partitioner chooses at
+    /// random or is not known here, if the key is empty, or if the topic has no partition.
     ///
     /// - Parameter partitioner: the producer's property of this name; nil for the default in
     ///   ``KafkaProperties/producerDefaults``.
@@ -203,7 +203,7 @@ public final class PartitionReader {
         topics.destroyHandles()
         let closeResult = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
         if closeResult == .unfinished {
-            callbacks.keepUntilProcessEnds()
+            callbackContext.keepUntilProcessEnds()
         } else {
             topics.freeNames()
         }

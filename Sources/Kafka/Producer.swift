@@ -41,7 +41,7 @@ public final class Producer: @unchecked Sendable {
     let handle: OpaquePointer
     /// The main queue: delivery reports, errors, statistics and log lines.
     let queue: OpaquePointer
-    private let callbacks: ClientCallbacks
+    private let callbackContext: CallbackContext
     private let topics = Mutex<[ProducerTopic]>([])
     private var wakeupDescriptor: Int32 = -1
     private(set) var isOpen = true
@@ -53,15 +53,15 @@ public final class Producer: @unchecked Sendable {
         properties: [(name: String, value: String)],
         eventHandler: (any ClientEventHandler)? = nil
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(eventHandler: eventHandler)
+        let callbackContext = CallbackContext(eventHandler: eventHandler)
         let configuration = ClientConfiguration()
         try Self.configure(configuration, properties: properties)
-        callbacks.install(on: configuration)
+        callbackContext.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_events($0, RD_KAFKA_EVENT_DR) }
         handle = try configuration.makeClient(RD_KAFKA_PRODUCER)
         rd_kafka_set_log_queue(handle, nil)
         queue = rd_kafka_queue_get_main(handle)
-        self.callbacks = callbacks
+        self.callbackContext = callbackContext
     }
 
     private static func configure(
@@ -187,9 +187,9 @@ public final class Producer: @unchecked Sendable {
 
 extension Producer {
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, once when the queue of reports becomes
-    /// non-empty. The reader must empty the descriptor first and poll afterwards: in the other order, a write between
-    /// the two steps would be lost. `pollReports` itself writes to the descriptor if it stops at `eventsPerPollMax`, so
-    /// that the reader polls again.
+    /// non-empty. The reader must empty the descriptor first and poll afterwards: in the other order, it would lose a
+    /// write between the two steps. If `pollReports` stops at `eventsPerPollMax`, it writes to the descriptor itself,
+    /// so that the reader polls again.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         wakeupDescriptor = descriptor
@@ -211,7 +211,7 @@ extension Producer {
             guard let event = rd_kafka_queue_poll(queue, 0) else { return count }
             defer { rd_kafka_event_destroy(event) }
             guard rd_kafka_event_type(event) == RD_KAFKA_EVENT_DR else {
-                callbacks.passToEventHandler(event)
+                callbackContext.passToEventHandler(event)
                 continue
             }
             while let message = rd_kafka_event_message_next(event) {
@@ -238,8 +238,8 @@ extension Producer {
             pollReports(body)
             if outstandingRecordCount == 0 { return true }
             if deadline.hasPassed { return false }
-            // While `rd_kafka_flush` waits, the client sends records without waiting for `linger.ms`. `rd_kafka_flush`
-            // itself takes no reports from the queue of events: `pollReports` above takes them.
+            // While this call waits, the client sends records without waiting for `linger.ms`. The call itself takes no
+            // reports from the queue: `pollReports` above does.
             rd_kafka_flush(handle, deadline.remainingMilliseconds(atMost: Self.flushWaitMillisecondsMax))
         }
     }
@@ -263,7 +263,7 @@ extension Producer {
             topics.removeAll()
         }
         let closeResult = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
-        if closeResult == .unfinished { callbacks.keepUntilProcessEnds() }
+        if closeResult == .unfinished { callbackContext.keepUntilProcessEnds() }
         return closeResult
     }
 

@@ -48,10 +48,10 @@ extension Producer {
 }
 
 /// Finds the faults of properties in two steps:
-/// 1. Sets the properties one by one.
+/// 1. Sets the properties one by one. Files that cannot be opened are faults too.
 /// 2. Makes a client without servers, because librdkafka reports some faults only then: for example wrong certificates
-///    or keys, and properties that exclude each other. This step leaves out the properties whose files cannot be
-///    opened. If the others have a fault, there is no step 2.
+///    or keys, and properties that exclude each other. Properties whose files cannot be opened are left out. If another
+///    property already has a fault, there is no step 2.
 private struct PropertyCheck {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
@@ -109,9 +109,9 @@ private struct PropertyCheck {
             .map { KafkaPropertyFault(name: $0, reason: "is required") }
     }
 
-    /// Returns the property `security.protocol` without SASL, such as `ssl` instead of `sasl_ssl`. With SASL, the
-    /// client that is made for the check might ask a server for a ticket or token (`mechanismsThatContactServer`).
-    /// Returns no property if the client would not ask.
+    /// Returns `security.protocol` without SASL, such as `ssl` instead of `sasl_ssl`, if the client that is made for
+    /// the check would otherwise ask a server for a ticket or token (`mechanismsThatContactServer`). Returns no
+    /// property if the client would not ask.
     private func protocolWithoutSASL(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let mechanism = properties.last { ["sasl.mechanism", "sasl.mechanisms"].contains($0.name) }?.value ?? "GSSAPI"
         guard Self.mechanismsThatContactServer.contains(mechanism.uppercased()) else { return [] }

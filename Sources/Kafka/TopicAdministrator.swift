@@ -29,7 +29,7 @@ public struct NewTopic: Sendable, Equatable {
 public final class TopicAdministrator {
     let handle: OpaquePointer
     private let queue: OpaquePointer
-    private let callbacks: ClientCallbacks
+    private let callbackContext: CallbackContext
     private(set) var isOpen = true
 
     /// - Parameter properties: a producer's properties. `bootstrap.servers` is required.
@@ -37,7 +37,7 @@ public final class TopicAdministrator {
         properties: [(name: String, value: String)],
         eventHandler: (any ClientEventHandler)? = nil
     ) throws(KafkaError) {
-        let callbacks = ClientCallbacks(eventHandler: eventHandler)
+        let callbackContext = CallbackContext(eventHandler: eventHandler)
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: KafkaProperties.producerDefaults,
@@ -45,11 +45,11 @@ public final class TopicAdministrator {
             rules: KafkaProperties.producerRules
         )
         try configuration.require("bootstrap.servers", reason: "is required")
-        callbacks.install(on: configuration)
+        callbackContext.install(on: configuration)
         handle = try configuration.makeClient(RD_KAFKA_PRODUCER)
         rd_kafka_set_log_queue(handle, nil)
         queue = rd_kafka_queue_new(handle)
-        self.callbacks = callbacks
+        self.callbackContext = callbackContext
     }
 
     deinit {
@@ -153,7 +153,7 @@ public final class TopicAdministrator {
         isOpen = false
         rd_kafka_queue_destroy(queue)
         let closeResult = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
-        if closeResult == .unfinished { callbacks.keepUntilProcessEnds() }
+        if closeResult == .unfinished { callbackContext.keepUntilProcessEnds() }
         return closeResult
     }
 }

@@ -78,7 +78,7 @@ extension Command {
         if !isWrittenByCauseway { try members.refuseReservedKeys(start) }
         try command.checkAddress(text, start, members)
         try command.checkAps(apsKeys)
-        command.bodyByteCount = Body.byteCount(aps: command.aps, payloadMembers: command.payloadMembers)
+        command.bodyByteCount = PushBody.byteCount(aps: command.aps, payloadMembers: command.payloadMembers)
         // Check the size in this function: a function around this one would copy the command once more.
         guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.bodyTooLargeFault }
         return command

@@ -59,7 +59,7 @@ public struct Command: Sendable, BitwiseCopyable {
     /// The version of the older command whose alert this command carries. The timestamp is 0 if the alert is this
     /// command's own or absent. Only a command that Causeway wrote can carry another command's alert.
     public var carriedAlertVersion: Version
-    /// The length of the request body that ``Body/write(_:from:into:)`` composes. The maximum is ``bodyBytesMax``. Only
+    /// The length of the request body that ``PushBody/write(_:from:into:)`` composes. The maximum is ``bodyBytesMax``. Only
     /// a command from one of the functions `decodeIgnoringBodyLimit` may have a longer body.
     public var bodyByteCount: Int
 

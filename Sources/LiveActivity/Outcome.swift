@@ -34,38 +34,29 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// begin a second activity. (R16)
     case unknown
 
-    /// The name in result records.
-    public var name: StaticString {
+    /// What every module knows of an outcome. The switch has no `default`, so that the compiler asks for a new row.
+    private var definition: (name: StaticString, isFinal: Bool, isError: Bool) {
         switch self {
-        case .accepted: "accepted"
-        case .unchanged: "unchanged"
-        case .duplicate: "duplicate"
-        case .superseded: "superseded"
-        case .held: "held"
-        case .ended: "ended"
-        case .expired: "expired"
-        case .invalid: "invalid"
-        case .unregistered: "unregistered"
-        case .failed: "failed"
-        case .unknown: "unknown"
+        case .accepted: (name: "accepted", isFinal: true, isError: false)
+        case .unchanged: (name: "unchanged", isFinal: true, isError: false)
+        case .duplicate: (name: "duplicate", isFinal: true, isError: false)
+        case .superseded: (name: "superseded", isFinal: true, isError: false)
+        case .held: (name: "held", isFinal: false, isError: false)
+        case .ended: (name: "ended", isFinal: true, isError: false)
+        case .expired: (name: "expired", isFinal: true, isError: false)
+        case .invalid: (name: "invalid", isFinal: true, isError: true)
+        case .unregistered: (name: "unregistered", isFinal: true, isError: true)
+        case .failed: (name: "failed", isFinal: true, isError: true)
+        case .unknown: (name: "unknown", isFinal: true, isError: true)
         }
     }
+
+    /// The name in result records.
+    public var name: StaticString { definition.name }
 
     /// Whether the command gets no other outcome later.
-    public var isFinal: Bool {
-        switch self {
-        case .held: false
-        case .accepted, .unchanged, .duplicate, .superseded, .ended, .expired, .invalid, .unregistered, .failed,
-            .unknown:
-            true
-        }
-    }
+    public var isFinal: Bool { definition.isFinal }
 
     /// Whether something went wrong, so that a trace of the command shows an error.
-    public var isError: Bool {
-        switch self {
-        case .failed, .unregistered, .unknown, .invalid: true
-        case .accepted, .unchanged, .duplicate, .superseded, .held, .ended, .expired: false
-        }
-    }
+    public var isError: Bool { definition.isError }
 }

@@ -38,8 +38,8 @@ public enum Decimal {
     /// - Returns: the number of digits.
     public static func write(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
         if value < 100_000_000 { return writeDigitPairs(value, to: destination) }
-        // Most long numbers are times in milliseconds, with thirteen digits. So the first five are written in pairs,
-        // and the last eight at once.
+        // Most long numbers are times in milliseconds, with thirteen digits. Write the first five of these digits in
+        // pairs, and the last eight at once.
         let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
         let count = writeDigitPairs(high, to: destination)
         (destination + count).storeBytes(of: eightASCIIDigits(low).littleEndian, as: UInt64.self)

@@ -127,8 +127,8 @@ public enum Hexadecimal {
     /// result of `digits(_:)`.
     @inlinable
     static func number(_ digits: UInt64) -> UInt32 {
-        // The low four bits of the digits `0` to `9` are their values. The low four bits of a letter are its value less
-        // 9, and only letters have the bit 0x40.
+        // The low four bits of a digit `0` to `9` are its value. The low four bits of a letter are its value minus 9.
+        // Only letters have the bit 0x40, which adds the 9.
         var nibbles = (digits & (oneInEachByte &* 0x0F)) &+ (digits >> 6 & oneInEachByte) &* 9
         nibbles = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles | nibbles >> 8) & 0x0000_FFFF_0000_FFFF
@@ -144,8 +144,8 @@ public enum Hexadecimal {
         nibbles = (nibbles | nibbles << 16) & 0x0000_FFFF_0000_FFFF
         nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
-        // `letters` has 1 in each byte whose nibble is 10 or more, so that its digit is a letter. The letter's ASCII
-        // code is 0x30 + nibble + 39.
+        // `letters` has 1 in each byte whose nibble is 10 or more. The digit of such a nibble is a letter, with the
+        // ASCII code 0x30 + nibble + 39.
         let letters = (nibbles &+ oneInEachByte &* 6) >> 4 & oneInEachByte
         return (nibbles &+ oneInEachByte &* 0x30 &+ letters &* 39).littleEndian
     }

@@ -19,8 +19,8 @@ public final class EventLoop {
     /// The maximum number of passes over the iteration-end handlers in one iteration. A handler that is registered
     /// during a pass runs in the next pass. The limit ends the iteration even if handlers register again in every pass.
     public static let iterationEndPassesMax = 4
-    /// The maximum number of iteration-end handlers that wait at one time. A caller that reaches the limit registers
-    /// one handler many times, which is a defect.
+    /// The maximum number of iteration-end handlers that wait at one time. Only a defect reaches the limit: a caller
+    /// that registers one handler many times.
     static let iterationEndHandlersMax = 1 << 20
     /// The maximum number of events that the loop takes from the kernel in one iteration. Further events wait for the
     /// next iteration.
@@ -31,14 +31,15 @@ public final class EventLoop {
 
     private struct Registration {
         var handler: (any DescriptorHandler)?
-        /// Grows with each `add` and each `remove` of this descriptor number. The system reuses the numbers of closed
-        /// descriptors. An event carries the generation of its `add`, so an old event does not reach a new handler.
+        /// Distinguishes a descriptor from earlier ones with the same number, because the system reuses the numbers of
+        /// closed descriptors. Each `add` and each `remove` raises the generation. An event carries the generation of
+        /// its `add`, so an old event does not reach a new handler.
         var generation: UInt32
     }
 
     private static let ignoreBrokenPipe: Void = {
-        // OpenSSL sends with write(2). Only send(2) has a flag against the signal (MSG_NOSIGNAL), so the
-        // process must ignore the signal.
+        // A write to a closed connection would end the process by SIGPIPE. OpenSSL uses write(2), and only send(2) has
+        // a flag against the signal (MSG_NOSIGNAL). So the process must ignore the signal.
         _ = signal(SIGPIPE, SIG_IGN)
     }()
 
@@ -92,9 +93,8 @@ public final class EventLoop {
     public var iterationIntervalMicrosecondsMin: Int64 = 0
     private var iterationBeganAtNanoseconds: Int64 = 0
 
-    /// How long `run` has worked in all iterations that have ended, from each wake-up to the end of its iteration.
-    /// Stays 0 if `iterationIntervalMicrosecondsMin` is 0, because `run` then does not read the clock between two
-    /// iterations.
+    /// The working time of `run`: the sum of all ended iterations, from each wake-up to the end of its iteration. Stays
+    /// 0 if `iterationIntervalMicrosecondsMin` is 0, because `run` then does not read the clock between two iterations.
     public private(set) var busyMicroseconds: Int64 = 0
 
     /// Runs iterations until `stop` is called. Returns at once if `stop` was called before.
@@ -135,8 +135,8 @@ public final class EventLoop {
     public func runIteration(waitMilliseconds: Int32) {
         let effectiveMilliseconds = effectiveWaitMilliseconds(waitMilliseconds)
         var count = fetchEvents(waitMilliseconds: effectiveMilliseconds)
-        // A signal has interrupted the wait. If the process was stopped for long (SIGSTOP), input has arrived, and
-        // timers are due. So fetch the events now: otherwise a deadline would pass although its input is there.
+        // A signal has interrupted the wait. Fetch the events before timers fire: after a long stop of the process
+        // (SIGSTOP), a deadline may have passed although the input that it waits for is here.
         if count < 0 { count = fetchEvents(waitMilliseconds: 0) }
         iterationBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = iterationBeganAtNanoseconds / 1_000
@@ -187,8 +187,8 @@ public final class EventLoop {
     }
 
     private func fireTimers() {
-        // A timer that another timer's handler schedules fires in the next iteration at the earliest, even if it is due
-        // at once.
+        // Fire no timer that is scheduled from now on, even if it is due at once. Otherwise a handler that always
+        // schedules a timer would keep the iteration from ending.
         let currentMilliseconds = nowMilliseconds
         let firstNewSchedulingNumber = timers.nextSchedulingNumber
         while let timer = timers.popDue(at: currentMilliseconds, scheduledBefore: firstNewSchedulingNumber) {

@@ -20,7 +20,7 @@ public enum GeneratedCertificate {
         hosts: [String]
     ) throws(TLSError) -> (caFile: String, certificateFile: String, keyFile: String) {
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else {
-            throw TLSError(code: .file, reason: "\(directory): \(systemErrorText(errno))")
+            throw TLSError(code: .fileNotWritten, reason: "\(directory): \(systemErrorText(errno))")
         }
         let names = try makeAlternativeNames(hosts)
         // Each authority has its own name, so that a client that trusts several authorities can distinguish them.
@@ -49,7 +49,9 @@ public enum GeneratedCertificate {
     /// Returns the value of the extension for subject alternative names. Refuses other characters than those of host
     /// names and `*`, because a comma, for example, would begin a further entry of the value.
     private static func makeAlternativeNames(_ hosts: [String]) throws(TLSError) -> String {
-        guard !hosts.isEmpty else { throw TLSError(code: .serverName, reason: "a certificate needs at least one host") }
+        guard !hosts.isEmpty else {
+            throw TLSError(code: .serverNameInvalid, reason: "a certificate needs at least one host")
+        }
         var names: [String] = []
         for host in hosts {
             if let address = SocketAddress(numeric: host, port: 0) {
@@ -63,7 +65,7 @@ public enum GeneratedCertificate {
                 }
             }
             guard isName, !host.isEmpty, host.utf8.count <= 253 else {
-                throw TLSError(code: .serverName, reason: "\"\(host)\" is not a host name or numeric address")
+                throw TLSError(code: .serverNameInvalid, reason: "\"\(host)\" is not a host name or numeric address")
             }
             names.append("DNS:\(host)")
         }
@@ -76,7 +78,7 @@ public enum GeneratedCertificate {
         unlink(temporaryPath)
         let descriptor = open(temporaryPath, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else {
-            throw TLSError(code: .file, reason: "\(temporaryPath): \(systemErrorText(errno))")
+            throw TLSError(code: .fileNotWritten, reason: "\(temporaryPath): \(systemErrorText(errno))")
         }
         let writtenBytes = Glibc.write(descriptor, content, content.count)
         let error = errno
@@ -84,12 +86,12 @@ public enum GeneratedCertificate {
         guard writtenBytes == content.count else {
             unlink(temporaryPath)
             throw TLSError(
-                code: .file,
+                code: .fileNotWritten,
                 reason: "\(temporaryPath): \(writtenBytes < 0 ? systemErrorText(error) : "short write")"
             )
         }
         guard rename(temporaryPath, path) == 0 else {
-            throw TLSError(code: .file, reason: "\(path): \(systemErrorText(errno))")
+            throw TLSError(code: .fileNotWritten, reason: "\(path): \(systemErrorText(errno))")
         }
     }
 
@@ -108,11 +110,11 @@ public enum GeneratedCertificate {
         ) throws(TLSError) {
             ERR_clear_error()
             guard let key = COpenSSL_EVP_EC_gen("P-256") else {
-                throw TLSError(code: .openSSL, subject: "EVP_EC_gen")
+                throw TLSError(code: .openSSLFailed, subject: "EVP_EC_gen")
             }
             guard let certificate = X509_new() else {
                 EVP_PKEY_free(key)
-                throw TLSError(code: .openSSL, subject: "X509_new")
+                throw TLSError(code: .openSSLFailed, subject: "X509_new")
             }
             self.key = key
             self.certificate = certificate
@@ -121,7 +123,7 @@ public enum GeneratedCertificate {
             try extend(self)
             // `X509_sign` returns the signature's length, not 1, for success.
             guard X509_sign(certificate, issuer?.key ?? key, EVP_sha256()) > 0 else {
-                throw TLSError(code: .openSSL, subject: "X509_sign")
+                throw TLSError(code: .openSSLFailed, subject: "X509_sign")
             }
         }
 
@@ -150,18 +152,18 @@ public enum GeneratedCertificate {
                     0
                 ) == 1
                 && X509_set_issuer_name(certificate, X509_get_subject_name(issuerCertificate)) == 1
-            guard areFieldsSet else { throw TLSError(code: .openSSL, subject: "the certificate's fields") }
+            guard areFieldsSet else { throw TLSError(code: .openSSLFailed, subject: "the certificate's fields") }
         }
 
         func addExtension(_ identifier: Int32, _ value: String) throws(TLSError) {
             var context = X509V3_CTX()
             X509V3_set_ctx(&context, issuerCertificate, certificate, nil, nil, 0)
             guard let certificateExtension = X509V3_EXT_nconf_nid(nil, &context, identifier, value) else {
-                throw TLSError(code: .openSSL, subject: "certificate extension \(value)")
+                throw TLSError(code: .openSSLFailed, subject: "certificate extension \(value)")
             }
             defer { X509_EXTENSION_free(certificateExtension) }
             guard X509_add_ext(certificate, certificateExtension, -1) == 1 else {
-                throw TLSError(code: .openSSL, subject: "certificate extension \(value)")
+                throw TLSError(code: .openSSLFailed, subject: "certificate extension \(value)")
             }
         }
 
@@ -174,9 +176,9 @@ public enum GeneratedCertificate {
         }
 
         private func makePEM(_ write: (OpaquePointer) -> Int32) throws(TLSError) -> [UInt8] {
-            guard let memory = BIO_new(BIO_s_mem()) else { throw TLSError(code: .openSSL, subject: "BIO_new") }
+            guard let memory = BIO_new(BIO_s_mem()) else { throw TLSError(code: .openSSLFailed, subject: "BIO_new") }
             defer { BIO_free(memory) }
-            guard write(memory) == 1 else { throw TLSError(code: .openSSL, subject: "PEM") }
+            guard write(memory) == 1 else { throw TLSError(code: .openSSLFailed, subject: "PEM") }
             var data: UnsafeMutablePointer<CChar>?
             let count = COpenSSL_BIO_get_mem_data(memory, &data)
             return [UInt8](UnsafeRawBufferPointer(start: data, count: max(0, count)))

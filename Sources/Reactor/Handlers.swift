@@ -8,16 +8,15 @@ public struct DescriptorEvents: OptionSet, Sendable {
     public static let readable = DescriptorEvents(rawValue: 1)
     /// A write will not block, or a connection attempt has ended.
     public static let writable = DescriptorEvents(rawValue: 2)
-    /// The descriptor has an error, or both directions have ended (EPOLLERR, EPOLLHUP). The loop reports this event
-    /// even if nobody has requested it, in every iteration, until the condition ends or the descriptor is removed.
+    /// The descriptor has an error, or both directions have ended (EPOLLERR, EPOLLHUP). The loop always watches for
+    /// this event, and reports it in every iteration until the condition ends or the descriptor is removed.
     public static let hangup = DescriptorEvents(rawValue: 4)
 }
 
 /// Receives a descriptor's events. The loop keeps the handler alive from `add` to `remove`.
 public protocol DescriptorHandler: AnyObject {
-    /// The descriptor is ready. Readiness is level-triggered: the loop reports unread input again in the next
-    /// iteration. If another handler has changed the interest in the same iteration, the call may report an event that
-    /// is no longer watched.
+    /// The descriptor is ready. If input stays unread, the loop reports it again in the next iteration. `events` may
+    /// contain an event that is no longer watched, if another handler has called `update` in the same iteration.
     func descriptorReady(_ events: DescriptorEvents)
 }
 

@@ -4,8 +4,8 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         /// The host is empty, is too long, or is neither a name of letters, digits, `.`, `-` and `_` nor an address
         /// (IPv6 in brackets).
         case invalidHost
-        /// The port is not a number from 1 to 65535. In an IPv6 address without brackets, the text after the last colon
-        /// counts as the port.
+        /// The port is not a number from 1 to 65535. An IPv6 address needs brackets: otherwise the text after its last
+        /// colon counts as the port.
         case invalidPort
     }
 

@@ -8,9 +8,8 @@ extension Listener {
     /// server listens on it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
-    /// The last port that was tried; before the first search, a random one. Each search continues with the next port.
-    /// So a second search does not return the port of the first search, on which the caller's server perhaps does not
-    /// listen yet.
+    /// The last port that was tried; before the first search, a random one. Each search continues after this port. So
+    /// two searches do not return the same port, even if no server listens on it yet.
     private static let lastTriedPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func takeNextPort() -> UInt16 {
@@ -33,15 +32,15 @@ extension Listener {
         throw SystemError(code: EADDRINUSE, operation: "connect")
     }
 
-    /// Returns whether the port is unused: it refuses a connection. The function does not try to listen on the port: a
-    /// process that is being started would have a copy of the listening socket for a moment, and so keep the port in
-    /// use.
+    /// Returns whether the port is unused: it refuses a connection. The function does not listen on the port to find
+    /// out: if the process started a program at that moment, the program would have a copy of the listening socket for
+    /// a short time, and the port would stay in use.
     private static func refusesConnections(_ address: SocketAddress) throws(SystemError) -> Bool {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }
         defer { Glibc.close(descriptor) }
-        // A listener with a full queue does not respond. The timeout for sending also limits how long `connect` waits
-        // (socket(7)).
+        // Limit how long `connect` waits, because a listener with a full queue does not respond. The timeout for
+        // sending also applies to `connect` (socket(7)).
         var timeout = timeval(tv_sec: 0, tv_usec: 100_000)
         let length = socklen_t(MemoryLayout<timeval>.size)
         guard setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout, length) == 0 else {

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// A lock for starts of programs, and for work that a start would disturb. A program that is being started has copies
-/// of all descriptors of this process for a moment. For example, a port stays in use, although this process has closed
+/// A lock for starts of programs, and for work that a start would disturb. While a program is being started, it has
+/// copies of all descriptors of this process. For example, a port then stays in use, although this process has closed
 /// its listener.
 public enum ProcessStartLock {
     private static let startLock = Mutex(())

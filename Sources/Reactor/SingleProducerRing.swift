@@ -2,10 +2,9 @@ import Synchronization
 
 /// A queue without locks from one thread to one other thread (R2). Its capacity is fixed.
 ///
-/// At any time, one thread pushes (the producer) and one thread pops (the consumer). Each side has cache lines of its
-/// own. They have the number of elements that the side has pushed or popped, and a copy of the opposite side's number.
-/// A side reads the opposite side's real number only if the copy makes the ring look full (to a push) or empty (to a
-/// pop). So the two threads rarely wait for each other's cache lines.
+/// At any time, one thread pushes (the producer) and one thread pops (the consumer). Each side counts its elements in
+/// cache lines of its own, and keeps a copy of the opposite side's count. A side reads the real count of the opposite
+/// side only if the ring seems full or empty by this copy. So the two threads rarely wait for each other's cache lines.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
     @usableFromInline static var sideBytes: Int { 128 }
@@ -84,11 +83,11 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         return element
     }
 
-    /// Returns the element that is `offset` elements behind the oldest, without taking it. Called on the
-    /// consumer's thread.
+    /// Returns the element that is `offset` elements behind the oldest, without taking it. Called on the consumer's
+    /// thread.
     ///
-    /// This method knows only the elements that the ring had when `pop` last read the producer's count. So the method
-    /// may return nil for an element that the producer has pushed since then.
+    /// Returns nil if the ring had no such element when `pop` last read the producer's count, even if the producer has
+    /// pushed the element since then.
     @inlinable
     public func peek(at offset: Int) -> Element? {
         let index = consumer.pointee.pushedOrPoppedCount.load(ordering: .relaxed) &+ offset

@@ -145,8 +145,8 @@ private func connectFailure(_ error: Int32) -> StreamError {
     StreamError(code: .connectFailed(error), reason: systemErrorText(error))
 }
 
-/// Sets the options of a TCP socket. The kernel must not delay output, because the stream already collects it. On an
-/// idle connection, keep-alive detects within about two minutes that the peer has disappeared.
+/// Sets two options of a TCP socket. The kernel must not delay output, because the stream already collects it.
+/// Keep-alive detects within about two minutes that the peer of an idle connection has disappeared.
 private func setConnectionOptions(_ descriptor: Int32) {
     setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)

@@ -62,8 +62,8 @@ extension Stream {
             guard case .bytes(let count) = result else { break }
             filledBytes += count
             if transport.isTLS {
-                // A TLS record shorter than the maximum is usually the last one in the socket, so another read would
-                // waste a system call. If the socket does have more input, the loop reports it.
+                // After a short TLS record, the socket is usually empty, and another read would waste a system call. If
+                // the socket does have more input, the loop reports it.
                 if count < Stream.tlsRecordBytesMax, !transport.hasBufferedInput { result = .blockedUntilReadable }
             } else {
                 // A read that does not fill the buffer has emptied the socket.

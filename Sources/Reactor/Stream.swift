@@ -11,8 +11,8 @@ public protocol StreamHandler: AnyObject {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer)
     /// The waiting output fell below `lowWaterBytes` after it had exceeded `highWaterBytes`.
     func streamHasRoom(_ stream: Stream)
-    /// The stream has ended. The stream makes this call once, as its last call. It does not make this call after the
-    /// owner's `close` or `closeWithoutCloseNotify`.
+    /// The stream has ended, and makes no further call. The handler does not get this call if the owner has ended the
+    /// stream by `close` or `closeWithoutCloseNotify`.
     ///
     /// - Parameter error: nil if the peer ended the stream in an orderly way. Also nil if `shutDownAfterFlush` ended
     ///   our side, and the peer did not end its side within `peerEndTimeoutMilliseconds`.
@@ -78,22 +78,22 @@ public final class Stream {
     /// How many bytes of the output the socket or TLS has taken since the stream was created. A peer cannot have
     /// received more. (Under TLS, a record that was sent only in part does not count, because no peer can decrypt it.)
     public internal(set) var takenOutputBytes: Int64 = 0
-    /// How many bytes the next write to TLS offers at most. After a blocked write, these are the same bytes as before.
-    /// With more bytes, OpenSSL could send the record of the blocked write without reporting its bytes as taken.
+    /// The maximum number of bytes in the next write to TLS. After a blocked write, the next write must offer the same
+    /// bytes and no more: otherwise OpenSSL could send the blocked record without reporting its bytes as taken.
     var nextRecordBytesMax = Stream.tlsRecordBytesMax
     /// Whether the socket or TLS takes no more output until the loop reports the next event.
     var isOutputBlocked = false
-    /// Whether more than `highWaterBytes` has waited, so that the handler must get `streamHasRoom` once less than
-    /// `lowWaterBytes` waits.
+    /// Whether the handler must get `streamHasRoom` once less than `lowWaterBytes` waits, because more than
+    /// `highWaterBytes` has waited.
     var needsRoomReport = false
     /// Whether `shutDownAfterFlush` was called. The stream then ignores writes, and ends our side when all output is
     /// sent.
     var isShutdownRequested = false
 
     var isReadingPaused = false
-    /// Whether TLS must write before it can continue to read, or to shake hands.
+    /// Whether reading or the handshake waits until the socket is writable, because TLS must write first.
     var isTLSReadAwaitingWritable = false
-    /// Whether TLS must read before it can continue to write.
+    /// Whether writing waits until the socket is readable, because TLS must read first.
     var isTLSWriteAwaitingReadable = false
 
     /// The events for which the loop watches the descriptor; nil while the loop does not watch it.
@@ -312,8 +312,8 @@ extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
         }
     }
 
-    /// Stops watching the descriptor after a hang-up, until reading is resumed. Otherwise the loop would report the
-    /// hang-up in every iteration.
+    /// Stops watching the descriptor after a hang-up while reading is paused. Otherwise the loop would report the
+    /// hang-up in every iteration. `resumeReading` watches the descriptor again.
     private func stopWatchingDescriptor() {
         guard watchedEvents != nil else { return }
         watchedEvents = nil
@@ -322,7 +322,7 @@ extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
 }
 
 enum StreamTimer: UInt64 {
-    /// The connection attempt, the handshake, or the end of the peer's side took too long.
+    /// Fires if the connection attempt, the handshake, or the end of the peer's side takes too long.
     case deadline
     /// The stream reads again, without an event of its socket, for one of these reasons:
     /// - The last reading ended early, so that the loop could handle other descriptors.

@@ -34,7 +34,7 @@ public final class TLSContext: @unchecked Sendable {
         self.applicationProtocols = try encodeProtocolList(applicationProtocols)
         self.isServer = isServer
         guard let context = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
-            throw TLSError(code: .openSSL, subject: "SSL_CTX_new")
+            throw TLSError(code: .openSSLFailed, subject: "SSL_CTX_new")
         }
         self.context = context
     }
@@ -67,7 +67,7 @@ public final class TLSContext: @unchecked Sendable {
         let offer = tls.applicationProtocols
         // `SSL_CTX_set_alpn_protos` returns 0 for success, unlike the other functions of OpenSSL.
         guard offer.isEmpty || SSL_CTX_set_alpn_protos(tls.context, offer, UInt32(offer.count)) == 0 else {
-            throw TLSError(code: .applicationProtocols, subject: "SSL_CTX_set_alpn_protos")
+            throw TLSError(code: .applicationProtocolsInvalid, subject: "SSL_CTX_set_alpn_protos")
         }
         return tls
     }
@@ -104,9 +104,9 @@ public final class TLSContext: @unchecked Sendable {
     private func configure(maximumVersion: TLSVersion) throws(TLSError) {
         guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.number) == 1,
             COpenSSL_SSL_CTX_set_max_proto_version(context, maximumVersion.number) == 1
-        else { throw TLSError(code: .openSSL, subject: "SSL_CTX_set_min_proto_version") }
-        // Permit that a write takes only a part of the bytes, and that `OutputBuffer` moves the rest before the next
-        // attempt.
+        else { throw TLSError(code: .openSSLFailed, subject: "SSL_CTX_set_min_proto_version") }
+        // Permit that a write takes only a part of the bytes, and that `OutputBuffer` moves the rest before it is
+        // written.
         _ = COpenSSL_SSL_CTX_set_mode(
             context,
             Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
@@ -125,11 +125,11 @@ public final class TLSContext: @unchecked Sendable {
         ERR_clear_error()
         if let caFile {
             guard SSL_CTX_load_verify_file(context, caFile) == 1 else {
-                throw TLSError(code: .authorities, subject: caFile)
+                throw TLSError(code: .authoritiesUnusable, subject: caFile)
             }
         } else {
             guard SSL_CTX_set_default_verify_paths(context) == 1 else {
-                throw TLSError(code: .authorities, subject: "the system's certificate authorities")
+                throw TLSError(code: .authoritiesUnusable, subject: "the system's certificate authorities")
             }
         }
     }
@@ -137,13 +137,13 @@ public final class TLSContext: @unchecked Sendable {
     private func loadCertificate(certificateFile: String, keyFile: String) throws(TLSError) {
         ERR_clear_error()
         guard SSL_CTX_use_certificate_chain_file(context, certificateFile) == 1 else {
-            throw TLSError(code: .certificate, subject: certificateFile)
+            throw TLSError(code: .certificateUnusable, subject: certificateFile)
         }
         guard SSL_CTX_use_PrivateKey_file(context, keyFile, SSL_FILETYPE_PEM) == 1 else {
-            throw TLSError(code: .privateKey, subject: keyFile)
+            throw TLSError(code: .privateKeyUnusable, subject: keyFile)
         }
         guard SSL_CTX_check_private_key(context) == 1 else {
-            throw TLSError(code: .privateKey, subject: "\(keyFile) for \(certificateFile)")
+            throw TLSError(code: .privateKeyUnusable, subject: "\(keyFile) for \(certificateFile)")
         }
     }
 
@@ -154,9 +154,11 @@ public final class TLSContext: @unchecked Sendable {
     ///   ignored by a server's context.
     func makeSession(descriptor: Int32, serverName: String?) throws(TLSError) -> OpaquePointer {
         ERR_clear_error()
-        guard let session = SSL_new(context) else { throw TLSError(code: .openSSL, subject: "SSL_new") }
+        guard let session = SSL_new(context) else { throw TLSError(code: .openSSLFailed, subject: "SSL_new") }
         do throws(TLSError) {
-            guard SSL_set_fd(session, descriptor) == 1 else { throw TLSError(code: .openSSL, subject: "SSL_set_fd") }
+            guard SSL_set_fd(session, descriptor) == 1 else {
+                throw TLSError(code: .openSSLFailed, subject: "SSL_set_fd")
+            }
             if isServer {
                 SSL_set_accept_state(session)
             } else {
@@ -172,13 +174,13 @@ public final class TLSContext: @unchecked Sendable {
 
     private func setExpectedServerName(_ serverName: String?, of session: OpaquePointer) throws(TLSError) {
         guard var name = serverName, !name.isEmpty, !name.utf8.contains(0) else {
-            throw TLSError(code: .serverName, reason: "a TLS client needs the server's name")
+            throw TLSError(code: .serverNameInvalid, reason: "a TLS client needs the server's name")
         }
         if let address = SocketAddress(numeric: name, port: 0) {
             // The name is an address. So do not set the server name indication (SNI), which allows only host names
             // (RFC 6066 section 3).
             guard X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address.host) == 1 else {
-                throw TLSError(code: .serverName, subject: name)
+                throw TLSError(code: .serverNameInvalid, subject: name)
             }
             return
         }
@@ -186,7 +188,7 @@ public final class TLSContext: @unchecked Sendable {
         if name.hasSuffix(".") { name.removeLast() }
         SSL_set_hostflags(session, UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
         guard SSL_set1_host(session, name) == 1, COpenSSL_SSL_set_tlsext_host_name(session, name) == 1 else {
-            throw TLSError(code: .serverName, subject: name)
+            throw TLSError(code: .serverNameInvalid, subject: name)
         }
     }
 
@@ -234,13 +236,19 @@ private func encodeProtocolList(_ applicationProtocols: [String]) throws(TLSErro
     var bytes: [UInt8] = []
     for name in applicationProtocols {
         guard let count = UInt8(exactly: name.utf8.count), count > 0 else {
-            throw TLSError(code: .applicationProtocols, reason: "application protocol \"\(name)\": not 1 to 255 bytes")
+            throw TLSError(
+                code: .applicationProtocolsInvalid,
+                reason: "application protocol \"\(name)\": not 1 to 255 bytes"
+            )
         }
         bytes.append(count)
         bytes.append(contentsOf: name.utf8)
     }
     guard bytes.count <= UInt16.max else {
-        throw TLSError(code: .applicationProtocols, reason: "application protocols: the list is over 65,535 bytes")
+        throw TLSError(
+            code: .applicationProtocolsInvalid,
+            reason: "application protocols: the list is over 65,535 bytes"
+        )
     }
     return bytes
 }

@@ -5,20 +5,20 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
         /// The file of certificate authorities cannot be read or has no certificate, or the system's authorities cannot
         /// be used.
-        case authorities
+        case authoritiesUnusable
         /// The certificate chain cannot be read, or OpenSSL refuses it.
-        case certificate
+        case certificateUnusable
         /// The private key cannot be read or does not belong to the certificate.
-        case privateKey
+        case privateKeyUnusable
         /// The list of application protocols is not valid: each name must have 1 to 255 bytes (RFC 7301), and the list
         /// at most 65,535.
-        case applicationProtocols
+        case applicationProtocolsInvalid
         /// The name of the server, or of a certificate's host, is missing or invalid.
-        case serverName
+        case serverNameInvalid
         /// A file or its directory cannot be written.
-        case file
+        case fileNotWritten
         /// OpenSSL failed for a reason that no other case describes.
-        case openSSL
+        case openSSLFailed
     }
 
     public var code: Code
@@ -32,8 +32,8 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// Creates an error. Its `reason` has the subject, and then OpenSSL's reasons from the error queue of this thread.
-    /// Removes OpenSSL's reasons from this queue.
+    /// Creates an error. Its `reason` is the subject and OpenSSL's reasons, which this call removes from the error
+    /// queue of the thread.
     init(code: Code, subject: String) {
         self.init(code: code, reason: "\(subject): \(takeOpenSSLReason())")
     }

@@ -70,7 +70,8 @@ struct TimerHeap {
         return freeSlot(timer.slot)
     }
 
-    /// Removes the earliest timer if it is due at `nowMilliseconds` and its number is below `schedulingNumber`.
+    /// Removes the earliest timer if it is due at `nowMilliseconds`, and was scheduled before the timer with the number
+    /// `schedulingNumber`.
     mutating func popDue(at nowMilliseconds: Int64, scheduledBefore schedulingNumber: UInt64) -> RemovedTimer? {
         guard let first = heap.first, first.deadlineMilliseconds <= nowMilliseconds,
             first.schedulingNumber < schedulingNumber

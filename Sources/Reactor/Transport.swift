@@ -3,11 +3,9 @@ import Glibc
 
 enum TransferResult {
     case bytes(Int)
-    /// The read, write or handshake can continue only when the socket is readable. A write has this result if TLS must
-    /// read first.
+    /// The operation can continue only when the socket is readable. A write has this result if TLS must read first.
     case blockedUntilReadable
-    /// The read, write or handshake can continue only when the socket is writable. A read has this result if TLS must
-    /// write first.
+    /// The operation can continue only when the socket is writable. A read has this result if TLS must write first.
     case blockedUntilWritable
     /// The peer ended the stream in an orderly way: end of file, or close_notify under TLS.
     case endOfStream

@@ -16,18 +16,17 @@ enum ReplyTiming {
 
 /// A script call, or one of the connection's own commands, that has no reply yet.
 struct OutstandingCall: BitwiseCopyable {
-    /// In a cluster, the ``KeyHashSlot/fingerprint`` of the call's key; otherwise 0. It means nothing for the
-    /// connection's own commands.
+    /// In a cluster, identifies the key of a session's call (``KeyHashSlot/fingerprint``), because an ASK redirects the
+    /// next call with the same key. Has no meaning for the connection's own commands.
     var keyFingerprint: UInt64
     /// The loop's monotonic time when the call was issued.
     var issuedAtMicroseconds: Int64
     var kind: OutstandingCallKind
-    /// How many calls share one command and its reply. The first call of the command has this number, the others have
-    /// 0. A call that is not written yet also has 0. A byte suffices, because a command has at most
-    /// ``RedisConnection/callsPerCommandMax`` calls.
+    /// The number of calls in the command; only the command's first call has it. The others have 0, and so has a call
+    /// that is not written yet.
     var commandCallCount: UInt8
-    /// Whether the connection had already sent the scripts a second time when this call was issued. If the server
-    /// replies even to such a call that it lacks the script, the connection ends.
+    /// Whether the connection had already loaded the scripts again when this call was issued. If the server lacks the
+    /// script even for such a call, the connection ends.
     var followsScriptReload: Bool
     /// Whether the reply stays unread until the server has replied to WAIT (``ReplyTiming/afterWaitCommand``).
     var awaitsReplicas: Bool

@@ -1,9 +1,8 @@
-/// Shares the provider tokens of APNs among all workers. Redis stores a token as a text under a key that expires, and a
-/// lease for the worker that signs the next token. Used only outside the lanes. Not thread-safe.
+/// Shares APNs' provider tokens among all workers. Redis keeps a token's text until the text expires, and gives a lease
+/// to the one worker that signs the next token. Used only outside the lanes. Not thread-safe.
 ///
-/// Each call runs the object's own event loop, and blocks its thread until the reply arrives. The call fails if the
-/// servers are silent for the configured deadline, if the search for the server or the exchange of commands takes a
-/// minute, or if the task is cancelled. A failed call is not repeated; the caller tries again at its next check.
+/// Each call blocks its thread until the reply arrives. The call fails if Redis is silent or slow, or if the task is
+/// cancelled (``PrimaryConnections``). A failed call is not repeated; the caller tries again at its next check.
 public final class ProviderTokenStore {
     /// A token's text, and how long Redis still keeps it. All workers see the same remaining time, even if their clocks
     /// differ.
@@ -27,10 +26,9 @@ public final class ProviderTokenStore {
     /// Reads the text under this name; nil if there is none.
     public func readToken(_ name: String) throws(RedisError) -> StoredToken? {
         let key = Self.tokenKey(name)
-        // GET comes before PTTL, because another worker may replace the text between the two commands. In this order,
-        // this worker has the old text with the new text's remaining time, and reads the new text at its next check. In
-        // the other order, it would have the new text with the old text's short remaining time, and would replace the
-        // new text too early.
+        // Another worker may replace the text between GET and PTTL. In this order, this worker then has the old text
+        // with the new remaining time, and reads the new text at its next check. If PTTL came first, it would have the
+        // new text with the old, short remaining time, and would replace the new text too early.
         let replies = try send(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil

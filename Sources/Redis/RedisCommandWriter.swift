@@ -3,8 +3,7 @@ import Numbers
 /// Writes Redis commands (RESP) into memory of the caller: a connection's output buffer, or a buffer that collects
 /// calls. The memory must have room for all that is written.
 public struct RedisCommandWriter {
-    /// The maximum number of bytes that an argument has besides its content: a line with its length, and the line ends.
-    /// 16 bytes suffice for a length of eleven digits.
+    /// The room that an argument needs besides its content: `$`, a length of at most eleven digits, and two line ends.
     public static let argumentOverheadBytes = 16
 
     private let base: UnsafeMutableRawPointer

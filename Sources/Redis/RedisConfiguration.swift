@@ -38,9 +38,8 @@ public struct RedisConfiguration: Sendable {
     public var requiredReplicaCount = 0
     /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096
-    /// How long the connection to a server without hash slots stays open after the last ASK error that named this
-    /// server. An ASK redirects one call, because the call's hash slot is moving to the named server. More such calls
-    /// may follow.
+    /// While a hash slot moves to another server, ASK redirects calls to that server. As long as the server has no hash
+    /// slots yet, the connection to it stays open for this time after the last ASK, because more such calls may follow.
     var keepConnectionAfterAskMilliseconds: Int64 = 60_000
     /// The maximum number of calls in one command, 1 through 64. In a cluster the client always uses 1, because each
     /// key may be on another server.

@@ -51,13 +51,13 @@ extension RedisConnection {
         }
         switch kind {
         case .authenticate:
-            // Do not report the text of an unknown error, because the text may contain the password.
+            // The text of an unknown error may repeat AUTH's arguments, and so the password. Do not report it.
             if let refusal { disconnect(RedisError(refusal.code == .unknown ? .wrongPassword : refusal.code)) }
         case .select:
             if let refusal { disconnect(refusal) }
         case .setName, .asking:
-            // Ignore a refusal of these commands. CLIENT SETNAME only helps people who read CLIENT LIST. If the user
-            // may not call ASKING, the server redirects the next call with MOVED.
+            // Continue if the server refuses these commands. CLIENT SETNAME only helps people who read CLIENT LIST.
+            // After a refused ASKING, the server replies MOVED to the call that follows.
             break
         case .evictionPolicy:
             handleEvictionPolicy(reply, refusal, from: reader, handler)
@@ -107,8 +107,8 @@ extension RedisConnection {
         }
     }
 
-    /// Writes one of the connection's own commands. First lets the session write its collected calls, so that replies
-    /// come in the order of `outstandingCalls`.
+    /// Writes one of the connection's own commands. The session first writes the calls that it has collected: they are
+    /// already in `outstandingCalls`, and replies must come in the order of this queue.
     private func writeCommand(_ kind: OutstandingCallKind, _ arguments: [String]) {
         guard let stream else { return }
         session.flush(on: self)

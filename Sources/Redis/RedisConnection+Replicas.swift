@@ -16,9 +16,8 @@ import Reactor
 /// If replicas are missing for a while, ``ReplicaWatch`` gives up: then no reply stays unread, but the connection still
 /// sends a WAIT from time to time, to learn whether the replicas are back.
 extension RedisConnection {
-    /// The timeout of WAIT is the reply deadline divided by this number, for example 2 s / 10 = 200 ms. It must be
-    /// short, because a reply may wait for two WAITs: the one that is outstanding when the call is issued, and the next
-    /// one.
+    /// The timeout of WAIT is the reply deadline divided by this number, for example 2 s / 10 = 200 ms. A call may have
+    /// to wait for two timeouts before its deadline: of the WAIT that is under way, and of the next one.
     private static let waitCommandTimeoutDivisor: Int64 = 10
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
@@ -61,10 +60,10 @@ extension RedisConnection {
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // With the count 0, this call is not written yet. A WAIT is written after all calls of its iteration, so
-            // the WAIT for the oldest call is not written yet either, and has no reply.
+            // The count 0 means that this call is not written yet. The WAIT that the oldest call needs will be written
+            // after this call, so it has no reply yet.
             guard outstandingCall.commandCallCount > 0,
-                let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
+                let unreadReply = reader.findEndOfUnreadReply(at: waitReplySearch.offset)
             else {
                 return true
             }
@@ -97,8 +96,7 @@ extension RedisConnection {
             hasEnoughReplicas: areEnough,
             nowMilliseconds: loop.nowMilliseconds
         )
-        // This WAIT does not cover calls that were issued after it. If one of these needs replicas,
-        // `sendWaitCommandIfNeeded` writes another WAIT at the end of this iteration.
+        // Calls that were issued after this WAIT may need another one, which is written at the end of the iteration.
         scheduleIterationEnd()
         switch reportedStatus {
         case .acknowledging?: handler?.redisReportedReplicas(.acknowledging)

@@ -19,9 +19,8 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         beginHandshake()
     }
 
-    /// Handles all complete replies, in their order. Stops at a reply that must stay unread, because the reply to a
-    /// later WAIT has not arrived yet (``isNextReplyWithheld(in:)``). The loop calls this method when bytes have
-    /// arrived.
+    /// Handles all complete replies, in their order, up to one that must stay unread (``isNextReplyWithheld(in:)``).
+    /// The loop calls this method when bytes have arrived.
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
@@ -72,8 +71,7 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         if error.endsConnection || isScriptMissing && firstCall.followsScriptReload { disconnect(error) }
     }
 
-    /// Does nothing. The loop calls this method when little output waits again, but ``obstacleToIssue`` already checks
-    /// the waiting output before each call.
+    /// Does nothing, because ``obstacleToIssue`` checks before each call how much output waits.
     public func streamHasRoom(_ stream: Stream) {}
 
     /// Tries the server's next address, or ends the connection. The loop calls this method when the connection's

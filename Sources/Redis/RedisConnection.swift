@@ -46,8 +46,7 @@ public final class RedisConnection {
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
     /// How much longer the oldest call may wait at its deadline if data from the server has just arrived, because the
-    /// call's reply may come next. After this time, the connection checks again and may give the call the same time
-    /// again, until the call has waited for twice the reply deadline.
+    /// call's reply may come next. This can happen again, until the call has waited for twice the reply deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -79,9 +78,9 @@ public final class RedisConnection {
 
     /// The server's addresses that the present attempt to connect has not tried yet.
     var untriedAddresses: ArraySlice<SocketAddress> = []
-    /// The number of the last attempt to resolve the host. The result of an earlier attempt is ignored.
+    /// Counts the look-ups of the host's addresses. Only the result of the last one is used.
     private var lastResolutionNumber: UInt64 = 0
-    private var reconnectPause = ReconnectPause()
+    private var reconnectPause = RetryPause()
     private var reconnectTimer = TimerIdentifier.none
     var deadlineTimer = TimerIdentifier.none
     var lastReceivedAtMilliseconds: Int64 = 0
@@ -90,8 +89,8 @@ public final class RedisConnection {
     let waitCommand: [UInt8]
     var replicaWatch = ReplicaWatch()
     var waitReplySearch = WaitReplySearch()
-    /// Whether enough replicas acknowledged, according to the reply to WAIT. Nil until the connection finds this reply
-    /// among the unread replies, and nil again after the connection has handled the reply.
+    /// Whether enough replicas have acknowledged: the content of the reply to WAIT, which is known before the replies
+    /// in front of it are read. Nil until the reply to WAIT has arrived, and again after the connection has handled it.
     var hasEnoughReplicas: Bool?
 
     /// Makes a connection; ``connect()`` opens it.
@@ -207,7 +206,7 @@ public final class RedisConnection {
             handler: self,
             tag: ConnectionTimer.reconnect.rawValue
         )
-        // A connection with a delegate can lead to one of several servers, so the error for the log names the server.
+        // A delegate may have chosen one of several servers, so the logged error names this connection's server.
         let locatedError = delegate == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
         delegate?.connectionWasLost(self)
         guard phase != .closed else { return }
@@ -249,7 +248,6 @@ public final class RedisConnection {
             && stream.pendingOutputBytes + Self.askingCommand.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
-    /// Sets the fingerprint of the key of the next calls.
     func setNextKeyFingerprint(_ keyFingerprint: UInt64) {
         nextKeyFingerprint = keyFingerprint
     }
@@ -309,8 +307,8 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - callCount: how many of the last added calls (``appendCall(isWritten:needsReplicas:)``) the command has; 0 if
-    ///     the session adds the command's only call afterwards.
+    ///   - callCount: how many calls the command has. They were added last (``appendCall(isWritten:needsReplicas:)``).
+    ///     0 if the session adds the command's only call afterwards.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(callCount: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -339,9 +337,9 @@ public final class RedisConnection {
 
     // MARK: - The iteration's end
 
-    /// Schedules the session's flush, and a WAIT if a call needs it, for the end of the iteration, when the stream also
-    /// sends its output. If this method is called before the iteration's first output, flush and WAIT come before the
-    /// sending. Then one write to the socket sends all output.
+    /// Makes the loop call ``iterationEnded()`` at the end of the iteration. If this is done before the iteration's
+    /// first output, the loop calls ``iterationEnded()`` before the stream sends, so that one write to the socket sends
+    /// everything.
     func scheduleIterationEnd() {
         guard !isIterationEndScheduled else { return }
         isIterationEndScheduled = true

@@ -36,11 +36,10 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case noPermission
         case transactionAborted
         /// The server belongs to a cluster, but the configuration does not say so. Usually INFO shows this during the
-        /// handshake. If the server refuses INFO, the error comes only under load: when one Redis command has several
-        /// calls whose keys are in different hash slots.
+        /// handshake. If not, the error comes later, with a command whose calls have keys in different hash slots.
         case clusterEnabled
-        /// The value under the key is not one that the scripts write. Only this error is proven to be the call's own,
-        /// so the call is not made again (R23).
+        /// The value under the key is not one that the scripts write. Only after this error is it certain that the same
+        /// call fails again, so only this error ends the call (R23).
         case foreignValue
         /// The server's release is too old for the scripts.
         case serverTooOld
@@ -72,9 +71,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason ?? code.explanation
     }
 
-    /// Whether the same call can succeed later, on this connection or the next (R23). False only for
-    /// ``Code/foreignValue``. Also true if the server may have performed the call already, because every store call
-    /// except a refund can be repeated safely (R15). The core itself never repeats a refund.
+    /// Whether the same call can succeed later (R23): true for all codes except ``Code/foreignValue``. The server may
+    /// have performed the call already. Every store call except a refund can be repeated safely (R15), and the core
+    /// never repeats a refund.
     public var isRetriable: Bool { code != .foreignValue }
 
     /// Whether this error may concern only some calls, while other calls to the same server succeed. The error does not
@@ -148,8 +147,8 @@ extension RedisError {
         ("CROSSSLOT", .clusterEnabled), ("WRONGTYPE", .foreignValue), ("MALFORMED", .foreignValue),
     ]
 
-    /// The beginning of a server's error, up to the call's arguments, which some errors repeat. ``reason`` must not
-    /// contain these arguments.
+    /// The beginning of a server's error. Ends before the call's arguments, which some errors repeat: ``reason`` must
+    /// not contain them.
     private static func excerpt(_ text: UnsafeRawBufferPointer) -> String {
         let printableText = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
         let line = String(decoding: printableText, as: UTF8.self)

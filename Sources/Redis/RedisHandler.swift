@@ -2,8 +2,8 @@
 public enum IssueResult: Sendable {
     /// The call was issued. Exactly one reply or failure will follow.
     case issued
-    /// No connection for the call's key is ready now. In a cluster, this may also mean that the connection to which an
-    /// ASK redirects the call has no room. Issue the call again after `redisReady`; in a cluster, also after a pause.
+    /// No connection can take the call now. Issue the call again after `redisReady`; in a cluster, also after a pause.
+    /// Perhaps an ASK redirects the call to a server without room, and then no `redisReady` follows.
     case notReady
     /// Too many calls or too much output wait. Issue the call again after a reply.
     case full
@@ -66,8 +66,8 @@ public protocol RedisHandler: AnyObject {
     func redisWarned(_ warning: RedisWarning)
     /// Called after each WAIT that too few replicas acknowledged, and once when enough replicas acknowledge again.
     func redisReportedReplicas(_ replicas: RedisReplicaStatus)
-    /// A reply to this many calls arrived. The session gets the results after this method returns. The round trip is as
-    /// exact as the loop's clock, which is normally read once an iteration.
+    /// A reply to `callCount` calls arrived. The session gets the results after this method returns. The round trip is
+    /// inexact, because the loop normally reads its clock only once an iteration.
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64)
 }
 

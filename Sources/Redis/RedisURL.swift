@@ -24,11 +24,11 @@ public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugSt
 /// - `rediss://…`, the same over TLS
 /// - `unix://[[user]:password@]/path[?db=database]`
 ///
-/// In `user@` without a colon, the password comes from `redis.passwordFile` (for Sentinels
+/// After `user@` without a colon, the password is in the file `redis.passwordFile` (for Sentinels
 /// `redis.sentinelPasswordFile`), or the user has none.
 ///
-/// Several hosts are Sentinels, or some servers of a cluster, which know the others. The default port is 6379, for
-/// Sentinels 26379. The default database is 0. An IPv6 address must be in brackets.
+/// Several hosts are Sentinels, or some servers of a cluster. The default port is 6379, for Sentinels 26379. The
+/// default database is 0. An IPv6 address must be in brackets.
 public struct RedisURL: Sendable, CustomStringConvertible {
     public enum Location: Sendable, Hashable {
         case host(String, port: UInt16)

@@ -1,9 +1,8 @@
-/// Decides whether the reply to a call that needs replicas stays unread until replicas have acknowledged the call's
-/// writes. The connection writes the command WAIT, and reports the reply to this watch. The reply says whether enough
-/// replicas acknowledge.
+/// Decides whether a call that needs replicas must wait for them, and when the connection sends the command WAIT. The
+/// reply to WAIT says how many replicas have all earlier writes of the connection.
 ///
-/// While a server waits for its replicas, it replies to nothing else on this connection. So WAIT is sent seldom while
-/// too few replicas acknowledge.
+/// Until a server has replied to WAIT, it replies to nothing else on this connection. So WAIT is sent seldom while too
+/// few replicas acknowledge.
 struct ReplicaWatch {
     enum Phase: Equatable {
         /// The last WAIT found enough replicas, or no WAIT has a reply yet. The reply to a call that needs replicas
@@ -25,7 +24,7 @@ struct ReplicaWatch {
         case acknowledging
     }
 
-    /// How long calls wait for missing replicas. Afterwards calls get their replies without an acknowledgement, because
+    /// How long calls wait for missing replicas. Then calls get their replies without an acknowledgement. Otherwise
     /// waiting registrations would fill the lane and block its commands.
     static let missingReplicasWaitMillisecondsMax: Int64 = 10_000
     /// The pause before the next WAIT. In the phase `missing` it is short, because calls that need replicas are refused
@@ -94,9 +93,8 @@ struct ReplicaWatch {
     /// Resets the watch, because the connection was lost or closed. The next connection may lead to another server, so
     /// calls wait again for up to ``missingReplicasWaitMillisecondsMax``.
     ///
-    /// The phase `givenUp` becomes `missing`, not `acknowledging`, so that
-    /// ``handleWaitCommandReply(hasEnoughReplicas:nowMilliseconds:)`` later reports that enough replicas acknowledge
-    /// again.
+    /// The phase `givenUp` becomes `missing`, not `acknowledging`: the return of the replicas must still be reported
+    /// (``ReportedStatus/acknowledging``).
     mutating func handleLostConnection() {
         (isWaitCommandOutstanding, needsWaitCommand) = (false, false)
         if phase == .givenUp { phase = .missing }

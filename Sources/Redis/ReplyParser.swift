@@ -1,7 +1,7 @@
 import CHiredis
 
-/// hiredis' parser of replies. It passes each part of a reply to a callback, as a `redisReadTask`: hiredis' description
-/// of the part. The field `privdata` of the description is the `context` of the parser.
+/// hiredis' parser of replies, which calls a callback for each part of a reply. The callback gets a `redisReadTask`
+/// that describes the part; its field `privdata` is the `context` of this parser.
 struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
     private let callbacks: UnsafeMutablePointer<redisReplyObjectFunctions>

@@ -87,14 +87,14 @@ public final class ReplyReader {
         }
     }
 
-    /// Finds the end of a reply that has arrived and is still unread.
+    /// Finds where an unread reply ends, without reading it.
     ///
-    /// - Parameter offset: where the reply begins, counted from the first unread byte. Call this method only while
-    ///   no reply is partly parsed: otherwise the first unread byte is in the middle of a reply.
+    /// - Parameter offset: where the reply begins, counted from the first unread byte. Call this method only while no
+    ///   reply is partly parsed: otherwise the first unread byte is in the middle of a reply.
     /// - Returns: the end of the reply, and its value if it is a number; nil if the reply is not complete.
-    func findUnreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
+    func findEndOfUnreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
         guard let bytes = parser.unparsedInput else { return nil }
-        return UnreadReplies(bytes).findReply(at: offset)
+        return UnreadReplies(bytes).findEndOfReply(at: offset)
     }
 
     /// Returns an element of the array that `next` has returned last.
@@ -168,8 +168,8 @@ private struct PartialReply {
     }
 }
 
-// The parser's callbacks. A callback returns null for a part over a limit and for an array within an array, and then
-// the parser fails. Any other pointer lets the parser continue. `privdata` is the reader's `PartialReply`.
+// hiredis calls these functions for each part of a reply. Null, for a part over a limit or an array within an array,
+// makes the parser fail; any other pointer does not. `privdata` is the reader's `PartialReply`.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,

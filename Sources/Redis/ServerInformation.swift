@@ -35,8 +35,8 @@ public struct ServerInformation: Sendable, Equatable {
 }
 
 extension RedisTopology {
-    /// Whether a server with this information may be used with the topology. For `single` and `sentinel`, false if the
-    /// server belongs to a cluster. For `cluster`, always true, because the look-up of the hash slots already refuses a
+    /// Whether a server with this information fits the configured topology. False if a server of a cluster is
+    /// configured as `single` or `sentinel`. `cluster` needs no check here: the look-up of the hash slots fails at a
     /// server without a cluster.
     func accepts(_ server: ServerInformation) -> Bool {
         if case .cluster = self { true } else { !server.isClusterEnabled }

@@ -2,10 +2,10 @@
 /// which it is due. A worker claims an entry that is due, and does its work. In a timetable of lifetimes, the name is
 /// an activity's key.
 ///
-/// Three hashes have more data of the entries. Their keys are the timetable's key and `+`, `*` or `=`; a field is an
-/// entry's name. The value in `+` is the entry's text: a letter that the caller chooses, a time in UNIX milliseconds,
-/// and how often the entry was claimed. In a timetable of lifetimes, `*` may have the activity's newest start, and `=`
-/// its newest update (R34).
+/// Three hashes hold more data of the entries. The key of a hash is the timetable's key with `+`, `*` or `=` appended,
+/// and the names of its fields are the names of the entries. The field in `+` is the entry's text: a letter that the
+/// caller chooses, a time in UNIX milliseconds, and how often the entry was claimed. In a timetable of lifetimes, `*`
+/// may have the activity's newest start, and `=` its newest update (R34).
 extension SharedHashes {
     /// Entries of a timetable that are due, those that have been due for the longest time first.
     public struct DueEntries: Sendable, Equatable {
@@ -128,9 +128,9 @@ extension SharedHashes {
         return try callScript(Self.removeClaimScript, key, furtherKeys: hashKeys, arguments) == .integer(1)
     }
 
-    /// Returns the keys of a timetable's hashes, KEYS[2] to KEYS[4] of a script that claims or removes entries. While a
-    /// hash slot moves to another server of a cluster, some of the keys seem to be missing, and the script would take
-    /// an entry for invalid and remove it. Redis refuses such a call (TRYAGAIN), but only if KEYS has all the keys.
+    /// Returns the keys of a timetable's three hashes, which a script gets as KEYS[2] to KEYS[4]. While a hash slot
+    /// moves to another server, some of its keys seem to be missing. Redis refuses a script call then (TRYAGAIN), but
+    /// checks only KEYS. If KEYS lacked these keys, the script would remove an entry whose text seems to be missing.
     private static func hashKeys(ofTimetable key: [UInt8]) -> [[UInt8]] { "+*=".utf8.map { key + [$0] } }
 
     private static let removeClaimScript = """

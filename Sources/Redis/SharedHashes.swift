@@ -1,8 +1,7 @@
 /// Hashes, timetables and leases that all workers share, for code outside the lanes. Not thread-safe.
 ///
-/// Each call runs the object's own event loop, and blocks its thread until the reply arrives. The call fails if the
-/// servers are silent for the configured deadline, if the search for the server or the exchange of commands takes a
-/// minute, or if the task is cancelled. A failed call is not repeated.
+/// Each call blocks its thread until the reply arrives. The call fails if Redis is silent or slow, or if the task is
+/// cancelled (``PrimaryConnections``). A failed call is not repeated.
 public final class SharedHashes {
     /// A hash's fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
@@ -54,8 +53,8 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try send(key, ["HDEL"], fields) }
     }
 
-    /// A condition under which a call changes a hash: the field has the value `expectedValue`. If this is true, and
-    /// `newValue` is not nil, the call also sets the field to `newValue`.
+    /// A call with this condition changes a hash only if `field` has the value `expectedValue`. The call then also sets
+    /// `field` to `newValue`, unless that is nil.
     public struct FieldCondition {
         var field: [UInt8]
         var expectedValue: [UInt8]

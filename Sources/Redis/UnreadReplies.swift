@@ -13,14 +13,14 @@ struct UnreadReplies {
     /// Finds where the reply at `offset` ends.
     ///
     /// - Returns: the end of the reply, and its value if it is a number; nil if the reply is not complete.
-    func findReply(at offset: Int) -> (end: Int, integer: Int64?)? {
+    func findEndOfReply(at offset: Int) -> (end: Int, integer: Int64?)? {
         guard let line = findLine(at: offset) else { return nil }
         let text = UnsafeRawBufferPointer(rebasing: bytes[(offset + 1)..<line.textEnd])
         let number = Decimal.parse(text).flatMap { Int64(exactly: $0) }
         switch bytes[offset] {
         case UInt8(ascii: "$"):
-            // The string is null, or longer than the limit. `ReplyReader` later refuses the reply if the string is too
-            // long.
+            // A null (`$-1`) has no further bytes. The end of a string over the limit does not matter, because
+            // `ReplyReader` refuses the reply later.
             guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.end, nil) }
             let end = line.end + Int(number) + 2
             return end <= bytes.count ? (end, nil) : nil
@@ -32,7 +32,7 @@ struct UnreadReplies {
                 // later refuses such a reply.
                 guard end < bytes.count else { return nil }
                 guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }
-                guard let element = findReply(at: end) else { return nil }
+                guard let element = findEndOfReply(at: end) else { return nil }
                 end = element.end
             }
             return (end, nil)

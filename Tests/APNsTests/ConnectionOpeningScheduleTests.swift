@@ -37,7 +37,7 @@ import Testing
         schedule.beginAttempt(nowMilliseconds: 0)
         var longestWaits: [Int64] = []
         for _ in 0..<5 {
-            schedule.noteFailure()
+            schedule.lengthenBackoff()
             let waits = (0..<500).map { _ in schedule.waitMilliseconds(nowMilliseconds: 0) }
             #expect(waits.allSatisfy { $0 >= 100 })
             #expect(Set(waits).count > 50)

@@ -48,8 +48,8 @@ import Testing
     }
 
     /// Returns a comparison in which command 100 is held with an alert.
-    private func makeComparison() throws -> ScriptComparison {
-        let comparison = try ScriptComparison()
+    private func makeComparison(nowMilliseconds: Int64? = nil) throws -> ScriptComparison {
+        let comparison = try ScriptComparison(nowMilliseconds: nowMilliseconds)
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
         #expect(comparison.verdict(makeHold(100, heldCommand, alert: true)) == .held)
         return comparison
@@ -130,6 +130,68 @@ import Testing
                 == nil
         )
         comparison.settle(makeSettlement(101))
+    }
+
+    // MARK: - Alerts that rang before Redis lost data
+
+    /// The reread registrations raise the next timestamp to the present second, which must be the same in the model.
+    private static let nowMilliseconds: Int64 = 1_700_000_000_000
+
+    /// Returns a registration that is read again.
+    private func makeRereadRegistration(releasedUntil milliseconds: Int64) -> Operation {
+        .register(
+            attributesType: nil,
+            registration: token,
+            shownVersion: nil,
+            source: .reread(alertsReleasedUntilMilliseconds: milliseconds)
+        )
+    }
+
+    /// Redis was restored from a copy that is older than the registration, which has released the alert already (R25).
+    @Test(arguments: [(releasedUntil: 99_999, isOffered: true), (releasedUntil: 100_000, isOffered: false)])
+    func `A newer command does not get a held alert that a reread registration has released`(
+        releasedUntil: Int64,
+        isOffered: Bool
+    ) throws {
+        let comparison = try makeComparison(nowMilliseconds: Self.nowMilliseconds)
+        #expect(comparison.perform(makeRereadRegistration(releasedUntil: releasedUntil)).heldCommand == heldCommand)
+        #expect(comparison.verdict(makeCommand(101)) == (isOffered ? .alertHeld : .send))
+    }
+
+    /// The command was first held after the loss, and carries an alert that Redis offered then.
+    @Test(arguments: [(releasedUntil: 89_999, isOffered: true), (releasedUntil: 90_000, isOffered: false)])
+    func `The same holds for an alert that the held command carries`(releasedUntil: Int64, isOffered: Bool) throws {
+        let carrier = Array(
+            #"{"app":"a","activity":"b","alertTimestamp":90,"alertSequence":1,"aps":{"alertTimestamp":1}}"#.utf8
+        )
+        let comparison = try ScriptComparison(nowMilliseconds: Self.nowMilliseconds)
+        #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
+        #expect(comparison.verdict(makeHold(100, carrier, alert: true)) == .held)
+        #expect(comparison.perform(makeRereadRegistration(releasedUntil: releasedUntil)).heldCommand == carrier)
+        #expect(comparison.verdict(makeCommand(101)) == (isOffered ? .alertHeld : .send))
+    }
+
+    @Test func `A held command that is being sent loses such an alert, too`() throws {
+        let comparison = try makeComparison(nowMilliseconds: Self.nowMilliseconds)
+        #expect(
+            comparison.verdict(.register(attributesType: nil, registration: token, shownVersion: nil)) == .registered
+        )
+        #expect(comparison.verdict(makeCommand(100, alert: true)) == .send)
+        #expect(comparison.perform(makeRereadRegistration(releasedUntil: 100_000)).heldCommand == heldCommand)
+        #expect(comparison.verdict(makeCommand(100)) == .send)
+        #expect(comparison.verdict(makeCommand(101)) == .send)
+    }
+
+    @Test(arguments: [false, true])
+    func `An older command that is held only for such an alert is removed`(isCarrierSent: Bool) throws {
+        let comparison = try makeComparison(nowMilliseconds: Self.nowMilliseconds)
+        #expect(comparison.verdict(makeCommand(101, alert: true)) == .noToken)
+        if isCarrierSent {
+            #expect(comparison.verdict(makeCommand(101, alert: true, token: token)) == .send)
+        }
+        #expect(comparison.perform(makeRereadRegistration(releasedUntil: 100_000)).heldCommand == nil)
+        #expect(comparison.server.hash(comparison.key.text)[ActivityPart.heldCommand] == nil)
+        #expect(comparison.verdict(makeCommand(101)) == .send)
     }
 
     @Test func `A start removes the held command of the earlier life`() throws {

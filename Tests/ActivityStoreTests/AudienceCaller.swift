@@ -85,15 +85,22 @@ final class AudienceCaller: AudienceStoreHandler {
     }
 
     /// Returns the tokens of a segment's members, by the members' ids. Each member must be on one page only.
-    func members(ofSegment segment: UInt8 = 0, audience: AudienceDigest = AudienceScene.audience) throws -> [[UInt8]:
-        [UInt8]]
-    {
+    ///
+    /// - Parameter nowMilliseconds: the time at which the pages are read; nil: the present time.
+    func members(
+        ofSegment segment: UInt8 = 0,
+        audience: AudienceDigest = AudienceScene.audience,
+        nowMilliseconds: Int64? = nil
+    ) throws -> [[UInt8]: [UInt8]] {
         let directory = try perform(.readDirectory(segment: segment), audience: audience).bytes ?? []
         let bounds = AudienceScene.bounds(ofDirectory: directory)
         var members: [[UInt8]: [UInt8]] = [:]
         for (index, bound) in bounds.enumerated() {
             let page = try perform(.readPage(segment: segment, lowerBound: bound), audience: audience).bytes ?? []
-            let (nextLowerBound, pageMembers) = try AudienceScene.members(ofPage: page)
+            let (nextLowerBound, pageMembers) = try AudienceScene.members(
+                ofPage: page,
+                nowMilliseconds: nowMilliseconds ?? loop.wallMilliseconds
+            )
             #expect(nextLowerBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
             members.merge(pageMembers) { first, _ in
                 Issue.record("a member on two pages")

@@ -199,13 +199,15 @@ import Testing
     }
 
     /// Returns a random entry. Some are older than the member's last entry. Some are so old that the member has
-    /// expired. A few are those of devices.
+    /// expired. A few are those of devices. Of every fifth member, the entries are ahead of the clock instead.
     private static func randomEntry(_ random: inout SplitMix64, nowMilliseconds: Int64) -> MemberEntry<[UInt8]> {
         let ages: [Int64] = [0, 0, 1_000, 600_000, 5_000_000, 44_000_000]
+        let member = random.below(4_800)
+        let age = random.pick(ages)
         let scene = AudienceScene(
             random: &random,
-            member: random.below(4_800),
-            nowMilliseconds: nowMilliseconds - random.pick(ages)
+            member: member,
+            nowMilliseconds: member % 5 == 0 ? nowMilliseconds + age : nowMilliseconds - age
         )
         var entry = scene.entry
         if random.below(40) == 0 { entry.kind = .device }

@@ -37,7 +37,10 @@ import Testing
         for (index, bound) in bounds.enumerated() {
             let page = model.perform(AudienceScene.call(.readPage(segment: 0, lowerBound: bound))).bytes ?? []
             #expect(page.count <= PageLimits.unarrangedPageBytesMax)
-            let (nextLowerBound, members) = try AudienceScene.members(ofPage: page)
+            let (nextLowerBound, members) = try AudienceScene.members(
+                ofPage: page,
+                nowMilliseconds: model.nowMilliseconds
+            )
             #expect(nextLowerBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
             foundMembers.merge(members) { first, _ in
                 Issue.record("a member on two pages")
@@ -182,13 +185,16 @@ struct AudienceScene {
     }
 
     /// Returns the lower bound of the next page, and the tokens by the members' ids.
-    static func members(ofPage bytes: [UInt8]) throws -> (nextLowerBound: UInt32?, members: [[UInt8]: [UInt8]]) {
+    static func members(
+        ofPage bytes: [UInt8],
+        nowMilliseconds: Int64
+    ) throws -> (nextLowerBound: UInt32?, members: [[UInt8]: [UInt8]]) {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }
         var memory = [UInt8](repeating: 0, count: 256)
         return try bytes.withUnsafeBytes { bytes in
             let page = try #require(MemberPage(bytes))
-            let foundMembers = page.members(into: scratch)
+            let foundMembers = page.members(into: scratch, nowMilliseconds: nowMilliseconds)
             #expect(foundMembers.isWhole)
             var members: [[UInt8]: [UInt8]] = [:]
             for reference in scratch[..<foundMembers.count] {

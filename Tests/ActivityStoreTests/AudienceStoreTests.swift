@@ -108,6 +108,27 @@ import Testing
         #expect(caller.failures.isEmpty)
     }
 
+    /// Former releases stored the times of clocks that are ahead.
+    @Test func `A leave counts against a join whose time is a day ahead, also after the page is rearranged`() throws {
+        let caller = try AudienceCaller(try RedisServer())
+        let dayMilliseconds: Int64 = 86_400_000
+        let entries = AudienceScene.entries(0..<600, at: caller.loop.wallMilliseconds)
+        var joining = entries[0]
+        joining.changedAtMilliseconds += dayMilliseconds
+        var leaving = entries[0]
+        leaving.isLeaving = true
+        leaving.token = []
+        try caller.join([joining])
+        try caller.join([leaving])
+        #expect(try caller.members() == [:])
+        // These members make the page so long that it is rearranged. This removes the join, so it does not count again
+        // when the clock reaches its time.
+        let others = Array(entries[1...])
+        try caller.join(others)
+        let laterMilliseconds = caller.loop.wallMilliseconds + 2 * dayMilliseconds
+        #expect(try caller.members(nowMilliseconds: laterMilliseconds) == AudienceScene.tokens(others))
+    }
+
     @Test func `A page with foreign content refuses the call and stays unchanged`() throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)

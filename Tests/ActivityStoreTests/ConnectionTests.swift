@@ -316,13 +316,13 @@ import Testing
     }
 
     @Test func `The pause before a reconnection grows to its limit, and a reset makes it short again`() {
-        var reconnectPause = ReconnectPause()
+        var reconnectPause = RetryPause()
         var longestPause: Int64 = 0
         for _ in 0..<2_000 { longestPause = max(longestPause, reconnectPause.nextPauseMilliseconds()) }
-        let pauseMillisecondsMax = ReconnectPause.pauseMillisecondsMax
+        let pauseMillisecondsMax = RetryPause.pauseMillisecondsMax
         #expect(longestPause <= pauseMillisecondsMax && longestPause > pauseMillisecondsMax / 2)
         reconnectPause.reset()
-        #expect(reconnectPause.nextPauseMilliseconds() <= ReconnectPause.firstPauseMillisecondsMax)
+        #expect(reconnectPause.nextPauseMilliseconds() <= RetryPause.firstPauseMillisecondsMax)
     }
 
     /// Returns the tags of all calls that have ended, in their order.

@@ -28,12 +28,18 @@ struct OperationHistory {
     private static let updatableMilliseconds: Int64 = 8 * 3_600_000
 
     private var random: SplitMix64
+    /// In one history of five, the registrations have times from here on, so some of them are too far ahead of the
+    /// clock. In the others it is nil, and the times are near 0.
+    private let registrationsBeginMilliseconds: Int64?
     private let isDevice: Bool
     /// Whether most operations are starts of one device, which are held for one token. A history has only few
     /// operations, so few other histories reach the limit of held starts.
     private let hasMostlyHeldStarts: Bool
     /// Whether the activity or device joins and leaves audiences.
     private let isMember: Bool
+    /// Whether most operations are about one command, an update or an end. Few other histories hold a command with an
+    /// alert, register a token, and admit the same command again.
+    private let hasMostlyOneCommand: Bool
     /// One command in this many is an end.
     private let commandsPerEnd: Int
     private var remainingOperationCount: Int
@@ -54,6 +60,9 @@ struct OperationHistory {
         remainingOperationCount = 3 + random.below(18)
         nowMilliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
         nowMillisecondsMax = nowMilliseconds + 20 * 3_600_000
+        // No random numbers, so that the other histories stay as they are.
+        hasMostlyOneCommand = seed % 7 == 3
+        registrationsBeginMilliseconds = seed % 5 == 0 ? nowMilliseconds : nil
         var paceRandom = paceSeed.map { SplitMix64(seed: $0) } ?? random
         paces = [Self.randomPace(&paceRandom), Self.randomPace(&paceRandom)]
         if paceSeed == nil { random = paceRandom }
@@ -110,13 +119,15 @@ struct OperationHistory {
 
     /// Returns the time of a registration. There are so few different times that two registrations often have the same.
     private mutating func randomRegistrationTime() -> Int64 {
-        below(50) == 0 ? 0 : Int64(below(12)) + (below(30) == 0 ? 12 : 0)
+        let number = below(50) == 0 ? 0 : Int64(below(12)) + (below(30) == 0 ? 12 : 0)
+        guard let registrationsBeginMilliseconds, number > 0 else { return number }
+        return registrationsBeginMilliseconds + number * RegistrationTime.leadMillisecondsMax / 3
     }
 
     /// Returns the last version in half of the cases, otherwise a slightly older or newer one. Rarely returns the
     /// newest possible version.
     private mutating func randomVersion() -> Version {
-        if below(2) == 0 { return lastVersion }
+        if below(2) == 0 || hasMostlyOneCommand && below(8) != 0 { return lastVersion }
         var timestamp = max(0, lastVersion.timestamp + Int64(below(6)) - 2)
         if below(300) == 0 { timestamp = .max }
         let version = Version.at(min(timestamp, Limits.timestampMax), pick([0, 1, 1, .max]))
@@ -148,7 +159,17 @@ struct OperationHistory {
     }
 
     /// Returns one of few commands, so that a hold is often repeated with the same command.
-    private mutating func randomHeldCommand() -> [UInt8] { Array("held \(below(5))".utf8) }
+    ///
+    /// One of the commands carries an older alert, and one has an expiration that the clock reaches in many histories.
+    private mutating func randomHeldCommand() -> [UInt8] {
+        let command =
+            switch below(5) {
+            case 4: #"{"alertTimestamp":3,"aps":{"alertTimestamp":9}}"#
+            case 3: #"{"expiration":1760003000,"aps":{"expiration":0}}"#
+            case let number: "held \(number)"
+            }
+        return Array(command.utf8)
+    }
 
     /// Returns the digests of the audiences that a registration names; often nil. Most lists have at most two digests,
     /// out of four. The others have up to eight, out of 40, so that a member may leave more audiences than Redis can
@@ -181,11 +202,16 @@ struct OperationHistory {
             let version = below(3) == 0 ? randomVersion() : lastVersion
             return .hold(version: version, command: randomHeldCommand(), hasAlert: below(2) == 0)
         case 14..<17:
+            let token = randomToken()
             return .register(
-                randomToken(),
+                token,
                 allowsFrequentUpdates: pick([true, false, nil]),
                 shownVersion: below(2) == 0 ? randomVersion() : nil,
-                source: pick(RegistrationSource.allCases),
+                // The versions have timestamps of few seconds, and most registrations have a time of few milliseconds.
+                source: pick([
+                    .record, .command,
+                    .reread(alertsReleasedUntilMilliseconds: 1_000 * token.registeredAtMilliseconds),
+                ]),
                 audiences: randomAudiences()
             )
         case 17: return .unregister(atMilliseconds: randomRegistrationTime())
@@ -228,7 +254,7 @@ struct OperationHistory {
 
     private mutating func randomAdmission() -> StateAdmission<[UInt8]> {
         var admission = StateAdmission<[UInt8]>(
-            isEnd: below(commandsPerEnd) == 0,
+            isEnd: hasMostlyOneCommand ? commandsPerEnd == 2 : below(commandsPerEnd) == 0,
             version: randomVersion(),
             digest: randomDigest(),
             pace: pick(paces),

@@ -103,7 +103,8 @@ import Testing
             (.activity("nobody"), .confirmDepartures(atMilliseconds: 1)),
             (key, makeRegistration("bb", at: 300, in: [2])),
             (key, makeRegistration("cc", at: 299, in: [3])),
-            (key, makeRegistration("dd", at: 400, in: [], source: .reread)),
+            (key, makeRegistration("dd", at: 400, in: [], source: .reread(alertsReleasedUntilMilliseconds: 400))),
+            (key, makeRegistration("ee", at: 500, in: [])),
         ]
         perform(calls)
         let expected = modelReplies(to: calls)

@@ -52,6 +52,48 @@ extension ScriptTests {
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
     }
 
+    /// Former releases stored the times of clocks that are ahead.
+    @Test func `After a device's registration whose time is a day ahead, later tokens and tombstones count`() throws {
+        let presentMilliseconds: Int64 = 1_700_000_000_000
+        let comparison = try ScriptComparison(.device("phone"), nowMilliseconds: presentMilliseconds)
+        let type = "GameAttributes"
+        func register(_ text: String, at milliseconds: Int64) -> StoreVerdict {
+            comparison.verdict(
+                .register(
+                    attributesType: type,
+                    registration: token(text, at: milliseconds),
+                    shownVersion: nil,
+                    audiences: [1, 0, 0, 0, 0, 0, 0, 0]
+                )
+            )
+        }
+        func registerAhead() { #expect(register("aa", at: presentMilliseconds + 86_400_000) == .registered) }
+        registerAhead()
+        #expect(register("bb", at: presentMilliseconds) == .registered)
+        #expect(register("aa", at: presentMilliseconds - 1) == .stale)
+        registerAhead()
+        #expect(comparison.verdict(.unregister(atMilliseconds: presentMilliseconds)) == .unregistered)
+        registerAhead()
+        let newToken = token("cc", at: presentMilliseconds)
+        let tokenReply = comparison.perform(.takeStartToken(attributesType: type, registration: newToken))
+        #expect(tokenReply.registration == newToken)
+        registerAhead()
+        let retirement = TokenRetirement(
+            token: Array("aa".utf8),
+            environment: .production,
+            invalidAtMilliseconds: presentMilliseconds
+        )
+        let settlement = Operation.settlement(
+            attributesType: type,
+            version: version(100),
+            outcome: .notShown,
+            digest: 0,
+            retirement: retirement
+        )
+        #expect(comparison.settleRetiresToken(settlement))
+        #expect(register("dd", at: presentMilliseconds) == .registered)
+    }
+
     /// The unregistration changes more fields than a function of Lua can return.
     @Test func `A device with many attributes types can be unregistered`() throws {
         let (comparison, typeCount) = (try ScriptComparison(.device("phone")), 1_400)
@@ -182,5 +224,45 @@ extension ScriptTests {
             settle("other \(number)", 200)
         }
         #expect(releaseHeldStart() == nil)
+    }
+
+    /// An expired start is not sent any more, so it must not keep another start out. (R20)
+    @Test func `A held start that has expired gives up its place`() throws {
+        let presentSeconds: Int64 = 1_700_000_000
+        let comparison = try ScriptComparison(.device("phone"), nowMilliseconds: presentSeconds * 1_000)
+        let type = "GameAttributes"
+        func hold(_ activity: String, _ timestamp: Int64, expiresIn seconds: Int64) -> StoreVerdict {
+            // The `expiration` in `aps` is the producer's, and does not count.
+            let members = #""activity":"\#(activity)","expiration":\#(presentSeconds + seconds)"#
+            let record = #"{\#(members),"aps":{"expiration":1}}"#
+            return comparison.verdict(
+                .hold(
+                    attributesType: type,
+                    activity: activity,
+                    version: version(timestamp),
+                    command: Array(record.utf8)
+                )
+            )
+        }
+        let count = Int64(StoreLimits.heldStartsMax)
+        for number in 0..<count { #expect(hold("\(number)", 100 + number, expiresIn: number) == .held) }
+        #expect(hold("early", 99, expiresIn: 600) == .full, "a start expires after the second of its expiration")
+        comparison.advanceClock(2_000)
+        #expect(hold("early", 99, expiresIn: 600) == .held)
+        #expect(hold("late", 103, expiresIn: 600) == .held)
+        #expect(hold("too late", 200, expiresIn: 600) == .full)
+        let released = [("early", 99), ("2", 102), ("3", 103), ("late", 103), ("4", 104)] as [(String, Int64)]
+        var previousStart: HeldStart<[UInt8]>?
+        for (activity, timestamp) in released {
+            let registration = Operation.register(
+                attributesType: type,
+                registration: token("aa"),
+                shownVersion: nil,
+                after: previousStart
+            )
+            let record = String(decoding: comparison.perform(registration).heldCommand ?? [], as: UTF8.self)
+            #expect(record.hasPrefix(#"{"activity":"\#(activity)""#))
+            previousStart = Operation.heldStart(type, activity, version(timestamp))
+        }
     }
 }

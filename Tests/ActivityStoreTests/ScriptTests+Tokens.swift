@@ -65,7 +65,7 @@ extension ScriptTests {
             token("aa", at: 50),
             allowsFrequentUpdates: nil,
             shownVersion: nil,
-            source: .reread,
+            source: .reread(alertsReleasedUntilMilliseconds: 50),
             audiences: nil
         )
         #expect(comparison.verdict(repeatedRegistration) == .registered)
@@ -139,7 +139,7 @@ extension ScriptTests {
             token("aa", at: 50),
             allowsFrequentUpdates: nil,
             shownVersion: nil,
-            source: .reread,
+            source: .reread(alertsReleasedUntilMilliseconds: 50),
             audiences: nil
         )
         #expect(comparison.perform(repeatedRegistration).heldCommand == [1])
@@ -188,6 +188,50 @@ extension ScriptTests {
             comparison.perform(makeUpdate(102, bringing: token("aa", at: 5_000))).registration
                 == token("bbbb", at: 4_000)
         )
+    }
+
+    /// Former releases stored the times of clocks that are ahead.
+    @Test func `After a registration whose time is a day ahead, later registrations and tombstones count`() throws {
+        let presentMilliseconds: Int64 = 1_700_000_000_000
+        let aheadMilliseconds = presentMilliseconds + 86_400_000
+        let comparison = try ScriptComparison(nowMilliseconds: presentMilliseconds)
+        #expect(comparison.verdict(makeRegistration("aa", at: aheadMilliseconds)) == .registered)
+        #expect(comparison.verdict(makeRegistration("aa", at: aheadMilliseconds)) == .registered)
+        #expect(comparison.verdict(makeRegistration("cc", at: aheadMilliseconds - 1)) == .stale, "both are ahead")
+        let laterRegistration = Operation.register(
+            attributesType: nil,
+            registration: token("bb", at: presentMilliseconds),
+            shownVersion: nil,
+            audiences: [1, 0, 0, 0, 0, 0, 0, 0]
+        )
+        #expect(comparison.verdict(laterRegistration) == .registered)
+        #expect(comparison.verdict(laterRegistration) == .registered)
+        #expect(comparison.verdict(makeRegistration("aa", at: presentMilliseconds - 1)) == .stale)
+        #expect(comparison.perform(command(.update, 100)).registration == token("bb", at: presentMilliseconds))
+        #expect(comparison.verdict(makeRegistration("aa", at: aheadMilliseconds)) == .registered)
+        comparison.settle(.confirmDepartures(atMilliseconds: aheadMilliseconds))
+        #expect(comparison.verdict(.unregister(atMilliseconds: presentMilliseconds)) == .unregistered)
+        #expect(comparison.verdict(makeRegistration("aa", at: presentMilliseconds - 1)) == .stale)
+    }
+
+    /// The token's retirement raises the stored time, which stays ahead.
+    @Test func `A dead token whose time is a day ahead is retired, and the next token counts`() throws {
+        let presentMilliseconds: Int64 = 1_700_000_000_000
+        let comparison = try ScriptComparison(nowMilliseconds: presentMilliseconds)
+        #expect(comparison.verdict(makeRegistration("aa", at: presentMilliseconds + 86_400_000)) == .registered)
+        #expect(comparison.settleRetiresToken(makeRetirement("aa", 100, invalidAt: presentMilliseconds)))
+        let newToken = token("bb", at: presentMilliseconds)
+        #expect(comparison.perform(makeUpdate(100, bringing: newToken)).registration == newToken)
+    }
+
+    /// The limit of ten minutes is twice the lead that a worker allows, because the clocks of Kafka and Redis differ.
+    @Test func `A time that is ten minutes ahead still counts`() throws {
+        let presentMilliseconds: Int64 = 1_700_000_000_000
+        let comparison = try ScriptComparison(nowMilliseconds: presentMilliseconds)
+        #expect(comparison.verdict(makeRegistration("aa", at: presentMilliseconds + 600_000)) == .registered)
+        #expect(comparison.verdict(makeRegistration("bb", at: presentMilliseconds)) == .stale)
+        #expect(comparison.verdict(makeRegistration("aa", at: presentMilliseconds + 600_001)) == .registered)
+        #expect(comparison.verdict(makeRegistration("bb", at: presentMilliseconds)) == .registered)
     }
 
     @Test func `A push-to-start token that a start brings again does not outlive its 410`() throws {

@@ -82,6 +82,20 @@ import Testing
         #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 8, ending: .fannedOut)])
     }
 
+    /// The lane keeps further commands in the core for single activities. (R4)
+    @Test func `A core whose commands use too many bytes takes no more until one has ended`() {
+        let harness = RoundHarness(commandBytesMax: 1_000)
+        harness.handOver(1, .update)
+        let canReceiveSecond = harness.core.canReceiveCommand
+        harness.handOver(2, .update, channel: "dHN0LXNyY2gtY2hubA==")
+        let canReceiveThird = harness.core.canReceiveCommand
+        #expect(canReceiveSecond && !canReceiveThird, "a command counts its body three times, and 512 bytes more")
+        harness.performPendingWork()
+        #expect(takeReturnedRecords(harness).count == 2)
+        let canReceiveLater = harness.core.canReceiveCommand
+        #expect(canReceiveLater && harness.core.commandBytes == 0)
+    }
+
     /// Two partitions are revoked, one after the other, before the batch ends. The audience then has no command, but
     /// keeps its slot until the batch ends.
     @Test func `A core without a slot for another audience takes no command until the batch ends`() {

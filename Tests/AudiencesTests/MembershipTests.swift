@@ -64,6 +64,24 @@ import Testing
         #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(names))
     }
 
+    /// The states of members that wait for their pushes have a limit of bytes. (R4)
+    @Test func `A member waits for its state while the states of other members use up the room`() {
+        let harness = RoundHarness(newestStateBytesMax: 1)
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
+        harness.send()
+        let names = SimulatedNames.names[0]
+        harness.register(names[0])
+        harness.performPendingWork()
+        harness.register(names[1], record: 2)
+        harness.performPendingWork()
+        #expect(harness.sendAndAcceptPushes().map(\.member) == [names[0]])
+        #expect(harness.core.newestStateBytes == 0)
+        harness.advanceClock(milliseconds: 400)
+        #expect(harness.sendAndAcceptPushes().map(\.member) == [names[1]])
+        #expect(Set(harness.takeReturnedRegistrations()) == [1, 2])
+        #expect(harness.core.newestStateBytes == 0 && harness.core.membershipChangeCount == 0)
+    }
+
     @Test func `Changes are counted when their audiences have stored them`() {
         let harness = RoundHarness()
         harness.register(name)

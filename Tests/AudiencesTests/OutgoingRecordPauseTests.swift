@@ -1,4 +1,5 @@
 import Delivery
+import Foundation
 import LiveActivity
 import Testing
 
@@ -58,5 +59,66 @@ import Testing
         harness.core.advance(now: harness.moment)
         let recordAfterPause = harness.core.nextOutgoingRecord(now: harness.moment)
         #expect(recordAfterPause == invalidation)
+    }
+
+    /// The fan-out topic takes no writes, but librdkafka keeps the records. The queue of fan-out records has a limit too:
+    /// a command has up to 258 of them. (R4)
+    @Test func `Fan-out records that are not acknowledged leave the other topics their places`() throws {
+        let harness = RoundHarness()
+        harness.join(SimulatedNames.names[0][0])
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        #expect(harness.send().count == 1)
+        for number in 2...1_100 {
+            let identifier = Data("channel-0000\(1_000 + number)".utf8).base64EncodedString()
+            harness.handOver(2, .update, channel: identifier, record: number)
+        }
+        harness.core.endBatch(now: harness.moment)
+        harness.core.advance(now: harness.moment)
+        while let call = harness.nextCall() { harness.reply(to: call) }
+        let fanoutRecords = takeOutgoingRecords(harness)
+        #expect(fanoutRecords.count == Audiences.unacknowledgedRecordsPerTopicMax)
+        #expect(fanoutRecords.allSatisfy { $0.kind == .fanout })
+        harness.respondToPushes(.tokenDead, performsWork: false)
+        #expect(takeOutgoingRecords(harness).map(\.kind) == [.memberResult, .invalidation])
+
+        for fanoutRecord in fanoutRecords {
+            harness.core.deliveryReportReceived(fanoutRecord, .acknowledged, now: harness.moment)
+        }
+        let otherFanoutRecords = takeOutgoingRecords(harness)
+        #expect(fanoutRecords.count + otherFanoutRecords.count == 1_099)
+        #expect(Set((fanoutRecords + otherFanoutRecords).map(\.tag)).count == 1_099)
+    }
+
+    @Test func `Results that are not acknowledged leave invalidations their places`() {
+        let app = DeliveryConfiguration.App(
+            bundleIdentifier: RoundHarness.app,
+            hasProductionPool: true,
+            hasSandboxPool: true
+        )
+        var queues = OutgoingAudienceRecordQueues(
+            AudiencesConfiguration(apps: [app], reloadable: ReloadableSettings(appCount: 1), seed: 1)
+        )
+        let now = Moment(monotonicMilliseconds: 0, wallMilliseconds: 0)
+        let resultCountMax = Audiences.unacknowledgedRecordsPerTopicMax
+        for number in 0...UInt32(resultCountMax) {
+            queues.append(.memberResult(RefusedMemberIndex(rawValue: number)))
+        }
+        queues.append(.invalidation(RefusedMemberIndex(rawValue: 0)))
+        for _ in 0..<resultCountMax { queues.removeFirst(.memberResult) }
+        let recordBesideResults = queues.next(now: now)
+        #expect(recordBesideResults?.kind == .invalidation)
+        queues.noteReport(.memberResult)
+        let recordAfterReport = queues.next(now: now)
+        #expect(recordAfterReport?.kind == .memberResult)
+    }
+
+    private func takeOutgoingRecords(_ harness: RoundHarness) -> [OutgoingAudienceRecord] {
+        var outgoingRecords: [OutgoingAudienceRecord] = []
+        while let outgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment) {
+            harness.core.removeNextOutgoingRecord(outgoingRecord)
+            outgoingRecords.append(outgoingRecord)
+        }
+        return outgoingRecords
     }
 }

@@ -197,6 +197,74 @@ import Testing
         #expect(sandboxMemberCount(harness, iterationCount: 30) == 3)
     }
 
+    /// Adds a round with a member of production in nearly every segment. While it sends, it reads the next segments all
+    /// the time, so its next member is never too old.
+    private func beginSteadyRound(_ harness: RoundHarness, _ number: Int, of audience: String) {
+        var segments: Set<UInt8> = []
+        for member in 0..<2_000 {
+            let name = "steady-round-\(member)"
+            if segments.insert(SimulatedNames.location(of: name).segment).inserted { harness.join(name, audience) }
+        }
+        harness.appendCommand(number, audience)
+        harness.performPendingWork()
+    }
+
+    /// Parks the members of production of the first audience, and lets them become due and too old. Further members of
+    /// the sandbox, for whose pushes the lane never asks, are parked too.
+    private func beginHaltedRound(_ harness: RoundHarness, _ names: [String], sandboxNames: [String] = []) {
+        for name in names { harness.join(name) }
+        for name in sandboxNames { harness.join(name, environment: .sandbox) }
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        #expect(harness.send().count == names.count)
+        harness.respondToPushes(.retryLater)
+        harness.advanceClock(milliseconds: 3_000)
+        #expect(harness.core.parkedMemberCount == names.count + sandboxNames.count)
+    }
+
+    /// Sends one push of production in each iteration, and returns the members that got one.
+    private func membersOfProduction(
+        _ harness: RoundHarness,
+        iterationCount: Int,
+        millisecondsPerPush: Int64
+    ) -> [String] {
+        var members: [String] = []
+        for _ in 0..<iterationCount {
+            members += harness.send(atMost: 1).map(\.member)
+            harness.respondToPushes()
+            harness.advanceClock(milliseconds: millisecondsPerPush)
+        }
+        return members
+    }
+
+    /// A turn of the other round has 64 pushes and lasts more than a second. If the halted round had to wait for it, the
+    /// members that it has just read would be too old again.
+    @Test(arguments: [256, 16], [false, true])
+    func `A halted round reaches the members that it has read again although another round is busy`(
+        pagesMax: Int,
+        hasSandboxMember: Bool
+    ) {
+        let harness = RoundHarness(pagesMax: pagesMax, parkedCountThatHaltsRound: 4)
+        let names = Array(Self.names.prefix(4))
+        beginHaltedRound(harness, names, sandboxNames: hasSandboxMember ? [Self.names[4]] : [])
+        beginSteadyRound(harness, 2, of: "match-2")
+        let members = membersOfProduction(harness, iterationCount: 150, millisecondsPerPush: 17)
+        #expect(Set(members).isSuperset(of: names))
+    }
+
+    @Test func `A halted round with many members that it has read again leaves turns to the other rounds of its app`() {
+        let harness = RoundHarness(parkedCountThatHaltsRound: 4)
+        // So few members of each segment that they fit on one page, and more of them than a turn has pushes.
+        let names = SimulatedNames.names.flatMap { $0.prefix(20) }
+        beginHaltedRound(harness, names)
+        beginSteadyRound(harness, 2, of: "match-2")
+        let members = membersOfProduction(harness, iterationCount: 220, millisecondsPerPush: 10)
+        #expect(Set(members).isSuperset(of: names))
+        // The longest sequence of pushes of the halted round, between pushes of the other one.
+        let longestTurn = members.split { !names.contains($0) }.map(\.count).max()
+        #expect(longestTurn == Int(harness.core.configuration.consecutivePushesMax))
+    }
+
     /// The first member has not got the alert, and APNs does not respond to its push. So the round waits one lap above
     /// this member.
     @Test func `A round that waits for a parked member leaves the room for pages to other rounds of its app`() {

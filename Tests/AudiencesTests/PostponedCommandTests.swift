@@ -34,19 +34,34 @@ import Testing
     /// Lets the core begin its first command. While Redis decides about it, calls `handOverLater`. Then lets Redis ask
     /// the first command to wait.
     ///
+    /// - Parameters:
+    ///   - isAdmitted: whether Redis admits the first command instead.
+    ///   - isReplyFirst: whether `handOverLater` is called after Redis' reply instead.
     /// - Returns: the commands in the order in which the core returned them, each with its ending.
-    private func endings(in harness: RoundHarness, handOverLater: () -> Void) -> [String] {
+    private func endings(
+        in harness: RoundHarness,
+        isAdmitted: Bool = false,
+        isReplyFirst: Bool = false,
+        handOverLater: () -> Void
+    ) -> [String] {
         harness.core.endBatch(now: harness.moment)
         while let call = harness.nextCall() {
             guard case .admit = call.operation else {
                 harness.reply(to: call)
                 continue
             }
-            handOverLater()
-            harness.core.endBatch(now: harness.moment)
-            var reply = AudienceReply<[UInt8]>(.wait)
-            reply.waitMilliseconds = 1_000
-            reply.withBorrowedBytes { harness.core.storeReplied(tag: call.tag, $0, now: harness.moment) }
+            if !isReplyFirst {
+                handOverLater()
+                harness.core.endBatch(now: harness.moment)
+            }
+            if isAdmitted {
+                harness.reply(to: call)
+            } else {
+                var reply = AudienceReply<[UInt8]>(.wait)
+                reply.waitMilliseconds = 1_000
+                reply.withBorrowedBytes { harness.core.storeReplied(tag: call.tag, $0, now: harness.moment) }
+            }
+            if isReplyFirst { handOverLater() }
             break
         }
         harness.performPendingWork()
@@ -101,18 +116,36 @@ import Testing
         #expect(endings(of: .end, later: [.start]) == ["1 fannedOut", "2 fannedOut"])
     }
 
-    /// Command 2 carries the alert of command 1. While Redis decides about command 2, the commands' partition is lost and
-    /// comes back, so both records are read again, as the records 11 and 12. If the new copy of command 1 ended before
-    /// command 2, its record would settle, and a crash would lose the alert.
-    @Test func `A new copy of a command whose alert is carried ends with the command that carries it`() {
+    /// Command 2 carries the alert of command 1. While Redis decides about command 2, or while it waits again, the
+    /// commands' partition is lost and comes back, so both records are read again, as the records 11 and 12. If the new
+    /// copy of command 1 ended before command 2, its record would settle, and a crash would lose the alert.
+    @Test(arguments: [false, true])
+    func `A new copy of a command whose alert is carried ends with the command that carries it`(isReplyFirst: Bool) {
         let harness = RoundHarness()
         harness.handOver(1, .update, hasAlert: true)
         harness.handOver(2, .update)
-        let endings = endings(in: harness) {
+        let endings = endings(in: harness, isReplyFirst: isReplyFirst) {
             harness.handOver(1, .update, hasAlert: true, record: 11)
             harness.handOver(2, .update, record: 12)
         }
-        #expect(endings == ["2 duplicate", "1 duplicate", "11 superseded", "12 fannedOut"])
+        #expect(endings == ["1 duplicate", "2 duplicate", "11 superseded", "12 fannedOut"])
+        #expect(harness.core.commandCount == 0)
+    }
+
+    /// As above, but Redis admits command 2, which carries the alert. If the new copy of command 1 waited, command 3
+    /// would carry the alert too.
+    @Test func `A carried alert does not ring again with a newer command after its record was read again`() {
+        let harness = RoundHarness()
+        harness.handOver(1, .update, hasAlert: true)
+        harness.handOver(2, .update)
+        let endings = endings(in: harness, isAdmitted: true) {
+            harness.handOver(1, .update, hasAlert: true, record: 11)
+            harness.handOver(2, .update, record: 12)
+            harness.handOver(3, .update, record: 13)
+        }
+        #expect(endings == ["1 duplicate", "2 duplicate", "11 superseded", "12 fannedOut", "13 fannedOut"])
+        let recordsWithAlert = harness.producedRecords.filter { $0.contains("\"alert\"") }
+        #expect(recordsWithAlert.count == 1 && recordsWithAlert.allSatisfy { $0.contains("\"c\":2}") })
         #expect(harness.core.commandCount == 0)
     }
 

@@ -36,7 +36,7 @@ extension RoundHarness {
                 preconditionFailure("the harness's own command")
             }
             var body = [UInt8](repeating: 0, count: command.bodyByteCount)
-            let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
+            let layout = body.withUnsafeMutableBytes { PushBody.write(command, from: text, into: $0) }
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
             body.withUnsafeBytes { body in
                 (channel.map { Array($0.utf8) } ?? Self.audience)

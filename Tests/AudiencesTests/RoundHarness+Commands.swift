@@ -59,7 +59,7 @@ extension RoundHarness {
         text.withUnsafeBytes { text in
             guard let command = try? Command.decodeWrittenByCauseway(text) else { return }
             var body = [UInt8](repeating: 0, count: command.bodyByteCount)
-            let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
+            let layout = body.withUnsafeMutableBytes { PushBody.write(command, from: text, into: $0) }
             let (alertlessBody, alertlessLayout) = body.withUnsafeBytes { Audiences.bodyWithoutAlert($0, layout) }
             let stored = JoinerBody.storedBody(alertlessBody.bytes, alertlessLayout)
             let admission = AudienceAdmission<[UInt8]>(

@@ -59,7 +59,9 @@ final class RoundHarness {
         recordBytesMax: Int = 64 << 20,
         ledgerWindowOffsetCount: Int = 1 << 16,
         membershipChangesMax: Int = 4_096,
+        newestStateBytesMax: Int = 2 << 20,
         commandsMax: Int = 4_096,
+        commandBytesMax: Int = 8 << 20,
         parkedMembersMax: Int = 16_384,
         parkedCountThatHaltsRound: UInt32 = AudiencesConfiguration.parkedCountThatHaltsRound,
         channelRule: ChannelRule? = nil,
@@ -73,7 +75,9 @@ final class RoundHarness {
             $0.fanoutRecordBytesMax = recordBytesMax
             $0.ledgerWindowOffsetCount = ledgerWindowOffsetCount
             $0.membershipChangesMax = membershipChangesMax
+            $0.newestStateBytesMax = newestStateBytesMax
             $0.commandsMax = commandsMax
+            $0.commandBytesMax = commandBytesMax
             $0.parkedMembersMax = parkedMembersMax
             $0.parkedCountThatHaltsRound = parkedCountThatHaltsRound
             $0.channelRules[0] = channelRule

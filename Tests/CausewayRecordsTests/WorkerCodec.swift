@@ -30,7 +30,7 @@ enum WorkerCodec {
         try value.withUnsafeBytes { bytes in
             let command = try Command.decode(bytes)
             var room = [UInt8](repeating: 0, count: command.bodyByteCount)
-            _ = room.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
+            _ = room.withUnsafeMutableBytes { PushBody.write(command, from: bytes, into: $0) }
             return Data(room)
         }
     }
@@ -41,7 +41,7 @@ enum WorkerCodec {
             let command = try Command.decode(bytes)
             var room = [UInt8](repeating: 0, count: command.bodyByteCount)
             return room.withUnsafeMutableBytes { target in
-                Body.digest(UnsafeRawBufferPointer(target), Body.write(command, from: bytes, into: target))
+                PushBody.digest(UnsafeRawBufferPointer(target), PushBody.write(command, from: bytes, into: target))
             }
         }
     }

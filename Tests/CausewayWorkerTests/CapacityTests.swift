@@ -17,7 +17,8 @@ struct CapacityTests {
             let budget = try? MemoryBudget(
                 totalBytes: (mebibytes << 20) / 100 * MemoryBudget.usableControlGroupPercent,
                 laneCount: Int(processorCount),
-                connectionsMax: Int(processorCount * poolCount * plan.connectionsPerPool)
+                connectionsMax: Int(processorCount * poolCount * plan.connectionsPerPool),
+                appCount: demand.fleet.appCountMax
             )
             return budget.map { min($0.recordsMax(configured: .max), $0.usedBlockBytesMax / 1_024) } ?? 0
         }

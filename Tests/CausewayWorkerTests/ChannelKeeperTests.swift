@@ -43,11 +43,11 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            let presentEntry = isPublished == true ? entry : try await worker.change(entry) { $0.isPublished = nil }
+            let currentEntry = isPublished == true ? entry : try await worker.change(entry) { $0.isPublished = nil }
             let olderEntry = Self.makeOlderEntry(of: entry, isPublished: nil)
             #expect(try await worker.publishAndWriteToAudienceHash(olderEntry) == nil)
             // If `isPublished` is nil, the newer entry is noted as published only now.
-            try await worker.notePublishedIfUnchanged(presentEntry)
+            try await worker.notePublishedIfUnchanged(currentEntry)
             #expect(try fixture.channelInAudienceHash(of: Self.audience) == entry.channelFieldValue)
             #expect(try fixture.publishedEntry(of: Self.audience)?.channel == entry.channel)
             #expect(try await fixture.entry(of: Self.audience, by: worker).isPublished == true)
@@ -193,11 +193,11 @@ import Testing
                 at: worker.managedEnvironment,
                 storedUntilWallMilliseconds: 0
             )
-            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect((presentEntry.deletionDueMilliseconds != nil) == (command == .end))
+            let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect((currentEntry.deletionDueMilliseconds != nil) == (command == .end))
             // After a start, the keeper must write no plan at all, not even one that it cancels at once. If the worker
             // died between the two writes, the plan would stay.
-            if command == .start { #expect(presentEntry == entry) }
+            if command == .start { #expect(currentEntry == entry) }
         }
     }
 
@@ -232,11 +232,11 @@ import Testing
             try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             #expect(successor.channel != entry.channel)
-            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(presentEntry.deletionDueMilliseconds == (command == .end ? .max : nil))
+            let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect(currentEntry.deletionDueMilliseconds == (command == .end ? .max : nil))
             // The new entry has the plan from the beginning. If the keeper wrote the plan in a second step and died
             // before it, the channel would stay without a plan.
-            #expect(try fixture.publishedEntry(of: Self.audience)?.recordValue == presentEntry.recordValue)
+            #expect(try fixture.publishedEntry(of: Self.audience)?.recordValue == currentEntry.recordValue)
         }
     }
 

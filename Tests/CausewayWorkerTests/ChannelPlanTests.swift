@@ -45,8 +45,8 @@ import Testing
             try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
             try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            let presentEntry = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            #expect(presentEntry == successor && presentEntry.deletionDueMilliseconds == .max)
+            let currentEntry = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            #expect(currentEntry == successor && currentEntry.deletionDueMilliseconds == .max)
         }
     }
 
@@ -70,8 +70,8 @@ import Testing
             )
             let successor = try await replacement
             #expect(successor.channel != entry.channel)
-            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(presentEntry.channel == successor.channel && presentEntry.deletionDueMilliseconds == .max)
+            let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect(currentEntry.channel == successor.channel && currentEntry.deletionDueMilliseconds == .max)
             #expect(try await fixture.channelsAtAPNs() == [successor.channel])
         }
     }
@@ -139,8 +139,8 @@ import Testing
             try await eventuallyInTask("a lease for the creation") { fixture.isChannelBeingCreated(Self.audience) }
             try fixture.admit(.end, to: Self.audience)
             _ = try await creation
-            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(presentEntry.deletionDueMilliseconds != nil)
+            let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect(currentEntry.deletionDueMilliseconds != nil)
         }
     }
 
@@ -185,8 +185,8 @@ import Testing
             }
             try await otherWorker.change(deletingEntry) { ($0.deletionDueMilliseconds, $0.state) = (nil, .active) }
             try await planning.value
-            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(presentEntry.state == .active && presentEntry.deletionDueMilliseconds != nil)
+            let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect(currentEntry.state == .active && currentEntry.deletionDueMilliseconds != nil)
         }
     }
 

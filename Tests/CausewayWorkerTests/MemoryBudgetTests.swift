@@ -1,3 +1,4 @@
+import Audiences
 import CausewayConfiguration
 import Delivery
 import Foundation
@@ -19,7 +20,7 @@ struct MemoryBudgetTests {
         MemoryBudget.fixedBytesOfProcess + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
             + budget.producerQueueBytes + budget.laneCount
             * (MemoryBudget.fixedBytesPerLane + budget.inboxBytesPerLane + budget.audienceBytesPerLane
-                + budget.deliveryBytesPerLane)
+                + budget.additionalPageBytesPerLane + budget.audienceTableBytesPerLane + budget.deliveryBytesPerLane)
     }
 
     @Test(
@@ -55,6 +56,60 @@ struct MemoryBudgetTests {
             let bytes = recordsMax * Delivery.bytesPerRecord + ring.capacity * MemoryLayout<DeliveryReport>.stride
             #expect(bytes <= Int(budget.deliveryBytesPerLane / 2), "\(mebibytes)")
         }
+    }
+
+    /// A pod of the chart has 512 MiB and one lane.
+    @Test(arguments: [(512, 1), (1_024, 1), (1_024, 2), (1_024, 4), (4_096, 4)] as [(Int64, Int)])
+    func `The tables of audiences have their usual limits in usual pods`(mebibytes: Int64, laneCount: Int) throws {
+        let budget = try MemoryBudget(
+            totalBytes: (mebibytes << 20) / 100 * MemoryBudget.usableControlGroupPercent,
+            laneCount: laneCount,
+            connectionsMax: laneCount * 4
+        )
+        #expect(Int(budget.audienceTableBytesPerLane) == AudiencesConfiguration.defaultTableBytes)
+        var configuration = makeAudiencesConfiguration()
+        configuration.limitTableBytes(to: Int(budget.audienceTableBytesPerLane))
+        #expect(configuration.commandsMax == 4_096 && configuration.commandBytesMax == 8 << 20)
+        #expect(configuration.parkedMembersMax == 16_384 && configuration.refusedMembersMax == 4_096)
+        #expect(configuration.membershipChangesMax == 4_096 && configuration.newestStateBytesMax == 2 << 20)
+    }
+
+    @Test func `With little memory, the tables of audiences shrink together`() throws {
+        for mebibytes in [128, 160, 256] as [Int64] {
+            let budget = try makeBudget(mebibytes, laneCount: 2, connectionsMax: 4)
+            var configuration = makeAudiencesConfiguration()
+            configuration.limitTableBytes(to: Int(budget.audienceTableBytesPerLane))
+            #expect(Audiences.tableBytes(configuration) <= Int(budget.audienceTableBytesPerLane), "\(mebibytes)")
+            #expect((100..<4_096).contains(configuration.commandsMax))
+            #expect((AudiencesConfiguration.parkedMembersMin..<16_384).contains(configuration.parkedMembersMax))
+        }
+    }
+
+    private func makeAudiencesConfiguration() -> AudiencesConfiguration {
+        let app = DeliveryConfiguration.App(bundleIdentifier: [], hasProductionPool: true, hasSandboxPool: true)
+        return AudiencesConfiguration(apps: [app], reloadable: ReloadableSettings(appCount: 1), seed: 1)
+    }
+
+    @Test func `Each app has memory for its pages, however many apps there are`() throws {
+        let budget = try MemoryBudget(totalBytes: 1 << 30, laneCount: 1, connectionsMax: 100, appCount: 50)
+        let pageBytes = budget.audienceBytesPerLane / 2 + budget.additionalPageBytesPerLane
+        #expect(pageBytes == Int64(50 * AudiencesConfiguration.pageBytesPerAppMin))
+        #expect(sumOfParts(budget) <= 1 << 30)
+        #expect(try makeBudget(1_024, laneCount: 1, connectionsMax: 4).additionalPageBytesPerLane == 0)
+    }
+
+    @Test(arguments: [128, 256, 435, 4_096] as [Int64])
+    func `All chunks of blocks fit into half of a lane's memory`(mebibytes: Int64) throws {
+        let budget = try makeBudget(mebibytes, laneCount: 2, connectionsMax: 4)
+        let recordsMax = budget.recordsMax(configured: .max)
+        #expect(
+            recordsMax * Delivery.bytesPerRecord + budget.allocatedBlockBytesMax <= Int(budget.deliveryBytesPerLane)
+        )
+        if mebibytes >= 256 {
+            #expect(budget.usedBlockBytesMax + 15 * budget.blockChunkBytes <= budget.allocatedBlockBytesMax)
+        }
+        // Activities that only wait keep their ids. The longest ids need 256 bytes instead of 64.
+        #expect(recordsMax * (256 - 64) < budget.usedBlockBytesMax / 2)
     }
 
     @Test func `A connection's memory includes the pushes that it may have in flight`() throws {

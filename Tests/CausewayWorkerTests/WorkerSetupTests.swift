@@ -144,7 +144,7 @@ import Testing
         try withKey { _, keyFile in
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             let setup = try makeSetup(makeConfiguration(keyFile: keyFile))
-            #expect(setup.metricRegistry.labels.signers.map(\.keyIdentifier) == ["OTHERKEY00"])
+            #expect(setup.metricRegistry.labels.signingKeys.map(\.keyIdentifier) == ["OTHERKEY00"])
         }
     }
 

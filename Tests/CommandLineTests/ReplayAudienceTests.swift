@@ -67,7 +67,8 @@ extension ReplayScene {
             try (reply.bytes ?? [])
                 .withUnsafeBytes { bytes in
                     let page = try #require(MemberPage(bytes))
-                    for reference in scratch[..<page.members(into: scratch).count] {
+                    let found = page.members(into: scratch, nowMilliseconds: nowSeconds * 1_000)
+                    for reference in scratch[..<found.count] {
                         let member = try #require(page[reference])
                         var buffer = [UInt8](repeating: 0, count: max(Limits.tokenDigitsMax, Limits.identifierBytesMax))
                         let identifierByteCount = buffer.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }

@@ -24,20 +24,20 @@ struct BodyTests {
     func `A body's timestamp is replaced in place`(_ text: RecordText) throws {
         let record = Record(text.text)
         var (bytes, layout) = record.body(try record.command())
-        bytes.withUnsafeMutableBytes { Body.setTimestamp(1_790_000_017, in: $0, layout) }
+        bytes.withUnsafeMutableBytes { PushBody.setTimestamp(1_790_000_017, in: $0, layout) }
         let raised = Record(text.with("aps.timestamp", "1790000017").text)
         #expect(bytes == raised.body(try raised.command()).text)
     }
 
     @Test func `A timestamp without ten digits is replaced by the nearest one with ten`() {
         var target = Array("xx1234567890yy".utf8)
-        var layout = Body.Layout.none
+        var layout = PushBody.Layout.none
         layout.timestampDigits = ByteRange(offset: 2, count: 10)
         for (timestamp, text) in [
             (Int64(9_999_999_999), "9999999999"), (10_000_000_000, "9999999999"), (.max, "9999999999"),
             (0, "1000000000"), (.min, "1000000000"),
         ] {
-            target.withUnsafeMutableBytes { Body.setTimestamp(timestamp, in: $0, layout) }
+            target.withUnsafeMutableBytes { PushBody.setTimestamp(timestamp, in: $0, layout) }
             #expect(String(decoding: target, as: UTF8.self) == "xx\(text)yy")
         }
     }
@@ -131,7 +131,8 @@ struct DigestTests {
             let (body, layout) = record.body(try record.command())
             let moved = Array(repeating: 0, count: shift) + body
             #expect(
-                moved.withUnsafeBytes { Body.digest(UnsafeRawBufferPointer(rebasing: $0[shift...]), layout) } == digest
+                moved.withUnsafeBytes { PushBody.digest(UnsafeRawBufferPointer(rebasing: $0[shift...]), layout) }
+                    == digest
             )
         }
     }

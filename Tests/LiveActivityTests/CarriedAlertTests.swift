@@ -43,7 +43,7 @@ struct CarriedAlertTests {
         let command = try expectedRecord.command()
         #expect(written == expectedRecord.body(command).text)
         #expect(writtenLayout == expectedRecord.body(command).layout)
-        #expect(written.withUnsafeBytes { Body.digest($0, writtenLayout) } == expectedRecord.digest(command))
+        #expect(written.withUnsafeBytes { PushBody.digest($0, writtenLayout) } == expectedRecord.digest(command))
         #expect((try? JSONSerialization.jsonObject(with: Data(written))) != nil)
     }
 
@@ -51,21 +51,23 @@ struct CarriedAlertTests {
         let record = Record(Self.carriers[0].command)
         let (body, layout) = record.body(try record.command())
         var (written, writtenLayout) = Self.carry(Self.alert, in: body, layout)
-        written.withUnsafeMutableBytes { Body.setTimestamp(1_790_000_099, in: $0, writtenLayout) }
+        written.withUnsafeMutableBytes { PushBody.setTimestamp(1_790_000_099, in: $0, writtenLayout) }
         #expect(String(decoding: written, as: UTF8.self).contains(#""timestamp":1790000099"#))
     }
 
     static func carry(
         _ alert: String,
         in body: [UInt8],
-        _ layout: Body.Layout
-    ) -> (body: [UInt8], layout: Body.Layout) {
+        _ layout: PushBody.Layout
+    ) -> (body: [UInt8], layout: PushBody.Layout) {
         body.withUnsafeBytes { body in
             Array(alert.utf8)
                 .withUnsafeBytes { alert in
-                    let count = Body.byteCount(body, layout, carryingAlertBytes: alert.count)
+                    let count = PushBody.byteCount(body, layout, carryingAlertBytes: alert.count)
                     var target = [UInt8](repeating: 0xAA, count: count)
-                    let layout = target.withUnsafeMutableBytes { Body.write(body, layout, carrying: alert, into: $0) }
+                    let layout = target.withUnsafeMutableBytes {
+                        PushBody.write(body, layout, carrying: alert, into: $0)
+                    }
                     return (target, layout)
                 }
         }
@@ -119,11 +121,11 @@ struct CarriedAlertTests {
 
     private static func removeAlert(
         _ body: [UInt8],
-        _ layout: Body.Layout
-    ) -> (body: [UInt8], layout: Body.Layout) {
+        _ layout: PushBody.Layout
+    ) -> (body: [UInt8], layout: PushBody.Layout) {
         body.withUnsafeBytes { body in
-            var target = [UInt8](repeating: 0xAA, count: Body.byteCountWithoutAlert(body, layout))
-            let layout = target.withUnsafeMutableBytes { Body.writeWithoutAlert(body, layout, into: $0) }
+            var target = [UInt8](repeating: 0xAA, count: PushBody.byteCountWithoutAlert(body, layout))
+            let layout = target.withUnsafeMutableBytes { PushBody.writeWithoutAlert(body, layout, into: $0) }
             return (target, layout)
         }
     }

@@ -66,6 +66,21 @@ struct MemberPageTests {
         #expect(try tokens(leave(at: 5)) == [])
     }
 
+    /// Former releases stored the times of clocks that are ahead.
+    @Test func `An entry whose time is a day ahead does not count against a later entry`() throws {
+        let presentMilliseconds: Int64 = 1_700_000_000_000
+        let aheadMilliseconds = presentMilliseconds + 86_400_000
+        func tokens(_ entries: MemberEntry<[UInt8]>...) throws -> [String] {
+            try PageBytes(entries).members(nowMilliseconds: presentMilliseconds)
+                .map { String(decoding: $0.token, as: UTF8.self) }
+        }
+        let early = MemberEntry.joining("m", token: "aaaaaaaa", at: aheadMilliseconds)
+        #expect(try tokens(early) == ["aaaaaaaa"])
+        #expect(try tokens(early, .leaving("m", at: presentMilliseconds)) == [])
+        #expect(try tokens(early, .joining("m", token: "bbbbbbbb", at: presentMilliseconds)) == ["bbbbbbbb"])
+        #expect(try tokens(early, .leaving("m", at: aheadMilliseconds - 1)) == ["aaaaaaaa"], "both are ahead")
+    }
+
     @Test func `An activity and a device with the same id, and ids with the same position, are different members`()
         throws
     {
@@ -208,7 +223,7 @@ private final class GuardedPageReader {
         let pageMemory = UnsafeMutableRawBufferPointer(rebasing: memory[(readableBytes - bytes.count)..<readableBytes])
         pageMemory.copyBytes(from: bytes)
         guard let page = MemberPage(UnsafeRawBufferPointer(pageMemory)) else { return }
-        let (count, _) = page.members(into: scratch)
+        let (count, _) = page.members(into: scratch, nowMilliseconds: 0)
         for reference in scratch[..<count] {
             guard let member = page[reference] else {
                 Issue.record("a member that is there")
@@ -298,12 +313,12 @@ private struct PageBytes {
 
     init(raw bytes: [UInt8]) { self.bytes = bytes }
 
-    func members(isWhole: Bool = true) throws -> [DecodedMember] {
+    func members(isWhole: Bool = true, nowMilliseconds: Int64 = 0) throws -> [DecodedMember] {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }
         return try bytes.withUnsafeBytes { bytes in
             let page = try #require(MemberPage(bytes))
-            let found = page.members(into: scratch)
+            let found = page.members(into: scratch, nowMilliseconds: nowMilliseconds)
             #expect(found.isWhole == isWhole)
             return try scratch[..<found.count].map { DecodedMember(try #require(page[$0])) }
         }

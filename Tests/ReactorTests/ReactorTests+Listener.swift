@@ -186,7 +186,7 @@ extension ReactorTests {
                 try #require(throws: TLSError.self) { _ = try make() }
             }
             let authorities = try error { try TLSContext.client(caFile: missingFile, applicationProtocols: []) }
-            #expect(authorities.code == .authorities)
+            #expect(authorities.code == .authoritiesUnusable)
             #expect(authorities.reason.contains("missing.pem"))
             #expect(authorities.reason.lowercased().contains("no such file"))
             let chain = try error {
@@ -196,7 +196,7 @@ extension ReactorTests {
                     applicationProtocols: []
                 )
             }
-            #expect(chain.code == .certificate)
+            #expect(chain.code == .certificateUnusable)
             let notAKey = try error {
                 try TLSContext.server(
                     certificateFile: certificates.certificateFile,
@@ -204,7 +204,7 @@ extension ReactorTests {
                     applicationProtocols: []
                 )
             }
-            #expect(notAKey.code == .privateKey)
+            #expect(notAKey.code == .privateKeyUnusable)
             #expect(notAKey.reason.contains("ca.pem"))
             let notItsKey = try error {
                 try TLSContext.server(
@@ -213,7 +213,7 @@ extension ReactorTests {
                     applicationProtocols: []
                 )
             }
-            #expect(notItsKey.code == .privateKey)
+            #expect(notItsKey.code == .privateKeyUnusable)
             #expect(notItsKey.reason.contains("mismatch"))
         }
 
@@ -222,7 +222,7 @@ extension ReactorTests {
             let error = try #require(throws: TLSError.self) {
                 _ = try TLSContext.client(caFile: nil, applicationProtocols: ["h2", name])
             }
-            #expect(error.code == .applicationProtocols)
+            #expect(error.code == .applicationProtocolsInvalid)
         }
 
         @Test func `The system's authorities do not trust our own certificate`() throws {
@@ -261,7 +261,7 @@ extension ReactorTests {
             let error = try #require(throws: TLSError.self) {
                 _ = try GeneratedCertificate.write(directory: directory.path, hosts: [host])
             }
-            #expect(error.code == .serverName)
+            #expect(error.code == .serverNameInvalid)
         }
     }
 }

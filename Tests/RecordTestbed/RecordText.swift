@@ -142,15 +142,15 @@ package final class Record {
     }
 
     /// Returns the body of the push for a command that was decoded from this record.
-    package func body(_ command: Command) -> (text: [UInt8], layout: Body.Layout) {
+    package func body(_ command: Command) -> (text: [UInt8], layout: PushBody.Layout) {
         var text = [UInt8](repeating: 0xAA, count: command.bodyByteCount)
-        let layout = text.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
+        let layout = text.withUnsafeMutableBytes { PushBody.write(command, from: bytes, into: $0) }
         return (text, layout)
     }
 
     package func digest(_ command: Command) -> UInt64 {
         let (text, layout) = body(command)
-        return text.withUnsafeBytes { Body.digest($0, layout) }
+        return text.withUnsafeBytes { PushBody.digest($0, layout) }
     }
 }
 

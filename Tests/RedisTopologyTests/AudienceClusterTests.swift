@@ -221,7 +221,8 @@ private final class AudienceCaller: AudienceStoreHandler {
                 let bytes = try ask(.readPage(segment: UInt8(segment), lowerBound: bound)).bytes ?? []
                 try bytes.withUnsafeBytes { bytes in
                     let page = try #require(MemberPage(bytes))
-                    for reference in scratch[..<page.members(into: scratch).count] {
+                    let found = page.members(into: scratch, nowMilliseconds: loop.wallMilliseconds)
+                    for reference in scratch[..<found.count] {
                         let member = try #require(page[reference])
                         let count = buffer.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
                         members.insert(Array(buffer[..<count]))

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A whole received frame. The payload has no padding. It is valid until the next frame is read, or until the memory of
-/// the input is no longer valid, whichever comes first.
+/// A whole received frame. Its payload has no padding. The payload is valid until the next frame is read, and not
+/// longer than the memory of the input.
 struct Frame {
     var type: UInt8
     var flags: UInt8
@@ -167,8 +167,8 @@ struct FrameReader: ~Copyable {
         case FrameType.windowUpdate:
             try requireValidSize(header.payloadBytes == 4)
         case FrameType.priority:
-            // Do not check the length of a PRIORITY frame: the caller ignores the frame, and a wrong length does not
-            // end the connection (RFC 9113, section 6.3).
+            // A PRIORITY frame may have any length: the caller ignores the frame, and a wrong length does not end the
+            // connection (RFC 9113, section 6.3).
             try requireNonzeroStream(header)
         case FrameType.settings:
             try requireStreamZero(header)

@@ -5,9 +5,8 @@
 struct HeaderDecoder: ~Copyable {
     /// SETTINGS_HEADER_TABLE_SIZE. We do not send this setting, so its default applies.
     static let tableBytesMax = 4_096
-    /// The maximum number of entries in the dynamic table. There cannot be more, because each entry counts as at least
-    /// 32 of the table's 4,096 bytes. The number is a power of two, so that a bit mask keeps an index within the
-    /// memory.
+    /// The maximum number of entries in the dynamic table: each entry counts as at least 32 of the table's 4,096 bytes.
+    /// A power of two, so that a bit mask keeps an index within the memory.
     private static let entriesMax = 128
     /// The longest encoded name or value that is accepted (RFC 7541, section 7.4). `huffmanOutput` has room for the
     /// decoded text.

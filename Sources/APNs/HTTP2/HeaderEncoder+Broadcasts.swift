@@ -1,8 +1,8 @@
 import Numbers
 
 /// Writes the header blocks of broadcasts. A broadcast has a channel instead of a topic, and `apns-request-id` instead
-/// of `apns-id`. A channel has at most one broadcast a second, so the encoder caches nothing for broadcasts: they use
-/// the table entries of pushes, and add none.
+/// of `apns-id`. The encoder uses the table entries of pushes here, but adds none and caches nothing, because a channel
+/// has at most one broadcast a second.
 extension HeaderEncoder {
     /// Writes the header block of one broadcast.
     ///

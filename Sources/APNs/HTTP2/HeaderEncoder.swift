@@ -52,8 +52,8 @@ struct HeaderEncoder: ~Copyable {
     private let devicePathPrefix: [UInt8]
     let broadcastPath: [UInt8]
 
-    /// For each field: its number among the entries that the encoder has added to the table, 0 for the first; -1 if the
-    /// field is not in the table.
+    /// For each field in the table: how many entries the encoder had added before it. -1 if the field is not in the
+    /// table.
     var insertionNumbers = [Int](repeating: -1, count: Field.allCases.count)
     private var insertedEntryCount = 0
     /// Whether the encoder adds entries to the table: only if the peer's table has room for all of them. If false, the
@@ -61,9 +61,8 @@ struct HeaderEncoder: ~Copyable {
     private var addsTableEntries = true
     private var currentTableBytesMax = HeaderEncoder.tableBytesMax
     /// The table sizes that the next request must announce to the peer (RFC 7541, section 4.2); nil if SETTINGS have
-    /// not changed the size since the last request. `last` is the present size. `least` is the smallest size that was
-    /// valid at the last request or after it. For example, (0, 2,048) if the size changed from 4,096 to 0 and then to
-    /// 2,048.
+    /// not changed the size since the last request. `last` is the newest size, and `least` the smallest since that
+    /// request. For example, (0, 2,048) if the size was 4,096, then 0, then 2,048.
     private var unannouncedTableBytes: (least: Int, last: Int)?
 
     /// The first constant piece of a push's header block. It ends with the name `:path`.
@@ -74,9 +73,9 @@ struct HeaderEncoder: ~Copyable {
     private var priority10FieldsAfterPath: [UInt8] = []
     /// The third constant piece of a push's header block: the name `apns-id`.
     private var encodedAPNsIdentifierName: [UInt8] = []
-    /// Whether a push with priority 5 (or 10) can be written from the constant pieces above and three values: path,
-    /// expiration and id. If not, the encoder encodes one field after the other, and then builds the pieces again. Both
-    /// properties are false after a change of the provider token or of the table's size.
+    /// Whether the constant pieces above are valid for a push with priority 5 (or 10). If not, the encoder encodes the
+    /// push field by field, and then builds the pieces again. A change of the provider token or of the table's size
+    /// sets both properties to false.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
 
@@ -250,9 +249,8 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces of a push's header block again. Builds the second piece for a priority (5 or 10) only
-    /// if the table has the `apns-priority` field with this value, or if the encoder adds no entries. Otherwise the
-    /// next push with this priority first puts the field into the table.
+    /// Builds the constant pieces of a push's header block again. A priority (5 or 10) gets no second piece while its
+    /// `apns-priority` field still has to enter the table: the next push with this priority first puts the field there.
     private mutating func rebuildReusableFields() {
         canReusePriority5Fields = !addsTableEntries || insertionNumbers[Field.priority5.rawValue] >= 0
         canReusePriority10Fields = !addsTableEntries || insertionNumbers[Field.priority10.rawValue] >= 0
@@ -336,8 +334,7 @@ struct HeaderEncoder: ~Copyable {
     }
 
     /// Returns the bytes that announce a new table size to the peer, before the first field (RFC 7541, section 4.2). If
-    /// the table was too small to hold all our entries at any time since the last request, the bytes also make the peer
-    /// remove these entries.
+    /// the table has been too small for all our entries since the last request, the bytes also empty the peer's table.
     mutating func takeTableSizeUpdates() -> [UInt8] {
         guard let (least, last) = unannouncedTableBytes else { return [] }
         unannouncedTableBytes = nil

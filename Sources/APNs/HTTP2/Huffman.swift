@@ -23,32 +23,30 @@ struct Huffman: @unchecked Sendable {
     /// length of both codes together (the bits above). 0 if the twelve bits do not begin with two whole codes. Two
     /// codes of digits always fit, and two codes of most lower-case letters.
     private let codePairs: UnsafeMutablePointer<UInt32>
-    /// For each length of a code: the first code of this length, left-aligned in 32 bits.
-    private let firstCodes: UnsafeMutablePointer<UInt32>
-    /// For each length of a code: the index in `symbols` of the symbol that has the first code of this length.
-    private let firstSymbolIndices: UnsafeMutablePointer<Int>
-    /// The symbols in the order of their codes.
-    private let symbols: UnsafeMutablePointer<UInt8>
-    /// For each symbol: its code.
-    private let codes: UnsafeMutablePointer<UInt32>
+    /// The first code of each length, left-aligned in 32 bits.
+    private let firstCodesByLength: UnsafeMutablePointer<UInt32>
+    /// The index in `symbolsInCodeOrder` of the first code of each length.
+    private let firstSymbolIndicesByLength: UnsafeMutablePointer<Int>
+    private let symbolsInCodeOrder: UnsafeMutablePointer<UInt8>
+    private let codesBySymbol: UnsafeMutablePointer<UInt32>
 
     private init() {
         shortCodes = .allocate(capacity: 256)
         codePairs = .allocate(capacity: 1 << Self.codePairBitsMax)
-        firstCodes = .allocate(capacity: Self.codeBitsMax + 2)
-        firstSymbolIndices = .allocate(capacity: Self.codeBitsMax + 2)
-        symbols = .allocate(capacity: 256)
-        codes = .allocate(capacity: 256)
+        firstCodesByLength = .allocate(capacity: Self.codeBitsMax + 2)
+        firstSymbolIndicesByLength = .allocate(capacity: Self.codeBitsMax + 2)
+        symbolsInCodeOrder = .allocate(capacity: 256)
+        codesBySymbol = .allocate(capacity: 256)
         shortCodes.initialize(repeating: 0, count: 256)
         var code: UInt32 = 0
         var symbolIndex = 0
         for bitCount in 1...Self.codeBitsMax {
             code <<= 1
-            firstCodes.advanced(by: bitCount).initialize(to: code << UInt32(32 - bitCount))
-            firstSymbolIndices.advanced(by: bitCount).initialize(to: symbolIndex)
+            firstCodesByLength.advanced(by: bitCount).initialize(to: code << UInt32(32 - bitCount))
+            firstSymbolIndicesByLength.advanced(by: bitCount).initialize(to: symbolIndex)
             for symbol in 0..<256 where Int(codeBitCounts[symbol]) == bitCount {
-                symbols.advanced(by: symbolIndex).initialize(to: UInt8(symbol))
-                codes.advanced(by: symbol).initialize(to: code)
+                symbolsInCodeOrder.advanced(by: symbolIndex).initialize(to: UInt8(symbol))
+                codesBySymbol.advanced(by: symbol).initialize(to: code)
                 if bitCount <= 8 {
                     let start = Int(code) << (8 - bitCount)
                     for index in start..<start + 1 << (8 - bitCount) {
@@ -69,8 +67,8 @@ struct Huffman: @unchecked Sendable {
         }
         // The last code, thirty ones, is the end-of-string symbol, which is not allowed within a string.
         // `decodeLongCode` rejects this code.
-        firstCodes.advanced(by: Self.codeBitsMax + 1).initialize(to: code << UInt32(32 - Self.codeBitsMax))
-        firstSymbolIndices.advanced(by: Self.codeBitsMax + 1).initialize(to: symbolIndex)
+        firstCodesByLength.advanced(by: Self.codeBitsMax + 1).initialize(to: code << UInt32(32 - Self.codeBitsMax))
+        firstSymbolIndicesByLength.advanced(by: Self.codeBitsMax + 1).initialize(to: symbolIndex)
     }
 
     // MARK: - Decoding
@@ -86,8 +84,8 @@ struct Huffman: @unchecked Sendable {
         guard let destination = output.baseAddress, let source = input.baseAddress else {
             return input.isEmpty ? 0 : nil
         }
-        // The next bits of the input, left-aligned and inverted. When a shift fills in zeros after the last bit, these
-        // zeros stand for ones. So the input seems to end with ones, as HPACK's padding does.
+        // The next bits of the input, left-aligned and inverted. A shift appends zeros, which stand for ones because of
+        // the inversion. So after its last bit the input seems to continue with ones, as HPACK's padding does.
         var invertedBits: UInt64 = 0
         var availableBits = 0
         var position = 0
@@ -99,8 +97,8 @@ struct Huffman: @unchecked Sendable {
                 let takenBytes = (63 &- availableBits) &>> 3
                 position += takenBytes
                 availableBits += takenBytes * 8
-                // The load may also have set bits beyond `availableBits`. This does no harm: the next load sets them to
-                // the same values.
+                // The load may also have set bits beyond `availableBits`, from a byte that does not count yet. This
+                // does no harm: the next load reads this byte again, and sets the same bits.
             } else {
                 while availableBits <= 56, position < input.count {
                     let next = UInt64(~source.load(fromByteOffset: position, as: UInt8.self))
@@ -124,7 +122,8 @@ struct Huffman: @unchecked Sendable {
                 var length = Int(shortCode &>> 8)
                 var symbol = UInt8(truncatingIfNeeded: shortCode)
                 if length == 0 || length > availableBits {
-                    // Load more input first, so that a long code is complete when it is decoded or rejected.
+                    // A code may have 30 bits. If fewer bits are loaded, load more input before a code is decoded or
+                    // rejected.
                     if availableBits < Self.codeBitsMax, position < input.count { break }
                     // Remaining bits that are all ones are padding. Eight or more bits of padding are not valid.
                     if invertedBits == 0 { return availableBits < 8 ? count : nil }
@@ -147,13 +146,14 @@ struct Huffman: @unchecked Sendable {
     /// Decodes the code at the start of `bits`, and returns its symbol and its length in bits; nil for the
     /// end-of-string symbol.
     private func decodeLongCode(_ bits: UInt32) -> (UInt8, Int)? {
-        // Left-aligned in 32 bits, each code is larger than all shorter codes. So the length of the code at the start
-        // of `bits` is the greatest length whose first code is at most `bits`.
+        // Left-aligned in 32 bits, each code is larger than all shorter codes. So the code at the start of `bits` has
+        // the greatest length whose first code is at most `bits`.
         var length = Int(Self.shortCodeBitsMax) + 1
-        while length < Self.codeBitsMax, bits >= firstCodes[length + 1] { length += 1 }
-        guard bits < firstCodes[Self.codeBitsMax + 1] else { return nil }
-        let symbolIndex = firstSymbolIndices[length] + Int((bits - firstCodes[length]) >> UInt32(32 - length))
-        return (symbols[symbolIndex], length)
+        while length < Self.codeBitsMax, bits >= firstCodesByLength[length + 1] { length += 1 }
+        guard bits < firstCodesByLength[Self.codeBitsMax + 1] else { return nil }
+        let symbolIndex =
+            firstSymbolIndicesByLength[length] + Int((bits - firstCodesByLength[length]) >> UInt32(32 - length))
+        return (symbolsInCodeOrder[symbolIndex], length)
     }
 
     // MARK: - Encoding
@@ -169,7 +169,7 @@ struct Huffman: @unchecked Sendable {
         var count = 0
         for byte in text {
             let length = Int(codeBitCounts[Int(byte)])
-            bits = bits << UInt64(length) | UInt64(codes[Int(byte)])
+            bits = bits << UInt64(length) | UInt64(codesBySymbol[Int(byte)])
             count += length
             while count >= 8 {
                 count -= 8

@@ -1,6 +1,6 @@
 import Numbers
 
-/// The header fields of a response, an informational response or trailers, as far as the program needs them.
+/// What the program needs of the header fields of a response, an informational response or trailers.
 struct ResponseHead {
     /// The longest list of header fields, counted as in RFC 9113, section 6.5.2. The lists of APNs have fewer
     /// than 300 bytes.
@@ -67,8 +67,8 @@ struct HeaderField {
     var isValid: Bool { isNameValid && isValueValid }
     var tableEntryBytes: Int { Int(nameByteCount) + Int(valueByteCount) + Self.overheadBytes }
 
-    /// Makes a field that has no value yet. HPACK has the name before the value, and the name decides how `setValue`
-    /// reads the value.
+    /// Makes a field without its value. The value comes later, by `setValue`, because the name decides how the value is
+    /// read.
     init(name: UnsafeRawBufferPointer) {
         nameByteCount = Int32(truncatingIfNeeded: name.count)
         switch name.count {

@@ -54,8 +54,8 @@ struct StreamTable: ~Copyable {
         }
         var index = (gap + 1) & indexMask
         while entries[index].streamIdentifier != 0 {
-            // Move the entry to the gap, except if its home (the index that its hash gives) lies between the gap and
-            // the entry: a look-up begins at the home and would not find the entry in the gap.
+            // Move the entry to the gap if a look-up finds the entry there. A look-up begins at the entry's home, the
+            // index that its hash gives. So an entry must stay if its home lies between the gap and the entry.
             let homeIndex = homeIndex(entries[index].streamIdentifier)
             if (index - homeIndex) & indexMask >= (index - gap) & indexMask {
                 entries[gap] = entries[index]

@@ -23,9 +23,8 @@ public struct ManagementEndpoint: Sendable {
 
 /// Why a request got no complete response.
 struct ManagementFault: Error, Sendable, Equatable {
-    /// Whether APNs may have processed the request. False in these cases:
-    /// - The client did not send the request.
-    /// - APNs showed by a RST_STREAM or GOAWAY frame that it did not process the request.
+    /// Whether APNs may have processed the request. False if the client did not send the request, or if a RST_STREAM or
+    /// GOAWAY frame shows that APNs did not process it.
     var mayHaveBeenProcessed: Bool
     /// The fault in words, for logs and operators.
     var detail: String
@@ -52,8 +51,8 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
 
     public var description: String { detail }
 
-    /// Whether the channel that the request names does not exist. APNs may also call its id invalid, for example the id
-    /// of a channel that an operator has entered.
+    /// Whether the channel that the request names does not exist, or its id is invalid. For example, an operator may
+    /// have entered the id.
     public var showsMissingChannel: Bool {
         cause == .refused(.channelNotRegistered) || cause == .refused(.badChannelId)
     }
@@ -126,9 +125,9 @@ public final class ChannelManagement: Sendable {
                 expecting: 201
             )
         } catch {
-            // Neither a 5xx nor a 2xx other than 201 shows whether APNs has created the channel.
-            // A 503 says that the service takes no requests, so it counts as a refusal. If it were ambiguous, each
-            // outage would leave intents (R32), and comparisons could delete other programs' new channels (K14).
+            // After a 5xx, or a 2xx other than 201, APNs may have created the channel, so the result is ambiguous. But
+            // a 503 counts as a refusal, because the service takes no requests. If a 503 were ambiguous, each outage
+            // would leave intents (R32), and comparisons could delete other programs' new channels (K14).
             guard error.status >= 500 && error.status != 503 || error.status / 100 == 2 else { throw error }
             throw ChannelError(cause: .ambiguous, status: error.status, detail: error.detail)
         }
@@ -201,7 +200,8 @@ public final class ChannelManagement: Sendable {
         return ChannelError(cause: .refused(reason), status: response.status, detail: detail)
     }
 
-    /// Sends a request after all earlier ones, and returns the response. Throws if the response has another status.
+    /// Sends a request after all earlier ones, and returns the response. Throws if the response does not have the
+    /// expected status.
     private func perform(_ request: ManagementRequest, expecting status: Int) async throws(ChannelError)
         -> ManagementResponse
     {

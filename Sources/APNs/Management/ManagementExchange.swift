@@ -243,8 +243,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             default: break
             }
         }
-        // Trailers have no status, and informational responses (1xx) come before the final response. So neither sets
-        // the response's status.
+        // Take the status only from the final response. Trailers have no status, and an informational response (1xx)
+        // comes before the final one.
         if response.status == 0, status >= 200 { response.status = status }
         if frame.flags & FrameFlags.endStream != 0 { finishResponse() }
     }
@@ -284,8 +284,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     private func goAwayReceived(_ frame: Frame) {
         let lastStream = Int32(truncatingIfNeeded: frame.payload.networkUInt32(at: 0) & 0x7FFF_FFFF)
-        // The server still responds to the streams up to `lastStream`. If our request is sent and its stream is one of
-        // them, wait for the response.
+        // After a GOAWAY, the server still responds to the streams up to `lastStream`. If our request is one of them,
+        // wait for its response.
         guard phase != .awaitingResponse || lastStream < Self.streamIdentifier else { return }
         let detail =
             """

@@ -36,8 +36,8 @@ enum ManagementHeaderBlock {
         block.append(UInt8(rest))
     }
 
-    /// Reads the fields of a response. The caller needs only `:status` and `apns-channel-id`. So the method knows only
-    /// one name of HPACK's static table, `:status`: any other field of the table gets an empty name.
+    /// Reads the fields of a response. Of HPACK's static table, the method knows only `:status`; any other field of the
+    /// table gets an empty name. The caller needs no more: `apns-channel-id` is not in this table.
     static func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> [(name: String, value: String)] {
         var reader = Reader(rest: block)
         var fields: [(name: String, value: String)] = []

@@ -2,7 +2,7 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The push ended the activity. Usually the Lock Screen then shows the push's content. But the earlier content
+    /// The push ended the activity, and usually the Lock Screen then shows the push's content. The earlier content
     /// stays if it has a higher timestamp, or if the push has no content.
     case ended
     /// A new activity is on the Lock Screen.
@@ -24,18 +24,16 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case wrongToken
     /// The push was a start whose `attributes-type` is missing, or is not the type of its push-to-start token.
     case wrongAttributesType
-    /// The phone dropped the push for one of these reasons:
-    /// - The push had priority 10, and the activity's budget for such pushes was used up.
-    /// - The push was a start, and the phone's budget for starts was used up.
-    /// - The push was a start, and the simulator could hold no more activities.
+    /// The phone dropped a push because a budget was used up: the activity's budget for pushes with priority 10, or the
+    /// phone's budget for starts. Also counts starts for which the simulator has no room.
     case overBudget
     /// APNs accepted the push, but no phone got it, because its token was replaced
     /// (``TokenTable/State/acceptedWithoutEffect``).
     case acceptedForDeadToken
     /// The push was a start whose `input-push-channel` is not the id of an open channel of the app.
     case unknownChannel
-    /// The phone was offline when APNs accepted the push. If the channel stores a broadcast, the broadcast may reach
-    /// the phone later. Such a broadcast then counts twice: as `missed`, and with its later effect.
+    /// The phone was offline when APNs accepted the push. If the channel keeps a broadcast, the phone may get the
+    /// broadcast later. The broadcast then counts again, with its later effect.
     case missed
 }
 
@@ -69,8 +67,8 @@ enum SimulatedActivityState: Equatable {
     case gone(atMilliseconds: Int64)
 }
 
-/// Describes the pushes to one activity, or the broadcasts on one channel: how many had which priority, and the
-/// shortest time between two of these pushes.
+/// Counts the pushes to one activity, or the broadcasts on one channel, by priority. Also finds the shortest time
+/// between two of them.
 ///
 /// Only pushes that APNs accepted count. The pushes to an activity are its start by push, the pushes to its tokens, and
 /// the broadcasts that reached it. A broadcast with priority 1 counts as one with priority 5.
@@ -125,8 +123,8 @@ struct Activity {
     var tokenIndex: Int?
     /// The channel on which the activity began.
     var channelIndex: Int?
-    /// The number of the last broadcast that the activity got. Before the first: the number of the channel's last
-    /// broadcast when the activity began. Only broadcasts with a higher number can reach the activity.
+    /// Only broadcasts with a higher number than this can reach the activity. It is the number of the last broadcast
+    /// that the activity got; at first, of the channel's last broadcast when the activity began.
     var lastBroadcastNumber = 0
     /// How many broadcasts on its channel have reached the activity.
     var receivedBroadcastCount = 0
@@ -151,8 +149,8 @@ struct Activity {
 
     /// The content state on the Lock Screen, as JSON.
     private(set) var shownContentState: [UInt8] = []
-    /// The timestamp of the push that brought the shown content, UNIX seconds. An end without content does not change
-    /// the content, but raises this timestamp to its own. The phone ignores updates with a lower timestamp.
+    /// The phone ignores updates with a timestamp below this one (UNIX seconds). It is the timestamp of the push that
+    /// brought the shown content, or of a later end without content.
     private(set) var shownTimestamp: Int64
     private(set) var shownAtMilliseconds: Int64
     /// When the shown content becomes stale, UNIX seconds; nil: never.
@@ -201,8 +199,8 @@ struct Activity {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
-    /// Ends the activity. The activity leaves the Lock Screen at the earliest of these times: 4 h after the end; at an
-    /// age of 12 h; at the dismissal date, if there is one. If this time has passed, the activity leaves at once.
+    /// Ends the activity. It stays on the Lock Screen until its dismissal date, but for at most 4 h, and at most until
+    /// an age of 12 h. If this time is over already, the activity leaves at once.
     mutating func end(atMilliseconds: Int64, dismissalAtMilliseconds: Int64?) {
         guard isActive else { return }
         let latestRemovalAtMilliseconds = min(

@@ -30,9 +30,8 @@ public struct ChannelRules: Sendable, Equatable {
 ///   when the app loses its capability for broadcasts.
 /// - `deleted`: the final state. Subscribed activities stay on their phones and get no more broadcasts.
 struct BroadcastChannel {
-    /// A broadcast that APNs accepted. If the channel stores messages, APNs keeps the newest broadcast for offline
-    /// phones until the broadcast expires, at most 8 h. A phone that comes back online before then gets the broadcast
-    /// once.
+    /// A broadcast that APNs accepted. If the channel stores messages, APNs keeps the newest broadcast until it
+    /// expires, at most 8 h. An offline phone that comes back in this time gets the broadcast once.
     struct AcceptedBroadcast {
         var body: [UInt8]
         var priority: UInt8
@@ -51,8 +50,7 @@ struct BroadcastChannel {
     var subscribers: [Int] = []
     var storedMessage: AcceptedBroadcast?
     var budget: BudgetBucket
-    /// The number of accepted broadcasts. Broadcasts are numbered from 1 in the order in which they are
-    /// accepted.
+    /// The number of accepted broadcasts. It is also the newest broadcast's number, because the first has number 1.
     var broadcastCount = 0
     var pushStatistics = PushStatistics()
 }

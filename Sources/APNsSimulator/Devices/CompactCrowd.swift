@@ -121,7 +121,7 @@ enum CompactToken {
     /// Reads the phone's number and the generation from a token.
     ///
     /// - Parameter token: `TokenTable.tokenByteCount` bytes whose first word is the crowd's key.
-    /// - Returns: nil if the token does not belong to the crowd.
+    /// - Returns: nil if the other words are not those of a token of the crowd.
     static func numberAndGeneration(
         of token: UnsafeRawBufferPointer,
         crowd key: UInt64
@@ -137,8 +137,8 @@ enum CompactToken {
         UInt64(bigEndian: token.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self))
     }
 
-    /// Returns the mask of the second word of a crowd's tokens. This word is the XOR of the mask with the phone's
-    /// number and the generation.
+    /// Returns a crowd's mask. The second word of a token is the phone's number and the generation, XORed with the
+    /// mask.
     private static func secondWordMask(crowd key: UInt64) -> UInt64 {
         var random = SplitMix64(seed: key)
         return random.next()

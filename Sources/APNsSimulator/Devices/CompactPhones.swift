@@ -56,15 +56,15 @@ struct CompactPhones {
         let definition: CompactCrowd
         let appIndex: Int
         var phones: [CompactPhone]
-        /// When tokens of the crowd last became invalid, UNIX milliseconds. A compact phone has no room for a time of
-        /// its own, so a 410 gives this time for every invalid token of the crowd.
+        /// The time that a 410 gives for every invalid token of the crowd, UNIX milliseconds: when tokens of the crowd
+        /// last became invalid. A compact phone has no room for a time of its own.
         var tokensRetiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()
         var priority10PushCount = 0
     }
 
     /// One content state that phones show, and the number and times of the pushes with this state.
-    struct State {
+    struct ShownState {
         /// The timestamp of the pushes with this state, UNIX seconds.
         var timestamp: Int64
         /// The content state as JSON; empty for the initial content.
@@ -82,7 +82,7 @@ struct CompactPhones {
         var content: [UInt8]
     }
 
-    /// A decoded body. Decoding gives the same result for every phone, so it is cached.
+    /// The content of a push's body. It is cached, because all phones of an audience get the same body.
     struct DecodedBody {
         var body: [UInt8]
         var event: PushPayload.Event
@@ -95,10 +95,9 @@ struct CompactPhones {
     }
 
     var crowds: [Crowd] = []
-    /// The key of each crowd, in the order of `crowds`. The keys have an array of their own, because every push
-    /// searches it.
+    /// The key of each crowd, in the order of `crowds`. This small array exists because every push searches it.
     private var crowdKeys: [UInt64] = []
-    private(set) var states: [State] = []
+    private(set) var states: [ShownState] = []
     private var stateIndicesByKey: [StateKey: UInt32] = [:]
     private(set) var alertNumbersByJSON: [[UInt8]: UInt16] = [:]
     private var decodedBodies: [DecodedBody] = []
@@ -152,14 +151,14 @@ struct CompactPhones {
         return decodedBody
     }
 
-    /// Returns the index of a state in `states`, and adds a new state. If `states` is full (`distinctStatesMax`), a new
-    /// state gets the last index: its pushes are then counted for the last stored state.
+    /// Returns the index of a state in `states`, after adding the state if it is new. If `states` is full
+    /// (`distinctStatesMax`), a new state gets the last index, and its pushes count for the last stored state.
     mutating func findOrAddState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = stateIndicesByKey[key] { return known }
         guard states.count < Self.distinctStatesMax else { return UInt32(states.count - 1) }
         let index = UInt32(states.count)
-        states.append(State(timestamp: timestamp, content: content))
+        states.append(ShownState(timestamp: timestamp, content: content))
         stateIndicesByKey[key] = index
         return index
     }

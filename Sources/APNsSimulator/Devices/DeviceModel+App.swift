@@ -340,8 +340,8 @@ extension DeviceModel {
         registrations.append(RegistrationRecord(key: installedPhone.device, value: writer.bytes))
     }
 
-    /// Gives the activity a new update token, which the app posts. Returns false and does nothing if the table of
-    /// tokens is full. A new activity then has no token, which is allowed: a server must handle that case too.
+    /// Gives the activity a new update token, which the app posts. If the table of tokens is full, does nothing and
+    /// returns false: a new activity then has no token, and a server must handle that case too.
     @discardableResult
     mutating func issueAndPostToken(of index: Int, nowMilliseconds: Int64) -> Bool {
         let phone = phones[activities[index].phoneIndex]

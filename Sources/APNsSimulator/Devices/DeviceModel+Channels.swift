@@ -8,9 +8,9 @@ extension DeviceModel {
         var expirationSeconds: Int64
     }
 
-    /// Accepts or refuses a broadcast as APNs does. Delivers an accepted broadcast to all active subscribers whose
-    /// phones are online. If the channel stores messages and the broadcast has not expired, the channel also keeps the
-    /// broadcast for offline phones.
+    /// Accepts or refuses a broadcast as APNs does. An accepted broadcast reaches all active subscribers whose phones
+    /// are online. If the channel stores messages, it also keeps the broadcast for offline phones, unless the broadcast
+    /// has expired.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,
@@ -75,9 +75,8 @@ extension DeviceModel {
         }
     }
 
-    /// Takes a phone offline. Pushes to its tokens are then dropped, even if their expiration is in the future.
-    /// (Apple's APNs drops only pushes with expiration 0.) A channel with storage policy 1 keeps its newest message for
-    /// the phone.
+    /// Takes a phone offline. Pushes to its tokens are then dropped, although Apple's APNs would keep those with an
+    /// expiration in the future. A channel with storage policy 1 keeps its newest message for the phone.
     public mutating func takeOffline(device: String, app: String) throws(Fault) {
         let phone = try phoneIndex(device, appIndex: try appIndex(app))
         phones[phone].isOnline = false

@@ -1,6 +1,6 @@
 /// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content, and have no budgets. They
-/// also have no grace time: APNs responds with 410 as soon as a token is invalid, because a compact phone has no room
-/// for the time when its token became invalid.
+/// also have no grace time: a compact phone has no room for the time when its token became invalid, so APNs responds
+/// with 410 at once.
 extension DeviceModel {
     /// Creates a crowd. Its app must exist.
     public mutating func create(_ crowd: CompactCrowd) throws(Fault) {
@@ -230,8 +230,8 @@ private struct CrowdTally {
     var phoneCountsByState: [UInt32: Int] = [:]
 
     init(_ phones: [CompactPhone]) {
-        // Neighbouring phones often show the same state. Such phones are counted in `group` first, and then added to
-        // the dictionary in one step, because an access to the dictionary for each phone would be slow.
+        // Neighbouring phones often show the same state. Count them in `group` first, and add them to the dictionary in
+        // one step, because an access to the dictionary for each phone would be slow.
         var group: (stateIndex: UInt32, phoneCount: Int) = (.max, 0)
         for phone in phones {
             switch phone.activityState {

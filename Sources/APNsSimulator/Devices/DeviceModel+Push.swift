@@ -155,8 +155,7 @@ extension DeviceModel {
         return noteEffect(.ended, for: owner)
     }
 
-    /// Shows the content of a push and rings its alert. If an end has a lower timestamp than the shown content, the
-    /// end's alert rings, but its content is not shown.
+    /// Shows a push's content and rings its alert. If an end is older than the shown content, only its alert rings.
     private mutating func show(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -326,8 +325,8 @@ extension DeviceModel {
         return (attributesDecoding.suspiciousDateCount + contentDecoding.suspiciousDateCount, nil)
     }
 
-    /// The greatest difference between the timestamps of a start and of its repetition. The timestamps can differ,
-    /// because admission raises the timestamp of a command above the last timestamp that was sent (R11).
+    /// The greatest difference between the timestamps of a start and of its repetition. They can differ, because a
+    /// worker raises a timestamp that is not above the last one sent (R11).
     private static let duplicateStartTimestampDifferenceSecondsMax: Int64 = 5
 
     /// Whether a start repeats the start of an activity that is still active on the phone: attributes and alert are

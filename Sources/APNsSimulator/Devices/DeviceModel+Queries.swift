@@ -46,9 +46,9 @@ extension DeviceModel {
         public var registrationCount = 0
     }
 
-    /// Compares activities with the content states that they should show. If an expected `contentState` is nil, the
-    /// activity should not be on the Lock Screen. An unknown activity is always a mismatch. If several activities have
-    /// the same id, the youngest counts.
+    /// Compares what activities show with what they should show. If an expected `contentState` is nil, the activity
+    /// should not be on the Lock Screen. An unknown activity is always a mismatch. If several activities have the same
+    /// id, the youngest counts.
     ///
     /// Two content states are equal if they are the same JSON, regardless of spaces and of the order of keys.
     public mutating func compareContentStates(
@@ -125,8 +125,8 @@ extension DeviceModel {
             case .ended: summary.endedActivityCount += 1
             case .gone: summary.goneActivityCount += 1
             }
-            // A start by push is counted at its activity and at its phone. The phones' counts are added below, so
-            // `started` is left out here.
+            // Leave out `started`: the loop over the phones below adds the starts by push, and each start is counted
+            // both at its activity and at its phone.
             for effect in PushEffect.allCases where effect != .started {
                 summary.effects[effect] += activities[index].effects[effect]
             }

@@ -70,8 +70,8 @@ extension DeviceModel {
         lostResponseMoments.append(atMilliseconds)
     }
 
-    /// Counts an alert that rang again: as doubtful if the response to the earlier push may have been lost, otherwise
-    /// as a fault of the sender.
+    /// Counts a repeated alert. If the sender may not have got the response to the earlier push, the alert counts as
+    /// doubtful, otherwise as a fault of the sender.
     mutating func countRepeatedAlert(of earlier: Alert) {
         if lostResponseMoments.mayHaveLostResponse(rangAtMilliseconds: earlier.rangAtMilliseconds) {
             senderFaults.doubtfulAlertRepeatCount += 1

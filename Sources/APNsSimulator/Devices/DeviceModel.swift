@@ -58,8 +58,8 @@ public struct DeviceModel: ~Copyable {
         var lastProblem: String?
         /// The value of ``DeviceModel/changeCount`` at the phone's last change.
         var lastChangeNumber = 0
-        /// The state of the screen when the web page last requested the screens. Time alone can change a screen, for
-        /// example when its content becomes stale. So the next request compares the screen with this state.
+        /// The screen's state in the last response to the web page. Time alone can change a state, for example when
+        /// content becomes stale. So the next request compares the present state with this one.
         var reportedState = ScreenState.empty
     }
 
@@ -103,8 +103,8 @@ public struct DeviceModel: ~Copyable {
     var acceptedForDeadTokenCount = 0
     var compactPhones = CompactPhones()
     var channels: ChannelTable
-    /// The number of changes of all phones so far. Each response about screens contains this number. The web page sends
-    /// the number with its next request, and gets only the later changes.
+    /// Counts the changes of all phones. The web page gets this number with each response, and sends it with the next
+    /// request, so that it gets only later changes.
     var changeCount = 0
     /// Counts the pushes that a correct client does not send.
     var senderFaults = SenderFaultCounts()
@@ -177,8 +177,7 @@ public struct DeviceModel: ~Copyable {
         if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
     }
 
-    /// Marks a phone as changed, because its screen may now show something else. What the screen shows is determined
-    /// only when a page requests the screens.
+    /// Makes the next response about screens contain this phone, because its screen may now show something else.
     @inline(__always)
     mutating func markChanged(phone: Int) {
         changeCount &+= 1

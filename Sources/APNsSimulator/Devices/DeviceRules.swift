@@ -19,11 +19,11 @@ public struct DeviceRules: Sendable, Equatable {
     /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts beyond the
     /// budget.
     public var startBudget: Budget?
-    /// The grace time: how long APNs still responds with 200 to pushes for a token that became invalid with the reason
-    /// `expiredToken` (its activity was ended or dismissed, or the token was replaced). Later pushes get a 410.
+    /// The grace time: how long APNs still responds with 200 to pushes for a token that has become invalid with the
+    /// reason `expiredToken` (its activity was ended or dismissed, or the token was replaced). Later pushes get a 410.
     ///
-    /// The grace time does not apply to the tokens of a crowd (``CompactCrowd``), or to a replaced token that is
-    /// ``TokenTable/State/acceptedWithoutEffect``: pushes for that token always get a 200.
+    /// Has no effect on the tokens of a crowd (``CompactCrowd``), or on replaced tokens that are
+    /// ``TokenTable/State/acceptedWithoutEffect``, whose pushes always get a 200.
     public var retiredTokenGraceMilliseconds: Int64
 
     public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, retiredTokenGraceMilliseconds: Int64 = 0) {

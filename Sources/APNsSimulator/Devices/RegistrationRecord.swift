@@ -15,8 +15,8 @@ public struct RegistrationRecord: Sendable, Equatable {
 /// Registrations in the order in which apps posted them. A reader keeps a cursor: the number of records that it has
 /// seen.
 struct RegistrationLog {
-    /// The maximum number of records. When the log is full, the older half of the records is dropped at once. To drop
-    /// one record at a time would be slow, because after each drop the other records must be moved in memory.
+    /// The maximum number of records. A full log drops the older half of the records at once, because each drop moves
+    /// all other records in memory.
     static let recordsMax = 2_000_000
 
     private var records: [RegistrationRecord] = []

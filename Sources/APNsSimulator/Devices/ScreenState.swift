@@ -18,26 +18,26 @@ enum ScreenState: UInt8 {
 /// Counts, since the simulation began, the pushes that a correct sender does not send. Pushes to compact phones
 /// (``CompactCrowd``) are not counted.
 ///
-/// A correct sender keeps all counts except `doubtfulAlertRepeatCount` at 0. But a test can mislead a correct sender:
-/// ``Faults`` can lose or delay single responses, and a ``GoAway`` can say that processed pushes were not processed.
+/// A correct sender keeps all counts except `doubtfulAlertRepeatCount` at 0. Exception: it sends pushes again if
+/// ``Faults`` lose or delay single responses, or if a ``GoAway`` says that processed pushes were not processed.
 struct SenderFaultCounts {
     /// Updates that the phone ignored, because it showed newer content.
     var ignoredOldUpdateCount = 0
     /// Starts by push that repeated the start of an activity which was still active on the phone.
     var duplicateStartCount = 0
-    /// Repeated alerts that are certainly a fault of the sender. The sender has received the response to the previous
-    /// push with the same alert: no connection ended or became half open soon after that push
+    /// Repeated alerts that are a fault of the sender: it knew that the alert had rung. It had received the response to
+    /// the earlier push, because no connection ended or became half open soon after that push
     /// (``LostResponseMoments``).
     var faultyAlertRepeatCount = 0
-    /// Repeated alerts that are perhaps no fault of the sender. The response to the previous push with the same alert
-    /// may have been lost, so perhaps the sender did not know that the alert had rung.
+    /// Repeated alerts that are perhaps no fault of the sender: it may not have known that the alert had rung, because
+    /// the response to the earlier push may have been lost.
     var doubtfulAlertRepeatCount = 0
 }
 
 /// The last moments at which responses may have been lost, because a connection ended or became half open.
 struct LostResponseMoments {
     /// The response to a push may be lost if a connection ended or became half open at most this long after the push's
-    /// alert rang. Any connection counts, because only the moments are kept here.
+    /// alert rang. Any connection counts, because it is not known which one the push came on.
     ///
     /// Usually the response is sent when the alert rings. If ``Faults`` delay responses by about a second or more, the
     /// counts of repeated alerts are not reliable.

@@ -136,8 +136,7 @@ extension Shape {
             return tape.double(index).map { Float($0).isFinite && (Float($0) != 0 || $0 == 0) } == true
         }
         guard let number = tape.integer(index) else {
-            // The number may be above `Int64.max`, so that `integer` cannot return it. Only a `UInt` or `UInt64` takes
-            // such a number.
+            // The number is no `Int64`. But if it is above `Int64.max`, a `UInt` or `UInt64` may take it.
             let text = String(decoding: tape.bytes(index), as: UTF8.self)
             let isPlain = text.allSatisfy(\.isNumber)
             let number = isPlain ? UInt64(text) : tape.double(index).flatMap { UInt64(exactly: $0) }

@@ -27,8 +27,8 @@ public struct Shape: Sendable {
     struct Node {
         var kind: Kind
         var isOptional: Bool
-        /// A range of `nodes`: the fields of an object, or the one element of an array or a dictionary. For an
-        /// enumeration, a range of `names`: its raw values.
+        /// For an enumeration, a range of `names`: its raw values. Otherwise a range of `nodes`: the fields of an
+        /// object, or the one element of an array or a dictionary.
         var children: Range<Int>
         /// The field's name, as an index of `names`; -1 if the node is an element or the root.
         var nameIndex: Int
@@ -90,7 +90,8 @@ public struct Shape: Sendable {
         }
         var declaredFields: [(name: String, value: Int)] = []
         tape.forEachMember(of: object) { key, value in declaredFields.append((tape.string(key), value)) }
-        // `children` is one range of `nodes`. So add all children of this node first; their own children follow later.
+        // The fields of an object must be neighbours in `nodes`. So add all of them before the fields of nested
+        // objects.
         for field in declaredFields {
             names.append(Array(field.name.utf8))
             nodes.append(Node(kind: .object, isOptional: false, children: 0..<0, nameIndex: names.count - 1))

@@ -1,7 +1,6 @@
 /// Endpoints for crowds of compact phones: see ``CompactCrowd``.
 extension ControlHandler {
-    /// The maximum number of registrations in one response. The limit is needed because the service's thread makes the
-    /// registrations, and pushes wait until the thread has finished.
+    /// The maximum number of registrations in one response. Pushes wait while the service's thread makes registrations.
     private static let registrationsMax = 50_000
 
     func createCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

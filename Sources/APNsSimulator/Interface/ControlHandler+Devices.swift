@@ -154,7 +154,7 @@ extension ControlHandler {
         return starts
     }
 
-    /// Reads the start of one activity. A property that the item at `index` does not have is read from the whole body.
+    /// Reads the start of one activity. The whole body has the defaults for properties that its item lacks.
     ///
     /// - Parameters:
     ///   - index: the item's index on the tape, if the body has a list `activities`; else 0, the whole body.

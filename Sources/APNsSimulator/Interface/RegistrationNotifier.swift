@@ -3,9 +3,9 @@ import Synchronization
 /// Notifies readers that wait for registrations by long polling.
 final class RegistrationNotifier: Sendable {
     /// The maximum number of readers that wait at a time. The call of a further reader fails with `limitReached`.
-    static let waitersMax = 1_024
+    static let waitingReadersMax = 1_024
 
-    private struct Waiter {
+    private struct WaitingReader {
         var cursor: Int
         var continuation: CheckedContinuation<Bool, Never>
     }
@@ -14,21 +14,20 @@ final class RegistrationNotifier: Sendable {
         var registrationCount = 0
         /// Whether the service is stopping or has stopped. A reader then does not wait.
         var isClosed = false
-        var lastWaiterIdentifier = 0
-        var waiters: [Int: Waiter] = [:]
-        /// Readers whose deadline passed while they were not in `waiters`. The reader's own call of
-        /// `awaitRegistrations` removes the reader from this set. A reader gets into the set in two cases:
+        var lastReaderIdentifier = 0
+        var waitingReaders: [Int: WaitingReader] = [:]
+        /// Readers whose deadline passed while they were not in `waitingReaders`. `awaitRegistrations` removes its
+        /// reader from this set. There are two cases:
         /// - The reader had been woken, or had not needed to wait.
-        /// - `awaitRegistrations` had not added the reader to `waiters` yet. It must not add the reader any more,
-        ///   because no later timeout would wake the reader. It returns at once instead.
+        /// - `awaitRegistrations` had not added the reader to `waitingReaders` yet. It then returns at once and adds
+        ///   nothing, because no later timeout would wake the reader.
         var identifiersPastDeadline: Set<Int> = []
     }
 
     private let state = Mutex(State())
 
-    /// The number of registrations at the last call of `notify`. A service thread compares this number with the present
-    /// number after every read from a socket, and after every call of `Simulator.withDevices`. If the numbers differ,
-    /// the thread calls `notify`.
+    /// The number of registrations at the last call of `notify`. After every read from a socket, and after every call
+    /// of `Simulator.withDevices`, a service thread calls `notify` again if the number has changed.
     let notifiedRegistrationCount = Atomic<Int>(0)
 
     /// Wakes each reader if its cursor differs from `registrationCount`, the number of registrations posted so far.
@@ -37,30 +36,30 @@ final class RegistrationNotifier: Sendable {
     /// the last call has the newest number.
     func notify(registrationCount: Int) {
         notifiedRegistrationCount.store(registrationCount, ordering: .relaxed)
-        let wokenWaiters = state.withLock { state in
+        let wokenReaders = state.withLock { state in
             state.registrationCount = registrationCount
-            let identifiers = state.waiters.filter { $0.value.cursor != state.registrationCount }.keys
-            return identifiers.compactMap { state.waiters.removeValue(forKey: $0) }
+            let identifiers = state.waitingReaders.filter { $0.value.cursor != state.registrationCount }.keys
+            return identifiers.compactMap { state.waitingReaders.removeValue(forKey: $0) }
         }
-        for waiter in wokenWaiters { waiter.continuation.resume(returning: true) }
+        for reader in wokenReaders { reader.continuation.resume(returning: true) }
     }
 
     /// Wakes all readers because the service ends. Later readers do not wait.
     func close() {
-        let wokenWaiters = state.withLock { state in
+        let wokenReaders = state.withLock { state in
             state.isClosed = true
-            defer { state.waiters = [:] }
-            return Array(state.waiters.values)
+            defer { state.waitingReaders = [:] }
+            return Array(state.waitingReaders.values)
         }
-        for waiter in wokenWaiters { waiter.continuation.resume(returning: true) }
+        for reader in wokenReaders { reader.continuation.resume(returning: true) }
     }
 
     /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends. Then
-    /// returns true. If `waitersMax` readers already wait, returns false at once.
+    /// returns true. If `waitingReadersMax` readers already wait, returns false at once.
     func awaitRegistrations(since cursor: Int, timeoutMilliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
-            state.lastWaiterIdentifier += 1
-            return state.lastWaiterIdentifier
+            state.lastReaderIdentifier += 1
+            return state.lastReaderIdentifier
         }
         let timeout = Task {
             do {
@@ -68,7 +67,7 @@ final class RegistrationNotifier: Sendable {
             } catch {
                 return
             }
-            self.expireWaiter(identifier)
+            self.endWaitAfterDeadline(of: identifier)
         }
         let isAllowed = await withCheckedContinuation { continuation in
             let isAllowed: Bool? = state.withLock { state in
@@ -77,8 +76,8 @@ final class RegistrationNotifier: Sendable {
                 {
                     return true
                 }
-                if state.waiters.count >= Self.waitersMax { return false }
-                state.waiters[identifier] = Waiter(cursor: cursor, continuation: continuation)
+                if state.waitingReaders.count >= Self.waitingReadersMax { return false }
+                state.waitingReaders[identifier] = WaitingReader(cursor: cursor, continuation: continuation)
                 return nil
             }
             if let isAllowed { continuation.resume(returning: isAllowed) }
@@ -90,12 +89,12 @@ final class RegistrationNotifier: Sendable {
     }
 
     /// Ends the wait of a reader whose deadline has passed.
-    private func expireWaiter(_ identifier: Int) {
-        let waiter = state.withLock { state in
-            let waiter = state.waiters.removeValue(forKey: identifier)
-            if waiter == nil { state.identifiersPastDeadline.insert(identifier) }
-            return waiter
+    private func endWaitAfterDeadline(of identifier: Int) {
+        let reader = state.withLock { state in
+            let reader = state.waitingReaders.removeValue(forKey: identifier)
+            if reader == nil { state.identifiersPastDeadline.insert(identifier) }
+            return reader
         }
-        waiter?.continuation.resume(returning: true)
+        reader?.continuation.resume(returning: true)
     }
 }

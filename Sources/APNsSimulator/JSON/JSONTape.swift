@@ -21,10 +21,10 @@ struct JSONTape: ~Copyable {
         /// part of it.
         var start: UInt32
         var end: UInt32
-        /// After the scan: the index of the value that follows this value and its contents.
+        /// The index of the value that follows this value and its contents.
         ///
-        /// During the scan, a container (an array or object) that is not closed yet has another number here: 0 for the
-        /// outermost container, otherwise one more than the index of the container around it.
+        /// While a container (an array or object) is still open during the scan, this is a link to the container around
+        /// it: that container's index plus one; 0 if there is none.
         var nextIndex: UInt32
     }
 
@@ -95,8 +95,8 @@ struct JSONTape: ~Copyable {
     }
 }
 
-/// Scans a JSON text in one pass. A container that is not closed yet keeps the index of the container around it in
-/// `nextIndex`, so the scanner needs no stack.
+/// Scans a JSON text in one pass. Each open container links to the container around it (`nextIndex`), so the scanner
+/// needs no stack.
 ///
 /// Does not use `LiveActivity`'s scanner: the simulator checks the worker, so it shares no JSON code with the worker.
 struct JSONScanner {

@@ -3,7 +3,7 @@ struct ProviderToken {
     /// The longest token. Longer ones are refused without being read, because each connection has a buffer of this size
     /// for its token.
     static let bytesMax = 2_048
-    /// The greatest age of a token, and how far in the future its time of issue may be.
+    /// How long ago a token may have been issued, and how far in the future its time of issue may be.
     static let ageSecondsMax: Int64 = 3_600
 
     /// Index of the key among the service's keys.

@@ -39,11 +39,11 @@ enum ChannelRequestHandler {
     }
 
     private static func validateCommonFields(_ head: RequestHead) -> SimulatedReason {
-        // For channels, Apple lists no `DuplicateHeaders`, so use the general reason.
+        // Apple's reasons for channels do not include `DuplicateHeaders`, so use the general reason.
         if head.hasDuplicateField { return .badRequestParams }
         switch head.authorizationReason {
         case .success: break
-        // For channels, Apple lists neither of these two reasons, so use the general reason.
+        // Apple's reasons for channels do not include these two, so use the general reason about tokens.
         case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
         default: return head.authorizationReason
         }

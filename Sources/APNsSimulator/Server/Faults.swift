@@ -14,8 +14,8 @@ public struct Faults: Sendable, Equatable {
     public var serviceUnavailableShare = 0.0
     /// The share of requests that get a 429 `TooManyRequests`. Their pushes reach no phone.
     public var tooManyRequestsShare = 0.0
-    /// For each reason, the share of requests that get a response with this reason, even if their device token and key
-    /// are valid. Their pushes reach no phone.
+    /// For each reason, the share of requests that get this reason, whether or not it is true of the request. Their
+    /// pushes reach no phone.
     public var reasonShares: [SimulatedReason: Double] = [:]
     /// The share of requests that get a 400 with a reason that Apple does not document. Their pushes reach no phone.
     public var unknownReasonShare = 0.0
@@ -41,8 +41,8 @@ public struct Faults: Sendable, Equatable {
     /// Whether the requests of ``resetShare`` and ``noResponseShare``, and those on half-open connections, are
     /// processed: their pushes then reach the phones.
     public var requestsWithoutResponseTakeEffect = true
-    /// Each thread applies the shares only to this many valid requests, counted from the time when the faults are set.
-    /// Later requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
+    /// The shares apply to this many valid requests of each thread, the first ones after the faults are set. Later
+    /// requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
     public var requestsSubjectToFaultsMax: Int?
     /// The share of responses that a 103 (Early Hints) precedes. A client must not take the 103 for the response (RFC
     /// 9113, section 8.1).

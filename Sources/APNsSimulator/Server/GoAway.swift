@@ -6,9 +6,9 @@ public struct GoAway: Sendable, Equatable {
     public var reason = "Shutdown"
     /// The last stream that gets a response: 0 or an odd number. Nil: the last stream that has arrived.
     ///
-    /// A stream lower than the last one that has arrived makes the GOAWAY false: the pushes on higher streams may have
-    /// reached phones, but the client must think that they were not processed, and sends them again. To make a correct
-    /// GOAWAY that leaves requests unprocessed, use ``Faults/goAwayUnprocessedRequests``.
+    /// If a later stream has arrived already, the GOAWAY is false: its push may have reached a phone, but the GOAWAY
+    /// says that it was not processed, so the client sends it again. To make a true GOAWAY that leaves requests
+    /// unprocessed, use ``Faults/goAwayUnprocessedRequests``.
     public var lastStreamIdentifier: Int32?
     /// The time between a first GOAWAY, which is only a notice, and the final GOAWAY; 0: only the final GOAWAY is sent.
     /// The notice names the stream 2^31-1, so it excludes no stream. Until the final GOAWAY, the client can open

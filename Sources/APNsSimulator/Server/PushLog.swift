@@ -17,8 +17,8 @@ final class PushLogFile: Sendable {
         descriptor = openedDescriptor
     }
 
-    /// Lets only the file's owner read and write it, even if the file existed before with another mode. Returns false
-    /// and sets `errno` if this fails. A pipe or device, such as `/dev/stdout`, keeps its own mode.
+    /// Lets only the file's owner read and write it, even if it existed before. A pipe or device, such as
+    /// `/dev/stdout`, keeps its own mode. Returns false and sets `errno` if this fails.
     private static func restrictAccessToOwner(_ file: Int32) -> Bool {
         var status = stat()
         guard fstat(file, &status) == 0 else { return false }
@@ -154,9 +154,8 @@ final class PushLog: IterationEndHandler {
         flush()
     }
 
-    /// Writes the buffered lines. If a write fails, the lines that are not written are dropped. Exception: of a line
-    /// that is partly written, the rest is kept, and the next call writes this rest first. So each line of the file
-    /// becomes complete.
+    /// Writes the buffered lines. If a write fails, drops the lines that are not written. Only the rest of a partly
+    /// written line is kept. The next call writes this rest first, so that each line of the file becomes complete.
     func flush() {
         var writtenBytes = 0
         while writtenBytes < buffer.count {

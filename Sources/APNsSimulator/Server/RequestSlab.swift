@@ -6,9 +6,8 @@ struct RequestSlot {
     /// kept.
     var receivedBodyBytes = 0
     var streamIdentifier: Int32 = 0
-    /// How often the slot has been freed. A delayed response keeps the number that the slot has when the response is
-    /// scheduled. If the slot has another number when the response is due, the request has ended, and the response is
-    /// not sent.
+    /// How often the slot has been freed. A delayed response stores this number when it is scheduled. If the number has
+    /// changed when the response is due, the request has ended, and the response is not sent.
     var generation: UInt32 = 0
     /// The connection of the request. A connection frees its slots before the connection itself is freed, so the
     /// reference is always valid.
@@ -110,8 +109,8 @@ struct ResponseQueue {
         var generation: UInt32
     }
 
-    /// The maximum number of entries (R4). If a request is cancelled, its entry stays in the queue until its due time:
-    /// to find it earlier, the queue would have to search the whole heap.
+    /// The maximum number of entries (R4). The entry of a cancelled request stays in the queue until its due time,
+    /// because to find it would mean to search the whole heap.
     static let entriesMax = 1 << 20
 
     private var heap: [Entry] = []

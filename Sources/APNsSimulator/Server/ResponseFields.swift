@@ -2,8 +2,8 @@ import CNghttp2
 
 /// Makes the header fields of responses.
 ///
-/// nghttp2 does not copy names and values, so their memory must be valid until the frame is sent. Names and values are
-/// constants, or they are in the memory of the request. This memory is kept until the request's stream is closed.
+/// nghttp2 does not copy names and values, so they must be valid until the frame is sent. They are constants, or are in
+/// the memory of the request, which is kept until the request's stream is closed.
 final class ResponseFields {
     private static let fieldsMax = 3
 
@@ -112,6 +112,6 @@ final class ResponseFields {
 /// The start of the body for every reason: `{"reason":"…"`. `writeResponseBody` completes it.
 let responseBodyStarts: [[UInt8]] = SimulatedReason.allCases.map { Array("{\"reason\":\"\($0.text)\"".utf8) }
 
-/// The start of the body for `ServiceUnavailable` about broadcasts and channels. Apple's page on these writes
-/// the reason as two words.
+/// Like `responseBodyStarts`, for `ServiceUnavailable` about broadcasts and channels: there Apple's page writes the
+/// reason as two words.
 let channelServiceUnavailableBodyStart = Array("{\"reason\":\"Service Unavailable\"".utf8)

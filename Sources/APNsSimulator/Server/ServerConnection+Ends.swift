@@ -11,9 +11,8 @@ extension ServerConnection {
         let faults = server.connectionFaults(of: service)
         let streamIdentifier = slot.pointee.streamIdentifier
         if isCutDue || streamIdentifier > goAwayLastStreamIdentifier { return false }
-        // The planned GOAWAY will say that all streams up to `lastProcessedStreamIdentifier` are processed. Example:
-        // stream 7 was processed, and then the request on stream 5 becomes complete. So the request on stream 5 is
-        // processed too.
+        // The planned GOAWAY will say that all streams up to the highest processed one are processed. So a lower stream
+        // must be processed: for example stream 5, if its request becomes complete after that of stream 7.
         let isUnprocessed =
             faults.unprocessedRequestCount > 0 && faults.goAwayAfterRequests < .max
             && streamIdentifier > lastProcessedStreamIdentifier

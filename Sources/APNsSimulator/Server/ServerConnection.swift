@@ -239,8 +239,8 @@ final class ServerConnection {
             identifier: identifier,
             uniqueIdentifier: uniqueIdentifier
         )
-        // This call fails only if memory is exhausted. The session's next call then fails too, and the connection
-        // closes.
+        // Ignore the results of nghttp2: a call fails only if memory is exhausted. The session's next call then fails
+        // too, and the connection closes.
         if slot.pointee.reason == .success {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {

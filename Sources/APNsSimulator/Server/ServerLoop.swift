@@ -76,8 +76,8 @@ final class ServerLoop {
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
-    /// The header fields of the response that is being written. nghttp2 copies the array of fields at once, so all
-    /// responses can use the same array. nghttp2 does not copy the names and values to which the fields point.
+    /// The header fields of the response that is being written. All responses can use one array, because nghttp2 copies
+    /// it at once. It does not copy the names and values to which the fields point.
     let responseFields = ResponseFields()
     private let pushLog: PushLog?
     private var responseQueue = ResponseQueue()
@@ -181,8 +181,8 @@ final class ServerLoop {
             overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
-    /// Returns the counts so far. First updates `lastSecondRequestCount`. Otherwise this count would be too old when no
-    /// requests come, because only requests update it.
+    /// Returns the counts so far. Updates `lastSecondRequestCount` first, because otherwise only requests update it:
+    /// without requests, it would be too old.
     func currentStatistics() -> ServiceStatistics {
         statistics.finishSecondIfOver(nowMilliseconds: loop.wallMilliseconds)
         statistics.lostPushLogLineCount = pushLog?.lostLineCount ?? 0

@@ -54,9 +54,8 @@ public struct ServiceStatistics: Sendable {
         currentSecondRequestCount += 1
     }
 
-    /// If `currentSecond` is over, begins to count the present second, and sets `lastSecondRequestCount` to the count
-    /// of the second before it. Example: the last call was in second 10. A call in second 11 sets the count of second
-    /// 10. A call in second 12 sets 0: each request calls this function, so no request came in second 11.
+    /// If `currentSecond` is over, begins to count the present second. `lastSecondRequestCount` becomes the count of
+    /// the second before the present one: 0 if no request called this function in that second.
     mutating func finishSecondIfOver(nowMilliseconds: Int64) {
         let nowSeconds = nowMilliseconds / 1_000
         if nowSeconds == currentSecond { return }
@@ -66,8 +65,8 @@ public struct ServiceStatistics: Sendable {
         currentSecond = nowSeconds
     }
 
-    /// Adds the counts of another thread. `busiestSecondRequestCount` may then be too high: the counts of the threads'
-    /// busiest seconds are added, although these may be different seconds.
+    /// Adds the counts of another thread. `busiestSecondRequestCount` may become too high: it is the sum of the
+    /// threads' busiest seconds, which may be different seconds.
     mutating func add(_ other: ServiceStatistics) {
         requestCount += other.requestCount
         priority5PushCount += other.priority5PushCount

@@ -50,6 +50,7 @@ enum AudienceScript: Int, CaseIterable {
         ("LEAVING_ENTRY_AGE_MAX", PageLimits.leavingEntryAgeMillisecondsMax),
         ("ACTIVITY_ENTRY_AGE_MAX", PageLimits.activityEntryAgeMillisecondsMax),
         ("DEVICE_ENTRY_AGE_MAX", StoreLimits.deviceExpiryMilliseconds),
+        ("REGISTRATION_LEAD_MAX", RegistrationTime.leadMillisecondsMax),
         // The audience's hash, which the script `audience` describes: its expiry and its limits.
         ("ACTIVITY_EXPIRY_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),

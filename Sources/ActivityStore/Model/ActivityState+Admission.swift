@@ -51,7 +51,8 @@ extension ActivityState {
     private mutating func adoptToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
         let lacksToken = token == nil
         guard let registration = call.registration, token?.isSameToken(as: registration) != true,
-            retiredToken?.isSameToken(as: registration) != true, storeTokenUnlessOlder(registration)
+            retiredToken?.isSameToken(as: registration) != true,
+            storeTokenUnlessOlder(registration, nowMilliseconds: nowMilliseconds)
         else { return false }
         if call.isReread, lacksToken { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
         beginLife(at: nowMilliseconds)

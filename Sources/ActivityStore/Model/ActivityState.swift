@@ -21,6 +21,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var isEnd: Bool
         public var command: [UInt8]
         public var hasAlert: Bool
+
+        /// The timestamp of the command whose alert this is: of an older command if the held command only carries the
+        /// alert, otherwise of the held command itself.
+        fileprivate var alertTimestamp: Int64 {
+            HeldRecord.number("alertTimestamp", in: command) ?? version.timestamp
+        }
     }
 
     public struct Start: Hashable, Sendable {
@@ -108,7 +114,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             }
         }
         var reply = StoreReply<[UInt8]>(.stale)
-        guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else {
+        guard !isOlder(registration.registeredAtMilliseconds, nowMilliseconds: nowMilliseconds) else {
             if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
@@ -128,8 +134,11 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             (reply.verdict, reply.wasMemberOfAllAudiences, reply.departures) = (.full, false, encodedDepartures)
             return (reply, .unchanged)
         }
-        _ = storeTokenUnlessOlder(registration)
-        if source == .reread { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
+        _ = storeTokenUnlessOlder(registration, nowMilliseconds: nowMilliseconds)
+        if case .reread(let alertsReleasedUntilMilliseconds) = source {
+            lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000)
+            forgetHeldAlert(releasedUntilMilliseconds: alertsReleasedUntilMilliseconds)
+        }
         beginLife(at: nowMilliseconds)
         if let allowsFrequentUpdates { pace?.allowsFrequentUpdates = allowsFrequentUpdates }
         reply.verdict = .registered
@@ -144,9 +153,16 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
+    /// Forgets the held alert if a registration that is read again may have released it before Redis lost data: no
+    /// later command then gets this alert (R25). If an older command is held only for its alert, removes this command.
+    private mutating func forgetHeldAlert(releasedUntilMilliseconds: Int64) {
+        guard let heldCommand, heldCommand.alertTimestamp <= releasedUntilMilliseconds / 1_000 else { return }
+        if newestIsHeld { self.heldCommand?.hasAlert = false } else { self.heldCommand = nil }
+    }
+
     /// Removes the token and leaves all audiences, unless a later registration is stored.
-    mutating func unregister(at milliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        let isStale = milliseconds < registeredAtMilliseconds ?? 0
+    mutating func unregister(at milliseconds: Int64, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        let isStale = isOlder(milliseconds, nowMilliseconds: nowMilliseconds)
         var reply = StoreReply<[UInt8]>(isStale ? .stale : .unregistered)
         if !isStale {
             token = nil
@@ -175,7 +191,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 expiryChange = .renewed
             }
             var reply = StoreReply<[UInt8]>(.settled)
-            reply.hasRetiredToken = retirement.map { retireToken(by: $0) } ?? false
+            reply.hasRetiredToken = retirement.map { retireToken(by: $0, nowMilliseconds: nowMilliseconds) } ?? false
             if settlement == .accepted, newestVersion == version, newestIsEnd, !audiences.currentDigests.isEmpty {
                 expiryChange = .renewed
                 leaveAudiencesAtEnd()
@@ -184,7 +200,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             return (reply, reply.hasRetiredToken ? .renewed : expiryChange)
         case .retire(_, let retirement):
             var reply = StoreReply<[UInt8]>(.settled)
-            reply.hasRetiredToken = retireToken(by: retirement)
+            reply.hasRetiredToken = retireToken(by: retirement, nowMilliseconds: nowMilliseconds)
             reply.departures = encodedDepartures
             return (reply, reply.hasRetiredToken ? .renewed : .unchanged)
         default:
@@ -218,8 +234,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     ///
     /// - Returns: false, without a change, in three cases: the activity has no token; it has another token than
     ///   `retirement`; or the token was registered at `retirement.invalidAtMilliseconds` or later.
-    private mutating func retireToken(by retirement: TokenRetirement<[UInt8]>) -> Bool {
-        guard let token, token.isRetired(by: retirement) else { return false }
+    private mutating func retireToken(by retirement: TokenRetirement<[UInt8]>, nowMilliseconds: Int64) -> Bool {
+        guard let token, token.isRetired(by: retirement, nowMilliseconds: nowMilliseconds) else { return false }
         retiredToken = RetiredToken(token)
         self.token = nil
         registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
@@ -250,11 +266,19 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// Stores a token, unless a later registration or unregistration is stored. Returns whether it did.
-    mutating func storeTokenUnlessOlder(_ registration: TokenRegistration<[UInt8]>) -> Bool {
-        guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else { return false }
+    mutating func storeTokenUnlessOlder(
+        _ registration: TokenRegistration<[UInt8]>,
+        nowMilliseconds: Int64
+    ) -> Bool {
+        guard !isOlder(registration.registeredAtMilliseconds, nowMilliseconds: nowMilliseconds) else { return false }
         token = registration
         registeredAtMilliseconds = registration.registeredAtMilliseconds
         return true
+    }
+
+    /// Whether a registration or unregistration at this time is older than the stored one.
+    private func isOlder(_ milliseconds: Int64, nowMilliseconds: Int64) -> Bool {
+        RegistrationTime.isOlder(milliseconds, than: registeredAtMilliseconds ?? 0, nowMilliseconds: nowMilliseconds)
     }
 }
 
@@ -276,8 +300,13 @@ extension TokenRegistration<[UInt8]> {
     /// Whether both have the same token. The time of the registration does not matter.
     func isSameToken(as other: Self) -> Bool { token == other.token && environment == other.environment }
 
-    func isRetired(by retirement: TokenRetirement<[UInt8]>) -> Bool {
-        token == retirement.token && environment == retirement.environment
-            && retirement.invalidAtMilliseconds.map { registeredAtMilliseconds < $0 } ?? true
+    func isRetired(by retirement: TokenRetirement<[UInt8]>, nowMilliseconds: Int64) -> Bool {
+        guard token == retirement.token, environment == retirement.environment else { return false }
+        guard let invalidAtMilliseconds = retirement.invalidAtMilliseconds else { return true }
+        return !RegistrationTime.isRegistered(
+            registeredAtMilliseconds,
+            sinceInvalidAt: invalidAtMilliseconds,
+            nowMilliseconds: nowMilliseconds
+        )
     }
 }

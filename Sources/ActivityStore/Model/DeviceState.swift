@@ -19,6 +19,10 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var activity: [UInt8]
         public var version: Version
         public var command: [UInt8]
+
+        fileprivate func isExpired(nowMilliseconds: Int64) -> Bool {
+            HeldRecord.number("expiration", in: command).map { $0 < nowMilliseconds / 1_000 } ?? false
+        }
     }
 
     /// The audiences that the device left, but whose pages may still list it: no worker has confirmed the departure
@@ -42,11 +46,12 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     mutating func hold(
         _ start: HeldStart<[UInt8]>,
         _ command: [UInt8],
-        startsMax: Int
+        startsMax: Int,
+        nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let type = String(decoding: start.attributesType, as: UTF8.self)
         let typeState = statesByAttributesType[type, default: AttributesTypeState()]
-        let otherStarts = typeState.heldStarts.filter { $0.activity != start.activity }
+        var otherStarts = typeState.heldStarts.filter { $0.activity != start.activity }
         if typeState.heldStarts.contains(where: { $0.activity == start.activity && $0.version > start.version }) {
             return (StoreReply(.superseded), .unchanged)
         }
@@ -55,7 +60,12 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         // worker that registers the token gets the start, so the caller must not send the start too.
         if typeState.heldStarts.contains(newStart) { return (StoreReply(.held), .renewed) }
         if typeState.token != nil { return (StoreReply(.retry), .unchanged) }
-        if otherStarts.count >= startsMax { return (StoreReply(.full), .unchanged) }
+        if otherStarts.count >= startsMax {
+            // A start that has expired is not sent any more (R20), so it gives up its place. It gets no further result.
+            let expiredIndex = otherStarts.firstIndex { $0.isExpired(nowMilliseconds: nowMilliseconds) }
+            guard let expiredIndex else { return (StoreReply(.full), .unchanged) }
+            otherStarts.remove(at: expiredIndex)
+        }
         let olderStarts = otherStarts.filter { $0.version <= start.version }
         statesByAttributesType[type, default: AttributesTypeState()].heldStarts =
             olderStarts + [newStart] + otherStarts.filter { $0.version > start.version }
@@ -66,7 +76,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         _ type: String,
         _ registration: TokenRegistration<[UInt8]>,
         _ step: DeviceRegistrationStep<[UInt8]>,
-        isFromCommand: Bool
+        isFromCommand: Bool,
+        nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         let namedAudiences = step.audiences
         var registration = registration
@@ -87,7 +98,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             namedAudiences == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
         let isCurrent =
-            registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 && !isReplacedSinceFirstCall
+            !isOlder(registration.registeredAtMilliseconds, type, nowMilliseconds: nowMilliseconds)
+            && !isReplacedSinceFirstCall
         let previousAudiences = statesByAttributesType[type]?.audiences ?? []
         if isCurrent, let namedAudiences,
             !changeAudiences(of: type, to: namedAudiences, at: registration.registeredAtMilliseconds)
@@ -96,7 +108,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             reply.departures = encodedDepartures
             return (reply, .unchanged)
         }
-        let isStored = isCurrent && storeTokenUnlessOlder(type, registration)
+        let isStored = isCurrent && storeTokenUnlessOlder(type, registration, nowMilliseconds: nowMilliseconds)
         var reply = StoreReply<[UInt8]>(.stale)
         if namedAudiences != nil { reply.departures = encodedDepartures }
         // Even the reply to a stale registration may have a held start. The worker then sends this start with the newer
@@ -125,10 +137,12 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return heldStarts.dropFirst(index + 1).first
     }
 
-    mutating func unregister(_ types: [String], at milliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        let typesToUnregister = types.filter {
-            milliseconds >= statesByAttributesType[$0]?.registeredAtMilliseconds ?? 0
-        }
+    mutating func unregister(
+        _ types: [String],
+        at milliseconds: Int64,
+        nowMilliseconds: Int64
+    ) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        let typesToUnregister = types.filter { !isOlder(milliseconds, $0, nowMilliseconds: nowMilliseconds) }
         var reply = StoreReply<[UInt8]>(typesToUnregister.isEmpty && !types.isEmpty ? .stale : .unregistered)
         for type in typesToUnregister {
             statesByAttributesType[type, default: AttributesTypeState()].token = nil
@@ -152,7 +166,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         var expiryChange = ExpiryChange.unchanged
         if let registration, statesByAttributesType[type]?.token?.isSameToken(as: registration) != true,
             statesByAttributesType[type]?.retiredToken?.isSameToken(as: registration) != true,
-            storeTokenUnlessOlder(type, registration)
+            storeTokenUnlessOlder(type, registration, nowMilliseconds: nowMilliseconds)
         {
             expiryChange = .renewed
         }
@@ -203,7 +217,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     /// Settles a held start, and may retire its token. The expiry of the device's key does not change.
     mutating func settle(
         _ start: HeldStart<[UInt8]>,
-        _ retirement: TokenRetirement<[UInt8]>?
+        _ retirement: TokenRetirement<[UInt8]>?,
+        nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
         var reply = StoreReply<[UInt8]>(.settled)
         let type = String(decoding: start.attributesType, as: UTF8.self)
@@ -212,7 +227,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             return (reply, .unchanged)
         }
         typeState.heldStarts.removeAll { $0.version == start.version && $0.activity == start.activity }
-        if let retirement, let token = typeState.token, token.isRetired(by: retirement) {
+        if let retirement, let token = typeState.token,
+            token.isRetired(by: retirement, nowMilliseconds: nowMilliseconds)
+        {
             typeState.retiredToken = RetiredToken(token)
             typeState.token = nil
             typeState.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
@@ -230,9 +247,23 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, .unchanged)
     }
 
-    private mutating func storeTokenUnlessOlder(_ type: String, _ registration: TokenRegistration<[UInt8]>) -> Bool {
-        guard registration.registeredAtMilliseconds >= statesByAttributesType[type]?.registeredAtMilliseconds ?? 0
-        else { return false }
+    /// Whether a registration or unregistration at this time is older than the stored one of the attributes type.
+    private func isOlder(_ milliseconds: Int64, _ type: String, nowMilliseconds: Int64) -> Bool {
+        RegistrationTime.isOlder(
+            milliseconds,
+            than: statesByAttributesType[type]?.registeredAtMilliseconds ?? 0,
+            nowMilliseconds: nowMilliseconds
+        )
+    }
+
+    private mutating func storeTokenUnlessOlder(
+        _ type: String,
+        _ registration: TokenRegistration<[UInt8]>,
+        nowMilliseconds: Int64
+    ) -> Bool {
+        guard !isOlder(registration.registeredAtMilliseconds, type, nowMilliseconds: nowMilliseconds) else {
+            return false
+        }
         statesByAttributesType[type, default: AttributesTypeState()].token = registration
         statesByAttributesType[type, default: AttributesTypeState()].registeredAtMilliseconds =
             registration.registeredAtMilliseconds

@@ -115,7 +115,11 @@ struct PageState: Sendable {
         var newestEntryIndices: [[UInt8]: Int] = [:]
         for (index, entry) in entries.enumerated() {
             if let newestIndex = newestEntryIndices[entry.identity],
-                entries[newestIndex].changedAtMilliseconds > entry.changedAtMilliseconds
+                RegistrationTime.isOlder(
+                    entry.changedAtMilliseconds,
+                    than: entries[newestIndex].changedAtMilliseconds,
+                    nowMilliseconds: nowMilliseconds
+                )
             {
                 continue
             }

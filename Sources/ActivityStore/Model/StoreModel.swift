@@ -86,7 +86,8 @@ public struct StoreModel: Sendable {
                 audiences: audiences,
                 nowMilliseconds: nowMilliseconds
             )
-        case .unregister(let milliseconds): (reply, expiryChange) = activity.unregister(at: milliseconds)
+        case .unregister(let milliseconds):
+            (reply, expiryChange) = activity.unregister(at: milliseconds, nowMilliseconds: nowMilliseconds)
         case .reopen(let version): (reply, expiryChange) = activity.reopen(version)
         case .confirmDepartures(let milliseconds): (reply, expiryChange) = activity.confirmDepartures(at: milliseconds)
         case .settle, .throttle, .retire:
@@ -121,13 +122,29 @@ public struct StoreModel: Sendable {
                 nowMilliseconds: nowMilliseconds
             )
         case .holdStart(let start, let command):
-            (reply, expiryChange) = device.hold(start, command, startsMax: heldStartsMax)
+            (reply, expiryChange) = device.hold(
+                start,
+                command,
+                startsMax: heldStartsMax,
+                nowMilliseconds: nowMilliseconds
+            )
         case .registerDevice(let type, let registration, let step, let isFromCommand):
-            (reply, expiryChange) = device.register(text(type), registration, step, isFromCommand: isFromCommand)
+            (reply, expiryChange) = device.register(
+                text(type),
+                registration,
+                step,
+                isFromCommand: isFromCommand,
+                nowMilliseconds: nowMilliseconds
+            )
         case .confirmDepartures(let milliseconds): (reply, expiryChange) = device.confirmDepartures(at: milliseconds)
         case .unregister(let milliseconds):
-            (reply, expiryChange) = device.unregister(device.registeredAttributesTypes, at: milliseconds)
-        case .settleStart(let start, _, let retirement): (reply, expiryChange) = device.settle(start, retirement)
+            (reply, expiryChange) = device.unregister(
+                device.registeredAttributesTypes,
+                at: milliseconds,
+                nowMilliseconds: nowMilliseconds
+            )
+        case .settleStart(let start, _, let retirement):
+            (reply, expiryChange) = device.settle(start, retirement, nowMilliseconds: nowMilliseconds)
         case .refundStart(let startBudget, let drawIdentifier):
             (reply, expiryChange) = device.refundStart(
                 startBudget,

@@ -52,6 +52,19 @@ local function writeFields(changes, lifetime)
   callRedis('PEXPIRE', key, lifetime)
 end
 
+-- Returns the number of a member of a held command's record; nil if the record has no such member. Members of these names
+-- come before `aps` (CommandRecord.swift). Behind it, a producer may use the same names.
+local function findNumber(record, name)
+  local apsPosition = record:find('"aps":', 1, true) or #record
+  return tonumber(record:sub(1, apsPosition):match('"' .. name .. '":(%d+)'))
+end
+
+-- Returns the timestamp of the command whose alert the held command has: of an older command if the held command only
+-- carries the alert, otherwise of the held command itself. `held` has the held command's version before its record.
+local function findAlertTimestamp(held)
+  return findNumber(held:sub(@VERSION_TEXT_BYTES@ + 1), 'alertTimestamp') or held:sub(1, @TIMESTAMP_DIGITS@) + 0
+end
+
 -- # An activity: reading the value
 -- Performs an operation on an activity with this value, and returns the reply. Of the parameters after `value`,
 -- `register` has all, `confirmDepartures` only `registrationTime`, and the other operations none.
@@ -61,8 +74,9 @@ end
 --     newFrequentFlag     the flag ALLOWS_FREQUENT or 0; nil if the activity keeps its flag
 --     tokenSource         where the token comes from: FROM_COMMAND and others
 --     namedAudiences      the digests of the audiences that the registration names; nil if it has no list
+--     alertsReleasedUntil until when a registration that is read again may have released alerts before; otherwise nil
 local function performOnActivity(operation, key, value, registrationTime, newForm, newToken, shownVersion,
-    newFrequentFlag, tokenSource, namedAudiences)
+    newFrequentFlag, tokenSource, namedAudiences, alertsReleasedUntil)
   if #value < @FIXED_BYTES@ then return MALFORMED end
   local updatesUntilSeconds, tokenLengthAndFlags, flags = read('<I4I2B', value)
   local phaseByte, newestVersion, registeredAt =
@@ -206,7 +220,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         return 'stale'
       end
     end
-    if registrationTime < registeredAt then return 'stale' .. (namedAudiences and makeDeparturesPart() or '') end
+    if isOlderRegistration(registrationTime, registeredAt) then
+      return 'stale' .. (namedAudiences and makeDeparturesPart() or '')
+    end
     -- A registration may need several calls, and only its first call names audiences. This may be a later call. If the
     -- value has the registration's time, but another token or none, something else was stored after the first call:
     -- another registration or an unregistration. Then this call is stale and changes nothing. Two kinds of calls are
@@ -248,6 +264,17 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         held, nextPhase = '', phase <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
       end
     end
+    -- If the registration may have released the held alert before Redis lost data, no later command gets this alert
+    -- (R25). An older command that is held only for its alert is removed.
+    if alertsReleasedUntil and held ~= '' and findAlertTimestamp(held) * 1000 <= alertsReleasedUntil then
+      if nextPhase == @HELD_ALERT@ then
+        nextPhase = @HELD@
+      elseif nextPhase == @SENDING_HELD_ALERT@ then
+        nextPhase = @SENDING_HELD@
+      elseif nextPhase >= @WAITING_OLDER_ALERT@ then
+        held, nextPhase = '', nextPhase == @WAITING_OLDER_ALERT@ and @WAITING@ or @SENDING@
+      end
+    end
     local bytesAfterPhase = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
     if updatesUntilSeconds == 0 or tokenSource == @FROM_REREADING@ then
       local _, seconds = readServerTime()
@@ -269,7 +296,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   -- # An activity: unregistrations
   if operation == 'unregister' then
     local unregisteredAt = ARGV[2] + 0
-    if unregisteredAt < registeredAt then return 'stale' .. makeDeparturesPart() end
+    if isOlderRegistration(unregisteredAt, registeredAt) then return 'stale' .. makeDeparturesPart() end
     form, token, registeredAt = 0, '', unregisteredAt
     local hasAudiences = audiences ~= '' or formerAudiences ~= ''
     audiences, formerAudiences = '', formerAudiences .. audiences

@@ -49,6 +49,9 @@ local function makeFieldL(at, leftAudiences, hasNewDepartures, l)
   return pack('<I6', hasNewDepartures and math.max(at, timeBefore + 1) or timeBefore) .. leftAudiences
 end
 
+-- Returns the time at the beginning of a field `t`; 0 if the device has no such field.
+local function readRegistrationTime(t) return tonumber(sub(t or '', 1, @TIME_DIGITS@)) or 0 end
+
 -- # A device: confirmations
 -- A worker confirms that each audience in the field `l` has an entry about the device's departure. ARGV[2] is the time
 -- that an earlier reply gave with these audiences. If the field has a later time now, the device has left more
@@ -60,6 +63,17 @@ if operation == 'confirmDeviceDepartures' then
 end
 
 -- # A device: holding a start
+-- Returns the index of the oldest start that has expired; nil if there is none.
+local function findExpiredStart(starts)
+  local _, seconds = readServerTime()
+  for index, start in ipairs(starts) do
+    local _, _, commandPosition = readHeldStart(start, 1)
+    local expiration = findNumber(sub(start, commandPosition), 'expiration')
+    if expiration and expiration < seconds then return index end
+  end
+  return nil
+end
+
 -- Keeps a start in Redis until a token of its attributes type registers. The version is in digits. ARGV[5] is empty.
 if operation == 'holdStart' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
@@ -83,8 +97,13 @@ if operation == 'holdStart' then
     position = nextPosition
   end
   if t and #t > @TIME_DIGITS@ then return 'retry' end
-  -- Known issue (K13): an expired start has a place too.
-  if #starts >= HELD_STARTS_MAX then return 'full' end
+  if #starts >= HELD_STARTS_MAX then
+    -- A start that has expired is not sent any more (R20), so it gives up its place. It gets no further result.
+    local expiredIndex = findExpiredStart(starts)
+    if not expiredIndex then return 'full' end
+    table.remove(starts, expiredIndex)
+    if insertionIndex and expiredIndex < insertionIndex then insertionIndex = insertionIndex - 1 end
+  end
   table.insert(starts, insertionIndex or #starts + 1, newStart)
   writeFields({'w' .. suffix, table.concat(starts)}, DEVICE_EXPIRY)
   return 'held'
@@ -108,7 +127,7 @@ if operation == 'registerDevice' then
       return 'stale'
     end
   end
-  local isStale = sub(registration, 1, @TIME_DIGITS@) < sub(t or '', 1, @TIME_DIGITS@)
+  local isStale = isOlderRegistration(readRegistrationTime(registration), readRegistrationTime(t))
   -- A registration may need several calls, and only its first call names audiences. This may be a later call. If `t`
   -- has the registration's time, but another token or none, something else was stored after the first call: another
   -- registration or an unregistration. Then this call is stale and changes nothing. Calls for a token that came with a
@@ -174,7 +193,7 @@ if operation == 'takeStartToken' then
   local t, u, s, d = unpack(callRedis('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
   t, s = t or '', s or ''
   local changes = {}
-  if registration and sub(registration, 1, @TIME_DIGITS@) >= sub(t, 1, @TIME_DIGITS@) then
+  if registration and not isOlderRegistration(readRegistrationTime(registration), readRegistrationTime(t)) then
     local newToken = sub(registration, @TIME_DIGITS@ + 1) .. restOfToken
     if newToken ~= sub(t, @TIME_DIGITS@ + 1) .. (u or '') and newToken ~= d then
       t, u = registration, restOfToken
@@ -222,7 +241,7 @@ if operation == 'unregisterDevice' then
   end
   if not next(registrations) then return 'unregistered' .. makeDeparturesPart(l) end
   for typeSuffix, t in pairs(registrations) do
-    if at >= sub(t, 1, @TIME_DIGITS@) then
+    if not isOlderRegistration(at + 0, readRegistrationTime(t)) then
       unregisteredSuffixes[typeSuffix] = true
       for field, value in pairs({t = at, u = ''}) do
         changes[#changes + 1] = field .. typeSuffix

@@ -26,6 +26,8 @@ if isBatch then
       shownVersion, position =
         sub(calls, position, position + (@VERSION_TEXT_BYTES@ - 1)), position + @VERSION_TEXT_BYTES@
     end
+    local tokenSource, alertsReleasedUntil = (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@, nil
+    if tokenSource == @FROM_REREADING@ then alertsReleasedUntil, position = read('<I6', calls, position) end
     local reply
     if value or bits >= @IS_DEPARTURE_CONFIRMATION@ then
       value = value or UNKNOWN
@@ -46,15 +48,13 @@ if isBatch then
           read('<I6', calls, timePosition), -- registrationTime
           form, -- newForm
           sub(calls, timePosition + @TIME_BYTES@, audiencesPosition - 1), -- newToken
-          shownVersion, newFrequentFlag,
-          (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@, -- tokenSource
-          namedAudiences)
+          shownVersion, newFrequentFlag, tokenSource, namedAudiences, alertsReleasedUntil)
       end
     else
       -- Most activities that register are new to Redis. The end of a new value (time, token and audiences) has the same
       -- bytes as the call, so the script copies them. `middle` has the bytes between the token's form and the time.
       local middle = middleOfUnknown
-      if (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@ == @FROM_REREADING@ then
+      if tokenSource == @FROM_REREADING@ then
         middle = sub(middleOfUnknown, 1, @AT_PHASE@ - @AT_DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
           .. sub(middleOfUnknown, @AT_PHASE@ - @AT_DIGEST@ + 2, @AT_ASSIGNED@ - @AT_DIGEST@) .. pack('<I5', seconds)
       end

@@ -9,7 +9,7 @@
 -- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
 -- needs it (admit.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the
 -- settlement reports (SettlementCode).
-local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, MALFORMED)
+local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, findParts, joinParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
 
   -- # Parts after a settlement
@@ -95,8 +95,10 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
         acceptedAlertVersion, changesParts = alertVersion, true
       end
     end
+    -- Here, `token.registeredAt` is since when the token is dead. A token that was registered then or later stays.
+    local registeredAt = read('<I6', value, @AT_REGISTERED@)
     local losesToken = token and token.form == form and token.bytes == sub(value, @AT_TOKEN@, tokenEnd)
-      and token.registeredAt > read('<I6', value, @AT_REGISTERED@)
+      and token.registeredAt ~= registeredAt and not isOlderRegistration(token.registeredAt, registeredAt)
     local leavesAudiences = losesToken or audiences and audiences ~= '' and isAccepted and isNewest and newestIsEnd
 
     -- Write the changes.
@@ -105,7 +107,6 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
     if lastAssignedTimestamp ~= newestTimestamp then nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@ end
     if newestIsEnd then nextPhaseByte = nextPhaseByte - @UPPER_CASE@ end
     if changesParts or removesHeld or leavesAudiences then
-      local registeredAt = read('<I6', value, @AT_REGISTERED@)
       if leavesAudiences then
         -- The stored time of the registration becomes a millisecond later. If the same registration is read again, it
         -- is then stale, so it brings back neither the token nor the audiences.

@@ -12,7 +12,7 @@
 -- Makes the functions of this file, and returns the last one, `admit`, which uses the others in their order. The loop
 -- runs `makeAdmit` only if a batch needs it (admit.lua: Speed). `# All steps` explains the names that several functions
 -- use.
-local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
+local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, findParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
   -- The paces that were read, by the number of their argument. A pace has two buckets, `budget` and `frequentBudget`
   -- (Policy.swift), so it may have two elements. For example, paces[2] has the `budget` of ARGV[2], and paces[-2] its
@@ -28,11 +28,11 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- a later registration or unregistration, or the call's token is the one that was retired last. `rereadAtSeconds` is
   -- the present time if the command is read again because Redis lost data, otherwise false.
   local function adoptToken(value, token, retired, lastAssignedTimestamp, rereadAtSeconds)
-    if token.registeredAt < read('<I6', value, @AT_REGISTERED@) then return value, lastAssignedTimestamp, false, 0 end
-    if retired ~= '' then
-      local hash = redis.sha1hex(token.bytes .. string.char(token.form))
-      if sub(hash, 1, @RETIRED_BYTES@) == retired then return value, lastAssignedTimestamp, false, 0 end
+    local isRefused = isOlderRegistration(token.registeredAt, (read('<I6', value, @AT_REGISTERED@)))
+    if not isRefused and retired ~= '' then
+      isRefused = sub(redis.sha1hex(token.bytes .. string.char(token.form)), 1, @RETIRED_BYTES@) == retired
     end
+    if isRefused then return value, lastAssignedTimestamp, false, 0 end
     local tokenLengthAndFlags, flags = read('<I2B', value, 5)
     local tokenLength = tokenLengthAndFlags % @TOKEN_LENGTH_MODULUS@
     local addedByteCount = #token.bytes - tokenLength

@@ -21,9 +21,10 @@
 -- Model/ActivityState+Admission.swift and its neighbours decide the same in Swift, without the script's tricks for
 -- speed. Read the model first. A test compares the two (DifferentialTests.swift).
 --
--- Redis runs one text, and a script cannot load another. So the program joins eleven files, in this order:
+-- Redis runs one text, and a script cannot load another. So the program joins twelve files, in this order:
 --     admit.lua                 what all of them share: replies, expiry, the phases of a version
 --     versions.lua              the comparison of two versions
+--     registration-times.lua    the comparison of the times of two registrations
 --     admit-values.lua          the parts of an activity's value
 --     admit-settlements.lua     the long path of settlements in a batch
 --     admit-updates.lua         the long path of updates and ends in a batch
@@ -131,6 +132,9 @@
 -- at `y` instead of `a`. The script keeps the held command until the newer version is settled. Otherwise the alert
 -- could be lost: the worker of the newer version may die, and another worker may bring the version again without the
 -- alert.
+--
+-- If the registration of the token is read again, and has probably released the held alert before (R25), no newer version
+-- carries the alert any more: `i`, `l`, `x` and `y` become `h`, `k`, `w` and `a`.
 --
 -- A settlement of the newest version leads to `s`, or to `f` if the phone does not show the version.
 --

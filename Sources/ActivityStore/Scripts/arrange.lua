@@ -81,8 +81,9 @@ end
 
 local isSplit = false
 if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
-  -- Keeps only the latest entry of each member; of several with the same time, the one that came last. Removes the
-  -- latest entry too if it is too old. The entries go into two lists, `lower` and `upper`, in case the page is split.
+  -- Keeps only the latest entry of each member; of several with the same time, the one that came last. An entry whose
+  -- time is too far ahead is not the latest: RegistrationTime.swift decides the same. Removes the latest entry too if it
+  -- is too old. The entries go into two lists, `lower` and `upper`, in case the page is split.
   -- Two tables say where the latest entry of a member is so far: `offsets` has the byte of the page at which the entry
   -- begins, `indexes` its index in its list. The key in both is the member's position. If several members have one
   -- position, the second has the key position + 2 ^ 32, the third the key position + 2 * 2 ^ 32, and so on.
@@ -90,7 +91,7 @@ if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
   -- `oldestTimes` has a time for each value of an entry's bits: entries with an earlier time are too old.
   --
   -- Offsets in this script count from 1, except those of SETRANGE.
-  local offsets, indexes, oldestTimes = {}, {}, {}
+  local offsets, indexes, oldestTimes, latestTime = {}, {}, {}, now + @REGISTRATION_LEAD_MAX@
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
   local offset, pageBytes = @PAGE_HEADER_BYTES@ + 1, #page
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
@@ -121,7 +122,7 @@ if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
     while earlierOffset do
       local earlierBits, earlierChangedAt = read('<BI6', page, earlierOffset + 6)
       if readIdentity(earlierOffset, earlierBits) == readIdentity(offset, bits) then
-        isOutdated = earlierChangedAt > changedAt
+        isOutdated = earlierChangedAt > changedAt and (earlierChangedAt <= latestTime or changedAt > latestTime)
         if not isOutdated then
           size = size - #half[indexes[tableKey]]
           half[indexes[tableKey]] = ''

@@ -66,7 +66,7 @@ end
 if changeCount > 0 then changes[2] = table.concat(keptStarts) end
 if t and sub(t, @TIME_DIGITS@ + 1) == beginningOfToken and u == restOfToken then
   local registeredAt = sub(t, 1, @TIME_DIGITS@)
-  if invalidAt == '' or registeredAt < invalidAt then
+  if invalidAt == '' or invalidAt ~= registeredAt and not isOlderRegistration(invalidAt + 0, registeredAt + 0) then
     for field, value in pairs({
       t = string.format('%0@TIME_DIGITS@.0f', math.min(registeredAt + 1, @TIME_MAX@)), u = '',
       d = beginningOfToken .. restOfToken,

@@ -138,7 +138,7 @@ extension Audiences {
     private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: BroadcastIndex) {
         broadcasts[broadcast].record.instruction.grant.timestamp = timestamp
         let record = broadcasts[broadcast].record
-        Body.setTimestamp(timestamp, in: record.body.mutableBuffer, record.bodyLayout)
+        PushBody.setTimestamp(timestamp, in: record.body.mutableBuffer, record.bodyLayout)
     }
 
     /// Supersedes `older`. If `older` has an alert, `newer` carries this alert, except in three cases:
@@ -152,7 +152,7 @@ extension Audiences {
         let (olderRecord, newerRecord) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
         guard olderRecord.hasAlert, !newerRecord.hasAlert, !olderRecord.isAlertTooOld(now: now),
-            Body.byteCount(
+            PushBody.byteCount(
                 newerRecord.body.bytes,
                 newerRecord.bodyLayout,
                 carryingAlertBytes: Int(olderRecord.bodyLayout.alert.count)
@@ -179,7 +179,7 @@ extension Audiences {
         broadcasts[newer].rider = older
     }
 
-    private mutating func replaceBody(of broadcast: BroadcastIndex, by body: HeapBytes, _ layout: Body.Layout) {
+    private mutating func replaceBody(of broadcast: BroadcastIndex, by body: HeapBytes, _ layout: PushBody.Layout) {
         let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
         addFanoutRecordBytes(body.count - broadcasts[broadcast].record.body.count, ofApp: appIndex)
         broadcasts[broadcast].record.body.free()

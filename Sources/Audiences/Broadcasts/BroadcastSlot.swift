@@ -65,7 +65,7 @@ struct BroadcastSlot: BitwiseCopyable {
 
     var occupiedBytes: Int { MemoryLayout<Self>.size + record.occupiedBytes }
 
-    /// Changes the phase. Traps if the present phase does not lead to `next`.
+    /// Changes the phase. Traps if the current phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a broadcast cannot enter this phase from the one it is in")
         phase = next
@@ -164,7 +164,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
 
-    /// Changes the phase. Traps if the present phase does not lead to `next`.
+    /// Changes the phase. Traps if the current phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a channel cannot enter this phase from the one it is in")
         phase = next

@@ -83,7 +83,7 @@ extension Audiences {
         let isStart = slot.event == .start
         return AudienceAdmission(
             version: slot.version,
-            digest: Body.digest(slot.body.bytes, slot.bodyLayout),
+            digest: PushBody.digest(slot.body.bytes, slot.bodyLayout),
             pace: policies[slot.policyIndex].pace,
             isEnd: isEnd,
             isStart: isStart,
@@ -182,23 +182,47 @@ extension Audiences {
 
     static var unexpectedReplyReason: StaticString { "unexpected reply of the audience script" }
 
-    /// Queues a fan-out record for each range and for each broadcast of an admitted command.
+    /// Queues a fan-out record for each broadcast and for each range of an admitted command: now, or when records of
+    /// other commands are acknowledged (``queueNextFanoutRecords()``).
     ///
     /// - Parameter hasMembers: false for a command that names a channel instead of an audience, and so has no ranges.
     mutating func queueFanoutRecords(_ command: CommandIndex, _ grant: AudienceGrant, hasMembers: Bool = true) {
         let rangeCount = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant
         commands[command].enter(.fanningOut)
-        commands[command].unacknowledgedCount = rangeCount + UInt16(grant.broadcastCount)
+        commands[command].fanoutRecordCount = rangeCount + UInt16(grant.broadcastCount)
+        commands[command].unacknowledgedCount = commands[command].fanoutRecordCount
         composeFanoutValue(of: command)
-        let broadcastChannels = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
-        for environment in APNsEnvironment.allCases where broadcastChannels[environment] != nil {
-            let channelNumber = OutgoingAudienceRecord.channelNumberBase + UInt16(environment.rawValue)
-            outgoingRecords.append(.fanout(command, rangeOrChannelNumber: channelNumber))
+        commandsToFanOut.append(command)
+        queueNextFanoutRecords()
+    }
+
+    /// Queues fan-out records of the commands in ``commandsToFanOut`` while fewer than
+    /// ``unacknowledgedRecordsPerTopicMax`` fan-out records are queued or on their way to Kafka. Otherwise the queue
+    /// would need a place for each record of each command: 258 for one command. (R4)
+    private mutating func queueNextFanoutRecords() {
+        while unacknowledgedFanoutRecordCount < Self.unacknowledgedRecordsPerTopicMax,
+            let command = commandsToFanOut.first
+        {
+            let number = rangeOrChannelNumber(ofNextFanoutRecordOf: command)
+            outgoingRecords.append(.fanout(command, rangeOrChannelNumber: number))
+            unacknowledgedFanoutRecordCount += 1
+            commands[command].queuedFanoutRecordCount += 1
+            if commands[command].queuedFanoutRecordCount == commands[command].fanoutRecordCount {
+                _ = commandsToFanOut.popFirst()
+            }
         }
-        for rangeIndex in 0..<rangeCount {
-            outgoingRecords.append(.fanout(command, rangeOrChannelNumber: rangeIndex))
-        }
+    }
+
+    /// Returns what the command's next fan-out record is for. The broadcasts come first, then the ranges.
+    private func rangeOrChannelNumber(ofNextFanoutRecordOf command: CommandIndex) -> UInt16 {
+        let slot = commands.address(of: command)
+        let broadcastCount = UInt16(slot.pointee.grant?.broadcastCount ?? 0)
+        let queuedCount = slot.pointee.queuedFanoutRecordCount
+        guard queuedCount < broadcastCount else { return queuedCount - broadcastCount }
+        let isProduction = queuedCount == 0 && slot.pointee.channels[.production] != nil
+        let environment: APNsEnvironment = isProduction ? .production : .sandbox
+        return OutgoingAudienceRecord.channelNumberBase + UInt16(environment.rawValue)
     }
 
     private mutating func composeFanoutValue(of command: CommandIndex) {
@@ -227,6 +251,8 @@ extension Audiences {
     /// After the last record, asks the store to settle the command.
     mutating func fanoutRecordReported(_ command: CommandIndex, isTooLarge: Bool) {
         if isTooLarge { commands[command].isFanoutRecordTooLarge = true }
+        unacknowledgedFanoutRecordCount -= 1
+        queueNextFanoutRecords()
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
         commands[command].enter(.settling)

@@ -5,13 +5,14 @@ import LiveActivity
 /// command at a time is admitted and fanned out, and the others wait. Of the updates and ends that wait between two
 /// starts, the core keeps the newest state, and also an older end if the newest state is an update.
 extension Audiences {
-    /// Whether the core can take one more command: there are free slots for the command and its audience, and later a
-    /// place in the queue of ``takeReturnedCommand()``.
+    /// Whether the core can take one more command: there are free slots for the command and its audience, bytes for its
+    /// texts and bodies, and later a place in the queue of ``takeReturnedCommand()``.
     ///
     /// The table of audiences may be full although that of commands is not: if all commands of an audience are dropped,
     /// the audience may keep its slot until the batch ends.
     public var canReceiveCommand: Bool {
         !commands.isFull && !audiences.isFull && returnedCommands.count < configuration.commandsMax
+            && commandBytes < configuration.commandBytesMax
     }
 
     /// Takes a command from `Delivery`. When the command has an outcome, is fanned out or was dropped,
@@ -46,6 +47,8 @@ extension Audiences {
                 receivedAtWallMilliseconds: incoming.receivedAtWallMilliseconds
             )
         )
+        commands[command].countedBytes = commands[command].bytesNeeded
+        commandBytes += commands[command].countedBytes
         enqueue(command)
         beginWaitForBatchEnd(audience)
     }
@@ -125,16 +128,19 @@ extension Audiences {
     static func bodyWithAlert(
         _ alert: UnsafeRawBufferPointer,
         on body: UnsafeRawBufferPointer,
-        _ layout: Body.Layout
-    ) -> (HeapBytes, Body.Layout) {
-        let newBody = HeapBytes(count: Body.byteCount(body, layout, carryingAlertBytes: alert.count))
-        return (newBody, Body.write(body, layout, carrying: alert, into: newBody.mutableBuffer))
+        _ layout: PushBody.Layout
+    ) -> (HeapBytes, PushBody.Layout) {
+        let newBody = HeapBytes(count: PushBody.byteCount(body, layout, carryingAlertBytes: alert.count))
+        return (newBody, PushBody.write(body, layout, carrying: alert, into: newBody.mutableBuffer))
     }
 
-    static func bodyWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> (HeapBytes, Body.Layout) {
+    static func bodyWithoutAlert(
+        _ body: UnsafeRawBufferPointer,
+        _ layout: PushBody.Layout
+    ) -> (HeapBytes, PushBody.Layout) {
         guard !layout.alert.isAbsent else { return (HeapBytes(copying: body), layout) }
-        let alertlessBody = HeapBytes(count: Body.byteCountWithoutAlert(body, layout))
-        return (alertlessBody, Body.writeWithoutAlert(body, layout, into: alertlessBody.mutableBuffer))
+        let alertlessBody = HeapBytes(count: PushBody.byteCountWithoutAlert(body, layout))
+        return (alertlessBody, PushBody.writeWithoutAlert(body, layout, into: alertlessBody.mutableBuffer))
     }
 
     /// Makes the current command wait again, because the store replied `wait`. The command is merged with the
@@ -253,6 +259,7 @@ extension Audiences {
                 admittedAtWallMilliseconds: slot.admittedAtWallMilliseconds
             )
         )
+        commandBytes -= slot.countedBytes
         slot.freeBytes()
         commands.free(command)
     }

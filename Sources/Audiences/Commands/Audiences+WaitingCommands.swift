@@ -14,8 +14,14 @@ extension Audiences {
     mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
         let (current, waiting) = (audiences[audience].currentCommand, audiences[audience].lastWaitingCommand)
-        if current != .null, commands[current].version == commands[command].version {
-            return finishDuplicate(command, of: current)
+        if current != .null {
+            if commands[current].version == commands[command].version { return finishDuplicate(command, of: current) }
+            let rider = commands[current].rider
+            // This is another copy of the rider. If it waited, a newer command could carry its alert too, and the alert
+            // would ring twice.
+            if rider != .null, commands[rider].version == commands[command].version {
+                return finishDuplicate(command, of: rider)
+            }
         }
         // A start is for devices. So it replaces no other command, and none replaces it.
         guard waiting != .null, commands[waiting].event != .start, commands[command].event != .start else {
@@ -122,12 +128,12 @@ extension Audiences {
     /// together. Every other superseded command is finished now.
     private mutating func supersedeCommand(_ older: CommandIndex, by newer: CommandIndex) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
-        let presentRider = commands[newer].rider
-        if presentRider != .null, commands[presentRider].version == commands[older].version {
-            return finishDuplicate(older, of: presentRider)
+        let currentRider = commands[newer].rider
+        if currentRider != .null, commands[currentRider].version == commands[older].version {
+            return finishDuplicate(older, of: currentRider)
         }
         guard commands[older].hasAlert, !commands[newer].hasAlert,
-            Body.byteCount(
+            PushBody.byteCount(
                 commands[newer].body.bytes,
                 commands[newer].bodyLayout,
                 carryingAlertBytes: commands[older].alert.count

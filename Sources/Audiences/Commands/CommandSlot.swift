@@ -70,7 +70,7 @@ struct CommandSlot: BitwiseCopyable {
     var activityTemplate: HeapBytes
     var identifier: HeapBytes
     var body: HeapBytes
-    var bodyLayout: Body.Layout
+    var bodyLayout: PushBody.Layout
     /// The body for members that join later, in the form in which the store keeps it (``JoinerBody``).
     var storedJoinerBody = HeapBytes.none
     var trace: HeapBytes
@@ -103,6 +103,11 @@ struct CommandSlot: BitwiseCopyable {
     /// How many of the command's calls to the store, or of its fan-out records, are not acknowledged yet. At most 258:
     /// the records of 256 ranges and two broadcasts.
     var unacknowledgedCount: UInt16 = 0
+    /// How many of the command's fan-out records have been queued for Kafka, of all its `fanoutRecordCount` records.
+    var queuedFanoutRecordCount: UInt16 = 0
+    var fanoutRecordCount: UInt16 = 0
+    /// What the command counts in ``Audiences/commandBytes``.
+    var countedBytes = 0
     /// The estimated bytes of all members in the four sampled segments.
     var estimatedSampleBytes: Double = 0
     var isFanoutRecordTooLarge = false
@@ -112,11 +117,22 @@ struct CommandSlot: BitwiseCopyable {
     var hasAlert: Bool { !bodyLayout.alert.isAbsent }
     var alert: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }
 
-    /// Changes the phase. Traps if the present phase does not lead to `next`.
+    /// Changes the phase. Traps if the current phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a command cannot enter this phase from the one it is in")
         phase = next
     }
+
+    /// Returns the bytes that the command may need on the heap: its texts, and its body three times, because the body is
+    /// also a part of ``storedJoinerBody`` and of ``fanoutValue``. A rider's alert in the body is not included; but the
+    /// rider itself needs its body only once.
+    var bytesNeeded: Int {
+        let textByteCount =
+            policyName.count + activityTemplate.count + identifier.count + trace.count + droppedFields.count
+        return textByteCount + 3 * body.count + Self.additionalBytes
+    }
+    /// The app, the audience and the names of the fields in ``fanoutValue``, and what the allocator adds to each block.
+    private static let additionalBytes = 512
 
     func freeBytes() {
         for bytes in [

@@ -16,6 +16,9 @@ public struct AudiencesConfiguration: Sendable {
     /// The maximum number of commands to audiences in the core, from ``Audiences/receiveCommand(_:)`` until they are
     /// returned. At least 1.
     public var commandsMax = 4_096
+    /// The limit for the bytes of all these commands: their texts and bodies. The last command that is taken may exceed
+    /// it. Further commands wait in `Delivery`. At least 1.
+    public var commandBytesMax = 8 << 20
     /// The maximum number of fan-out records in memory, from receipt to settlement. At least 1.
     public var fanoutRecordsMax = 16_384
     /// The limit for the bytes of all fan-out records in memory (slots, bodies and texts). The last record that is
@@ -28,17 +31,25 @@ public struct AudiencesConfiguration: Sendable {
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
     /// The maximum number of parked members and pushes in flight together, because each push in flight may end with a
-    /// parked member. At least 1. It must not be lower than it was in the previous owner of a partition, because this
-    /// core parks all members again that the previous owner had parked.
+    /// parked member. At least 1. This core parks all members again that the previous owner of a partition had parked.
+    /// If it has room for fewer members than the previous owner, rounds wait for each other's room. It must have room
+    /// for all parked members of one round (``parkedMembersMin``).
     ///
     /// If there are several apps, one app alone can use at most half of this room. Exception: members that a previous
     /// owner had parked may take more.
     public var parkedMembersMax = 16_384
+    /// The lowest value of `parkedMembersMax` that the worker sets: with this room, a round can continue after a worker
+    /// with more room. A checkpoint has room for no more positions of two bytes or more
+    /// (``AudienceLimits/checkpointBytesMax``).
+    public static var parkedMembersMin: Int { 1_536 }
     /// A round with this many parked members or more is halted: it sends pushes only to them. Its checkpoint names each
     /// parked member, and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow a little,
     /// because each push in flight may end with a parked member. At least 1.
     public var parkedCountThatHaltsRound = Self.parkedCountThatHaltsRound
     static let parkedCountThatHaltsRound: UInt32 = 256
+    /// The number of pushes that a round may send in a row while other rounds of its app wait. So a large audience does
+    /// not delay the app's other audiences for long. At least 1.
+    public var consecutivePushesMax: UInt16 = 64
     /// The maximum number of members whose refused push is being recorded. At this number, a further refused push is
     /// sent again later, because its refusal cannot be recorded now.
     public var refusedMembersMax = 4_096
@@ -46,8 +57,11 @@ public struct AudiencesConfiguration: Sendable {
     /// entry about it in each of its audiences. If the member joined, the change may stay longer: until the push with
     /// the audience's state has succeeded, or is given up. At least 1.
     public var membershipChangesMax = 4_096
+    /// The limit for the bytes of the states that members who join are shown. The last state that is taken may exceed
+    /// it. At this limit, further members request their state again after a pause. At least 1.
+    public var newestStateBytesMax = 2 << 20
     /// The maximum number of start commands that Kafka has not acknowledged yet. From a start to an audience, the core
-    /// makes such a command for each device. At least 1.
+    /// makes such a command for each device. At least 1, at most ``Audiences/unacknowledgedRecordsPerTopicMax``.
     public var unacknowledgedStartsMax = 1_024
     /// Half of the pause after the first failed attempt for a member or a broadcast. Each further failure doubles the
     /// pause. With 200 ms, the pauses are 400, 800, 1,600 ms, and so on, up to `retryMillisecondsMax`. A random part of
@@ -100,7 +114,9 @@ public struct AudiencesConfiguration: Sendable {
             commandsMax > 0 && fanoutRecordsMax > 0 && fanoutRecordBytesMax > 0 && parkedMembersMax > 0
                 && refusedMembersMax > 0
         )
-        precondition(membershipChangesMax > 0 && unacknowledgedStartsMax > 0 && parkedCountThatHaltsRound > 0)
+        precondition(commandBytesMax > 0 && newestStateBytesMax > 0)
+        precondition(membershipChangesMax > 0 && parkedCountThatHaltsRound > 0 && consecutivePushesMax > 0)
+        precondition((1...Audiences.unacknowledgedRecordsPerTopicMax).contains(unacknowledgedStartsMax))
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
         precondition(
             longRetryPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0
@@ -114,7 +130,9 @@ public struct AudiencesConfiguration: Sendable {
     /// of the maximum size.
     var pagesPerAppMax: Int { max(Self.pagesPerAppMin, pagesMax / apps.count) }
     var pageBytesPerAppMax: Int {
-        max(Self.pagesPerAppMin * PageSlot.expectedBytesMax, pageBytesMax / apps.count)
+        max(Self.pageBytesPerAppMin, pageBytesMax / apps.count)
     }
+    /// The bytes of pages that each app may use, however many apps there are.
+    public static var pageBytesPerAppMin: Int { pagesPerAppMin * PageSlot.expectedBytesMax }
     private static let pagesPerAppMin = 8
 }

@@ -29,7 +29,7 @@ public struct IncomingCommand {
     /// The command's id, which its results name.
     public var identifier: UnsafeRawBufferPointer
     public var body: UnsafeRawBufferPointer
-    public var bodyLayout: Body.Layout
+    public var bodyLayout: PushBody.Layout
     /// The Kafka partition and offset of the command's record.
     public var partition: Int32
     public var offset: Int64
@@ -59,7 +59,7 @@ public struct IncomingCommand {
         staleDateSeconds: Int64,
         identifier: UnsafeRawBufferPointer,
         body: UnsafeRawBufferPointer,
-        bodyLayout: Body.Layout,
+        bodyLayout: PushBody.Layout,
         partition: Int32,
         offset: Int64,
         recordTimestampMilliseconds: Int64,

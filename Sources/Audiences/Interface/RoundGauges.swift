@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The present numbers of one app's rounds (``RoundSlot``), for its metrics.
+/// The current numbers of one app's rounds (``RoundSlot``), for its metrics.
 public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// Rounds that have versions under way.
     public var roundCount = 0
@@ -35,7 +35,7 @@ extension Audiences {
         apps[appIndex].membershipChangeCounts
     }
 
-    /// Adds the present numbers of each app to `gauges`, which has an element for each app. For
+    /// Adds the current numbers of each app to `gauges`, which has an element for each app. For
     /// `oldestRoundWaitingSinceWallMilliseconds`, records that were passed over count too, because their states have
     /// reached no member yet.
     public func addGauges(to gauges: inout [RoundGauges]) {

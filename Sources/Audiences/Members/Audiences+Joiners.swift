@@ -78,12 +78,14 @@ extension Audiences {
     }
 
     /// Gives an audience's newest state to the members that have waited for it. Each member then requests the state of
-    /// its next joined audience. After the last audience, the member joins its pool's queue.
+    /// its next joined audience. After the last audience, the member joins its pool's queue. If there is no room for the
+    /// state, the members request their states again after a pause.
     ///
     /// - Parameter reply: nil if the store refused the request.
     mutating func handleNewestStateReply(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
-        let state = addNewestState(slot.key.digest, reply)
+        let hasRoom = newestStateBytes < configuration.newestStateBytesMax
+        let state = hasRoom ? addNewestState(slot.key.digest, reply) : nil
         // The reply may be too old for changes that came after the call was queued, so queue another call for them. If
         // there are none, free the slot of the request. Do this before the loop below, because the loop may request the
         // state of the same audience again.
@@ -100,6 +102,11 @@ extension Audiences {
         while change != .null {
             let next = membershipChanges[change].nextInQueue
             membershipChanges[change].nextInQueue = .null
+            guard hasRoom || reply?.verdict != .send else {
+                backOff(change, for: randomRetryPauseMilliseconds(failedAttemptCount: 1), now: now)
+                change = next
+                continue
+            }
             membershipChanges[change].answeredStateRequestCount += 1
             if let state, let version = reply?.newestVersion {
                 chooseStateIfNewer(state, version, to: change)
@@ -120,6 +127,7 @@ extension Audiences {
         guard let reply, reply.verdict == .send, let stored = reply.bytes,
             let body = JoinerBody.body(of: stored, timestamp: reply.timestamp)
         else { return nil }
+        newestStateBytes += body.count
         return newestStates.allocate(
             NewestStateSlot(
                 audience: audience,
@@ -163,6 +171,7 @@ extension Audiences {
     private mutating func releaseReference(of state: NewestStateIndex) {
         newestStates[state].referenceCount -= 1
         guard newestStates[state].referenceCount == 0 else { return }
+        newestStateBytes -= newestStates[state].body.count
         newestStates[state].body.free()
         newestStates.free(state)
     }
@@ -292,16 +301,21 @@ extension Audiences {
     /// reasons:
     /// - A later change of the member has come.
     /// - The time for the push is over.
-    /// - APNs delays the push, and more than half of the slots for changes are in use.
+    /// - APNs delays the push, and more than half of the slots for changes, or of the bytes for states, are in use.
     private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         membershipChanges[change].isOverriddenByLaterChange
             || milliseconds > membershipChanges[change].allNotifiedAtMilliseconds + Self.giveUpJoinerAfterMilliseconds
-            || membershipChanges.count > membershipChanges.limit / 2 && isPushDelayedByAPNs(change)
+            || isRoomForJoinersScarce && isPushDelayedByAPNs(change)
     }
 
-    /// Whether the member's push has failed before, or the member's pool is unavailable. If slots are scarce, the core
+    private var isRoomForJoinersScarce: Bool {
+        membershipChanges.count > membershipChanges.limit / 2
+            || newestStateBytes > configuration.newestStateBytesMax / 2
+    }
+
+    /// Whether the member's push has failed before, or the member's pool is unavailable. If room is scarce, the core
     /// gives up such a push, so that other members can join. A push that is not delayed is never given up for lack of
-    /// slots: a round may have passed the member's position, and then only this push brings the newest state.
+    /// room: a round may have passed the member's position, and then only this push brings the newest state.
     private func isPushDelayedByAPNs(_ change: MembershipChangeIndex) -> Bool {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0

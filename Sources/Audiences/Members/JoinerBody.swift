@@ -9,7 +9,7 @@ package enum JoinerBody {
     private static let timestampOffsetByteCount = 2
 
     /// Returns ``storedBody(_:_:)`` as an array.
-    package static func storedBytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> [UInt8] {
+    package static func storedBytes(_ body: UnsafeRawBufferPointer, _ layout: PushBody.Layout) -> [UInt8] {
         let stored = storedBody(body, layout)
         defer { stored.free() }
         return Array(stored.bytes)
@@ -18,7 +18,7 @@ package enum JoinerBody {
     /// Returns a body in the form in which the store keeps it. The caller must free the result.
     ///
     /// - Parameter layout: the layout of `body`, which has no alert.
-    static func storedBody(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
+    static func storedBody(_ body: UnsafeRawBufferPointer, _ layout: PushBody.Layout) -> HeapBytes {
         let stored = HeapBytes(count: body.count + timestampOffsetByteCount)
         stored.mutableBuffer.copyMemory(from: body)
         let timestampOffset = UInt16(truncatingIfNeeded: layout.timestampDigits.offset)
@@ -38,9 +38,9 @@ package enum JoinerBody {
             return nil
         }
         let body = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: stored[..<count]))
-        var layout = Body.Layout.none
+        var layout = PushBody.Layout.none
         layout.timestampDigits = digits
-        Body.setTimestamp(timestamp, in: body.mutableBuffer, layout)
+        PushBody.setTimestamp(timestamp, in: body.mutableBuffer, layout)
         return body
     }
 }

@@ -15,6 +15,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     ///     queued ─► notifying                   the member's earlier change is written into its audiences
     ///     notifying ─► requestingStates         the member must be shown a state
     ///     requestingStates ─► awaitingPush      a state is chosen
+    ///     requestingStates ─► backingOff        the core has no room for a state
     ///     awaitingPush ─► underWay              the pool takes the push
     ///     awaitingPush ─► requestingStates      the state is too old by now
     ///     awaitingPush ─► backingOff            the pool's budget refuses the retry
@@ -35,15 +36,15 @@ struct MembershipChangeSlot: BitwiseCopyable {
         case awaitingPush
         /// The push is in flight.
         case underWay
-        /// The push failed for a temporary reason, or the pool's budget refused the retry. After a pause, the core
-        /// requests the newest states again.
+        /// The push failed for a temporary reason, the pool's budget refused the retry, or the core had no room for a
+        /// state. After a pause, the core requests the newest states again.
         case backingOff
 
         fileprivate func canChange(to next: Phase) -> Bool {
             switch (self, next) {
             case (.queued, .notifying): true
             case (.notifying, .requestingStates): true
-            case (.requestingStates, .awaitingPush): true
+            case (.requestingStates, .awaitingPush), (.requestingStates, .backingOff): true
             case (.awaitingPush, .underWay), (.awaitingPush, .requestingStates), (.awaitingPush, .backingOff): true
             case (.underWay, .awaitingPush), (.underWay, .backingOff): true
             case (.backingOff, .requestingStates): true
@@ -136,7 +137,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
         }
     }
 
-    /// Changes the phase. Traps if the present phase does not lead to `next`.
+    /// Changes the phase. Traps if the current phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a membership change cannot enter this phase from the one it is in")
         phase = next

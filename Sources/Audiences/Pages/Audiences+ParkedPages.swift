@@ -120,7 +120,7 @@ extension Audiences {
         // If there is no room for a page, discard the members that the round has read ahead, which frees their pages.
         // This seldom costs time: a round stops one lap above its lowest parked member, so the discarded members might
         // have to wait for this parked member anyway.
-        if !hasRoomForPage(of: round) { readAgainFromPresentPosition(of: round) }
+        if !hasRoomForPage(of: round) { discardUnsentMembers(of: round, offersRoom: false) }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }
         guard hasRoomForPage(of: round) else {
             // Queue the round, because each page that is freed goes to the queued rounds at once. The first member that
@@ -145,6 +145,13 @@ extension Audiences {
         return true
     }
 
+    /// Whether a parked member of the round may be waiting for its page. When the page comes, the round must have its
+    /// turn soon, because otherwise the member becomes too old again. Also true while a refusal is being recorded: then
+    /// the round may come to the front of the send queue without need, which does no harm.
+    func mayAwaitPageOfParkedMember(_ round: RoundIndex) -> Bool {
+        rounds[round].members.refusedOrRereadCount > 0 || rounds[round].members.parkedMemberAwaitingPage != .null
+    }
+
     private mutating func addPage(ofParkedMember member: ParkedMemberIndex) {
         let round = parkedMembers[member].round
         if rounds[round].members.parkedMemberAwaitingPage == member {
@@ -157,7 +164,7 @@ extension Audiences {
         pages[page].parkedMember = member
     }
 
-    /// Called when the page of a parked member is read again. Takes the member's present token from the page, and parks
+    /// Called when the page of a parked member is read again. Takes the member's current token from the page, and parks
     /// the member again. A member that is not on the page has left the audience, and ends as `unregistered`.
     mutating func pageOfParkedMemberReceived(_ page: PageIndex, now: Moment) {
         let (round, member) = (pages[page].round, pages[page].parkedMember)
@@ -176,6 +183,7 @@ extension Audiences {
         } else {
             finishParkedMember(member, .unregistered)
         }
+        moveToFrontOfSendQueueIfRequired(round)
         advance(round, now: now)
     }
 }

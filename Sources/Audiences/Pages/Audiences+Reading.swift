@@ -171,7 +171,10 @@ extension Audiences {
             return requestDirectory(for: page)
         }
         guard memberPage.contains(wantedPosition) else { return requestDirectory(for: page, isPageUnusable: false) }
-        let (memberCount, isWhole) = memberPage.members(into: memberReferenceBuffer)
+        let (memberCount, isWhole) = memberPage.members(
+            into: memberReferenceBuffer,
+            nowMilliseconds: now.wallMilliseconds
+        )
         if !isWhole { counters.damagedPageCount &+= 1 }
         counters.readPageCount &+= 1
         var firstWantedIndex = 0
@@ -237,7 +240,7 @@ extension Audiences {
             }
             let end = readingEndPosition(of: round)
             rounds[round].progress.complete(upTo: min(slot.endPosition, end))
-            rounds[round].progress.sendPosition = rounds[round].progress.presentPosition
+            rounds[round].progress.sendPosition = rounds[round].progress.currentPosition
             rounds[round].checkpoints.revision += 1
             let mustReadNextPage =
                 slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
@@ -283,64 +286,51 @@ extension Audiences {
     }
 
     // MARK: - Discarding members and pages
-    //
-    // A freed page leaves room, which must be offered to the waiting rounds (`offerPageRoom`). The unsent members are
-    // those that have not had their turn.
-    //
-    // | function | discards | sets the read position to | who offers the room |
-    // | --- | --- | --- | --- |
-    // | readUnsentMembersAgain | unsent members | the present position | the function |
-    // | readAgainFromPresentPosition | unsent members | the present position | its caller |
-    // | discardUnsentMembers | unsent members | the completed position | its caller |
-    // | discardPagesAndOfferRoom | all pages | the completed position | the function |
-    // | discardPages | all pages | the completed position | its caller |
-    // | freePageAndOfferRoom | one page | – | the function |
-    // | freePage | one page | – | its caller, unless it requests another page |
 
-    /// Discards the members that have not had their turn. Call this alone only if the round sends nothing more. It
-    /// would continue to read at the completed position, so it would also read members that have had their turn.
-    mutating func discardUnsentMembers(of round: RoundIndex) {
+    /// Discards all pages of a round that has ended, is abandoned or has lost its claim, and offers the freed room to
+    /// the waiting rounds. The outcomes on these pages no longer count: if the round sends again, it reads on at its
+    /// completed position. To keep them, use ``discardUnsentMembers(of:offersRoom:)``.
+    mutating func discardAllPages(of round: RoundIndex) {
+        discardListedPages(of: round)
+        offerPageRoom(Int(rounds[round].appIndex))
+    }
+
+    /// Discards the members that have not had their turn, and offers the freed room to the waiting rounds. A running
+    /// round reads these members again, from its current position on. Right in three cases:
+    /// - The pages may be out of date, because they were read too long ago or a newer version takes over. The pages may
+    ///   lack a member that has joined since and was shown the version that was the newest then. This member would
+    ///   never get the newer version.
+    /// - Another page is needed sooner, and there is no room for it.
+    /// - The round sends nothing more, but the outcomes of the members that have had their turn must be recorded.
+    ///
+    /// - Parameter offersRoom: false if the caller first takes the room for a page of this round, and then calls
+    ///   ``offerPageRoom(_:)``.
+    mutating func discardUnsentMembers(of round: RoundIndex, offersRoom: Bool = true) {
         var lastKeptPage = PageIndex.null
         var page = rounds[round].pages.first
         while page != .null, pages[page].phase == .ready {
             if pages[page].nextMemberIndex > 0 { lastKeptPage = page }
             page = pages[page].nextPage
         }
-        guard lastKeptPage != .null else { return discardPages(of: round) }
-        pages[lastKeptPage].truncate(at: rounds[round].progress.sendPosition)
-        let first = rounds[round].pages.first
-        rounds[round].pages.first = pages[lastKeptPage].nextPage
-        pages[lastKeptPage].nextPage = .null
-        discardPages(of: round)
-        (rounds[round].pages.first, rounds[round].pages.last) = (first, lastKeptPage)
-    }
-
-    /// Discards the members that were read ahead, so that they are read again: members may have joined or left since.
-    /// Otherwise a member might never get a newer version:
-    /// 1. The round reads a page ahead.
-    /// 2. A member joins, and is shown the version that is now the newest.
-    /// 3. A newer version comes, and goes to the members that were read. The new member is not among them.
-    mutating func readUnsentMembersAgain(of round: RoundIndex) {
-        readAgainFromPresentPosition(of: round)
-        offerPageRoom(Int(rounds[round].appIndex))
-    }
-
-    /// Discards the members that have not had their turn. The round reads them again, from its present position on.
-    mutating func readAgainFromPresentPosition(of round: RoundIndex) {
-        discardUnsentMembers(of: round)
-        rounds[round].progress.readPosition = rounds[round].progress.presentPosition
-    }
-
-    mutating func discardPagesAndOfferRoom(of round: RoundIndex) {
-        discardPages(of: round)
-        offerPageRoom(Int(rounds[round].appIndex))
+        if lastKeptPage == .null {
+            discardListedPages(of: round)
+        } else {
+            pages[lastKeptPage].truncate(at: rounds[round].progress.sendPosition)
+            let first = rounds[round].pages.first
+            rounds[round].pages.first = pages[lastKeptPage].nextPage
+            pages[lastKeptPage].nextPage = .null
+            discardListedPages(of: round)
+            (rounds[round].pages.first, rounds[round].pages.last) = (first, lastKeptPage)
+        }
+        rounds[round].progress.readPosition = rounds[round].progress.currentPosition
+        if offersRoom { offerPageRoom(Int(rounds[round].appIndex)) }
     }
 
     /// Removes all pages from a round's list. Frees each page now, or later as ``PageSlot/Phase/discarded`` says.
     ///
-    /// This function does not offer the room. Otherwise the round could get a page while ``discardUnsentMembers(of:)``
-    /// still changes the list.
-    private mutating func discardPages(of round: RoundIndex) {
+    /// A step of the two functions above. It does not offer the room. Otherwise the round could get a page while
+    /// ``discardUnsentMembers(of:offersRoom:)`` still changes the list.
+    private mutating func discardListedPages(of round: RoundIndex) {
         var page = rounds[round].pages.first
         rounds[round].pages.first = .null
         rounds[round].pages.last = .null

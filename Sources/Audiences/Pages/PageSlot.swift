@@ -102,7 +102,7 @@ struct PageSlot: BitwiseCopyable {
         lowerBound = UInt32(truncatingIfNeeded: startPosition)
     }
 
-    /// Changes the phase. Traps if the present phase does not lead to `next`.
+    /// Changes the phase. Traps if the current phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a page cannot enter this phase from the one it is in")
         phase = next
@@ -175,8 +175,8 @@ struct PageSlot: BitwiseCopyable {
         )
     }
 
-    /// Returns a member's entry. Nil if the entry is not valid, which does not occur: ``MemberPage/members(into:)`` has
-    /// checked all entries before the page was loaded.
+    /// Returns a member's entry. Nil if the entry is not valid, which does not occur:
+    /// ``MemberPage/members(into:nowMilliseconds:)`` has checked all entries before the page was loaded.
     func member(_ memberIndex: Int) -> PageMember? {
         MemberPage(UnsafeRawBufferPointer(start: pageAndArrays.mutableBuffer.baseAddress, count: pageByteCount))?[
             reference(memberIndex)

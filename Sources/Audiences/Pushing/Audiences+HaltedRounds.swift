@@ -12,11 +12,11 @@ extension Audiences {
     /// for pages.
     ///
     /// Newer pages stay. A round is often halted only for a moment, and would have to read the same pages again.
-    mutating func discardOldPagesIfHalted(_ round: RoundIndex, now: Moment) {
+    mutating func discardOldUnsentMembersIfHalted(_ round: RoundIndex, now: Moment) {
         guard let dueMilliseconds = pageDiscardDueMilliseconds(round),
             dueMilliseconds <= now.monotonicMilliseconds
         else { return }
-        readUnsentMembersAgain(of: round)
+        discardUnsentMembers(of: round)
     }
 
     /// Returns when a running round that is halted must discard the members that it has read and not sent to: when

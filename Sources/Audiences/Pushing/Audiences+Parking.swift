@@ -160,7 +160,7 @@ extension Audiences {
 
     /// Whether a member must get the newest version before its next turn, because otherwise it would miss an alert.
     /// All of this must be true:
-    /// - The newest version carries the alert of an older version, and brings it to the member's present position
+    /// - The newest version carries the alert of an older version, and brings it to the member's current position
     ///   (``RangeVersionSlot/bringsCarriedAlert(to:)``). In the member's next turn, at a position one lap higher, the
     ///   version comes without this alert.
     /// - The alert is not too old.

@@ -75,9 +75,12 @@ extension Audiences {
                 countPushAndEndTurnIfDue(appIndex)
                 return push
             case .blocked:
+                rounds[round].queuePlaces.mustQueueAtFront = mayAwaitPageOfParkedMember(round)
                 moveFirstToEndOfSendQueue(appIndex)
                 blockedRoundCount += 1
-            case .nothing: removeFirstFromSendQueue(appIndex)
+            case .nothing:
+                if mayAwaitPageOfParkedMember(round) { rounds[round].queuePlaces.mustQueueAtFront = true }
+                removeFromSendQueue(round)
             }
         }
         return nil
@@ -145,7 +148,7 @@ extension Audiences {
         while let next = nextMember(of: round, end: end) {
             guard isPageFresh(next.page, now: now) else {
                 rounds[round].queuePlaces.mustQueueAtFront = true
-                readUnsentMembersAgain(of: round)
+                discardUnsentMembers(of: round)
                 return .nothing
             }
             let rangeVersion = rangeVersion(at: next.position, of: round)

@@ -184,7 +184,11 @@ extension Audiences {
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         if let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds,
             let registeredAtWallMilliseconds = findRegistrationTime(of: tag),
-            registeredAtWallMilliseconds >= invalidAtWallMilliseconds
+            RegistrationTime.isRegistered(
+                registeredAtWallMilliseconds,
+                sinceInvalidAt: invalidAtWallMilliseconds,
+                nowMilliseconds: now.wallMilliseconds
+            )
         {
             return retryMember(tag, push, result, now: now)
         }

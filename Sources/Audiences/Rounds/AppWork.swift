@@ -7,6 +7,8 @@ struct AppWork: BitwiseCopyable {
     // The send queue: the rounds that may have something to send.
     var firstRoundInSendQueue = RoundIndex.null
     var lastRoundInSendQueue = RoundIndex.null
+    /// The last of the rounds that were put at the front of the send queue and have not left it since; `.null`: none.
+    var lastRoundQueuedAtFront = RoundIndex.null
     var sendQueueCount = 0
     // The page queue: the rounds that need a page.
     var firstRoundInPageQueue = RoundIndex.null
@@ -42,53 +44,100 @@ struct AppWork: BitwiseCopyable {
 }
 
 extension Audiences {
-    /// The number of pushes that a round may send in a row while other rounds of its app wait. So a large audience does
-    /// not delay the app's other audiences for long.
-    private static var consecutivePushesMax: UInt16 { 64 }
-
+    /// Adds a round to the end of its app's send queue, where it waits for a new turn. Exception: a round that must
+    /// queue at the front (`mustQueueAtFront`) is put there, and its present turn goes on.
     mutating func addToSendQueue(_ round: RoundIndex) {
         guard !rounds[round].queuePlaces.isInSendQueue else { return }
-        rounds[round].queuePlaces.isInSendQueue = true
-        rounds[round].queuePlaces.nextInSendQueue = .null
-        rounds[round].queuePlaces.consecutivePushCount = 0
-        let appIndex = Int(rounds[round].appIndex)
-        apps[appIndex].sendQueueCount += 1
-        let (first, last) = (apps[appIndex].firstRoundInSendQueue, apps[appIndex].lastRoundInSendQueue)
-        if last == .null {
-            (apps[appIndex].firstRoundInSendQueue, apps[appIndex].lastRoundInSendQueue) = (round, round)
-        } else if rounds[round].queuePlaces.mustQueueAtFront {
-            rounds[round].queuePlaces.nextInSendQueue = first
-            apps[appIndex].firstRoundInSendQueue = round
+        if rounds[round].queuePlaces.mustQueueAtFront {
+            putAtFrontOfSendQueue(round)
         } else {
-            rounds[last].queuePlaces.nextInSendQueue = round
-            apps[appIndex].lastRoundInSendQueue = round
+            putAtEndOfSendQueue(round)
         }
     }
 
-    mutating func removeFirstFromSendQueue(_ appIndex: Int) {
-        let round = apps[appIndex].firstRoundInSendQueue
+    /// Puts a round before those that wait for a new turn, but behind those that were put at the front earlier.
+    /// Otherwise, while pushes are slow, two rounds could put themselves before a third one again and again.
+    private mutating func putAtFrontOfSendQueue(_ round: RoundIndex) {
+        let appIndex = Int(rounds[round].appIndex)
+        let previous = apps[appIndex].lastRoundQueuedAtFront
+        let next =
+            previous == .null
+            ? apps[appIndex].firstRoundInSendQueue : rounds[previous].queuePlaces.nextInSendQueue
+        insertIntoSendQueue(round, between: previous, next)
+        rounds[round].queuePlaces.isQueuedAtFront = true
+        apps[appIndex].lastRoundQueuedAtFront = round
+    }
+
+    /// Puts a round at the end of the send queue. Its turn ends, unless the page that it waits for brings it to the
+    /// front again (`mustQueueAtFront`).
+    private mutating func putAtEndOfSendQueue(_ round: RoundIndex) {
+        if !rounds[round].queuePlaces.mustQueueAtFront { rounds[round].queuePlaces.consecutivePushCount = 0 }
+        insertIntoSendQueue(round, between: apps[Int(rounds[round].appIndex)].lastRoundInSendQueue, .null)
+    }
+
+    private mutating func insertIntoSendQueue(
+        _ round: RoundIndex,
+        between previous: RoundIndex,
+        _ next: RoundIndex
+    ) {
+        let appIndex = Int(rounds[round].appIndex)
+        rounds[round].queuePlaces.isInSendQueue = true
+        rounds[round].queuePlaces.previousInSendQueue = previous
+        rounds[round].queuePlaces.nextInSendQueue = next
+        if previous == .null {
+            apps[appIndex].firstRoundInSendQueue = round
+        } else {
+            rounds[previous].queuePlaces.nextInSendQueue = round
+        }
+        if next == .null {
+            apps[appIndex].lastRoundInSendQueue = round
+        } else {
+            rounds[next].queuePlaces.previousInSendQueue = round
+        }
+        apps[appIndex].sendQueueCount += 1
+    }
+
+    mutating func removeFromSendQueue(_ round: RoundIndex) {
+        let appIndex = Int(rounds[round].appIndex)
+        let previous = rounds[round].queuePlaces.previousInSendQueue
         let next = rounds[round].queuePlaces.nextInSendQueue
+        if previous == .null {
+            apps[appIndex].firstRoundInSendQueue = next
+        } else {
+            rounds[previous].queuePlaces.nextInSendQueue = next
+        }
+        if next == .null {
+            apps[appIndex].lastRoundInSendQueue = previous
+        } else {
+            rounds[next].queuePlaces.previousInSendQueue = previous
+        }
+        if apps[appIndex].lastRoundQueuedAtFront == round { apps[appIndex].lastRoundQueuedAtFront = previous }
         rounds[round].queuePlaces.isInSendQueue = false
-        apps[appIndex].firstRoundInSendQueue = next
-        if next == .null { apps[appIndex].lastRoundInSendQueue = .null }
+        rounds[round].queuePlaces.isQueuedAtFront = false
         apps[appIndex].sendQueueCount -= 1
     }
 
-    /// Moves the first round of an app's send queue to the end of the queue. The round loses its right to queue at the
-    /// front (`mustQueueAtFront`), and may send `consecutivePushesMax` pushes again at its next turn.
     mutating func moveFirstToEndOfSendQueue(_ appIndex: Int) {
         let round = apps[appIndex].firstRoundInSendQueue
-        removeFirstFromSendQueue(appIndex)
-        rounds[round].queuePlaces.mustQueueAtFront = false
-        addToSendQueue(round)
+        removeFromSendQueue(round)
+        putAtEndOfSendQueue(round)
     }
 
-    /// Counts a push of the app's first round. After `consecutivePushesMax` pushes, the round goes to the end of the
-    /// queue.
+    /// Called when the page of a parked member has come. If the round waits for it elsewhere in the send queue, puts the
+    /// round at the front, where its turn goes on.
+    mutating func moveToFrontOfSendQueueIfRequired(_ round: RoundIndex) {
+        let places = rounds[round].queuePlaces
+        guard places.isInSendQueue, places.mustQueueAtFront, !places.isQueuedAtFront else { return }
+        removeFromSendQueue(round)
+        putAtFrontOfSendQueue(round)
+    }
+
+    /// Counts a push of the app's first round, which must no longer queue at the front. After
+    /// ``AudiencesConfiguration/consecutivePushesMax`` pushes, the round goes to the end of the queue, and its turn ends.
     mutating func countPushAndEndTurnIfDue(_ appIndex: Int) {
         let round = apps[appIndex].firstRoundInSendQueue
         rounds[round].queuePlaces.consecutivePushCount += 1
-        if rounds[round].queuePlaces.consecutivePushCount >= Self.consecutivePushesMax {
+        if rounds[round].queuePlaces.consecutivePushCount >= configuration.consecutivePushesMax {
             moveFirstToEndOfSendQueue(appIndex)
         }
     }
@@ -96,15 +145,7 @@ extension Audiences {
     /// Removes a round from all queues of its app, because its slot is being freed.
     mutating func removeFromQueues(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
-        if rounds[round].queuePlaces.isInSendQueue {
-            for _ in 0..<apps[appIndex].sendQueueCount {
-                if apps[appIndex].firstRoundInSendQueue == round {
-                    removeFirstFromSendQueue(appIndex)
-                } else {
-                    moveFirstToEndOfSendQueue(appIndex)
-                }
-            }
-        }
+        if rounds[round].queuePlaces.isInSendQueue { removeFromSendQueue(round) }
         guard rounds[round].queuePlaces.isInPageQueue else { return }
         var waitingRound = apps[appIndex].firstRoundInPageQueue
         apps[appIndex].firstRoundInPageQueue = .null

@@ -126,8 +126,8 @@ extension Audiences {
             withUnescapedText(command.policy, from: value) { policies.index(of: $0) }
             ?? UInt8(truncatingIfNeeded: configuration.reloadable.apps[Int(incoming.appIndex)].defaultPolicyIndex)
         let body = HeapBytes(count: command.bodyByteCount)
-        let layout = Body.write(command, from: value, into: body.mutableBuffer)
-        Body.setTimestamp(instruction.grant.timestamp, in: body.mutableBuffer, layout)
+        let layout = PushBody.write(command, from: value, into: body.mutableBuffer)
+        PushBody.setTimestamp(instruction.grant.timestamp, in: body.mutableBuffer, layout)
         return FanoutRecord(
             partitionIndex: incoming.record.partitionIndex,
             assignmentEpoch: assignmentEpoch,

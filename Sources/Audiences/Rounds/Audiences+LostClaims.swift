@@ -6,7 +6,7 @@ import Numbers
 /// In a failover, the store may lose only this worker's newest claim. The worker claims the range again after a pause.
 ///
 /// For a while two workers may believe that they own the same partition, and the previous owner's claim may reach the
-/// store last. The present owner must get its rounds back. The pause grows with each loss, so that the two workers do
+/// store last. The current owner must get its rounds back. The pause grows with each loss, so that the two workers do
 /// not keep taking a round from each other.
 ///
 /// If the store has no claim at all, it has lost its data, and pages that were read since had no members. So the round
@@ -52,7 +52,7 @@ extension Audiences {
         }
         releaseRoomToPark(of: round)
         rounds[round].enter(.awaitingClaim)
-        discardPagesAndOfferRoom(of: round)
+        discardAllPages(of: round)
         advance(round, now: now)
     }
 

@@ -108,7 +108,7 @@ extension Audiences {
             finishUnneededParkedMembers(of: round, now: now)
             expireUnsentMembers(of: round, now: now)
             closeAllVersionsIfNewestAdmittedIsMissingTooLong(round, now: now)
-            discardOldPagesIfHalted(round, now: now)
+            discardOldUnsentMembersIfHalted(round, now: now)
             prefetchPages(of: round)
             freeDonePages(of: round, now: now)
             endIfNoVersionIsLeft(round)
@@ -181,7 +181,7 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Closes every version under way (``closeVersion(_:of:)``), because the members above the present position get a
+    /// Closes every version under way (``closeVersion(_:of:)``), because the members above the current position get a
     /// newer version. Called when the round does not have the record of the newer version: the record was passed over
     /// (R30), is for other ranges, or is in another partition.
     mutating func closeAllVersions(of round: RoundIndex) {
@@ -197,7 +197,7 @@ extension Audiences {
     private mutating func endIfNoVersionIsLeft(_ round: RoundIndex) {
         guard rounds[round].phase == .running, rounds[round].versions.first == .null else { return }
         rounds[round].enter(.ending)
-        discardPagesAndOfferRoom(of: round)
+        discardAllPages(of: round)
     }
 
     /// Returns the position at which the round stops reading members: the end of the newest version's window, but at
@@ -261,7 +261,7 @@ extension Audiences {
     }
 
     private mutating func free(round: RoundIndex) {
-        discardPagesAndOfferRoom(of: round)
+        discardAllPages(of: round)
         removeParkedMembers(of: round)
         removeFromQueues(round)
         let key = rounds[round].key
@@ -282,7 +282,6 @@ extension Audiences {
             releaseRoomToPark(of: round)
             rounds[round].enter(.draining)
             discardUnsentMembers(of: round)
-            offerPageRoom(Int(rounds[round].appIndex))
             freeDonePages(of: round, now: now)
         // A round in this phase has lost its claim or has not begun, so it records nothing.
         case .awaitingClaim: return abandon(round, now: now)
@@ -300,7 +299,7 @@ extension Audiences {
         let key = rounds[round].key
         if roundsByKey[key] == round { roundsByKey[key] = nil }
         noteDroppedVersionsOfOtherPartitions(of: round)
-        discardPagesAndOfferRoom(of: round)
+        discardAllPages(of: round)
         freeIfFinished(round, now: now)
     }
 }

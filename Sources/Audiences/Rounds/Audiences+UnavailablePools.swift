@@ -19,7 +19,7 @@ extension Audiences {
 
     /// Closes the older versions of a round, so that their records settle, if the round has sent nothing for
     /// `closeOlderVersionsAfterMilliseconds` and its pools are unavailable. Called when a newer version has begun at
-    /// the round's present position. When a pool is available again, the newest version reaches the remaining members.
+    /// the round's current position. When a pool is available again, the newest version reaches the remaining members.
     ///
     /// One older version may stay open: the one whose alert the newest version carries. Its record must stay unsettled,
     /// so that a new owner can read the alert again.

@@ -19,7 +19,7 @@ extension Audiences {
     ///   checkpoint.
     /// - If the version is settled, or the round has it already, its record settles without a result.
     /// - If the round knows a newer version, this version is late, and is finished at once as superseded.
-    /// - Otherwise the version takes over at the round's present position.
+    /// - Otherwise the version takes over at the round's current position.
     mutating func beginOrEndReceivedVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let recordVersion = rangeVersions[rangeVersion].record.version
         if let entry = restoredEntry(of: recordVersion, in: round) {
@@ -108,15 +108,15 @@ extension Audiences {
         if rounds[round].phase == .ending { rounds[round].enter(.running) }
     }
 
-    /// Makes a newer version take over: its window begins at the round's present position, and is one lap long.
+    /// Makes a newer version take over: its window begins at the round's current position, and is one lap long.
     private mutating func takeOver(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
-        let start = rounds[round].progress.presentPosition
+        let start = rounds[round].progress.currentPosition
         noteTakeover(of: round, at: start, now: now)
         rangeVersions[rangeVersion].startPosition = start
         rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
         beginVersion(rangeVersion, of: round)
         // The pages that were read ahead may lack members that joined before this version was admitted.
-        if rounds[round].phase == .running { readUnsentMembersAgain(of: round) }
+        if rounds[round].phase == .running { discardUnsentMembers(of: round) }
         carryAlert(to: rangeVersion, of: round, now: now)
         closeOlderVersions(of: round, beginningAt: start)
         closeOldestVersionIfTooMany(of: round)
@@ -165,9 +165,9 @@ extension Audiences {
         if openVersionCount > Self.versionsPerRoundMax { closeVersion(oldest, of: round) }
     }
 
-    /// Closes a version: it ends at the round's present position. Newer versions reach the members above this position.
+    /// Closes a version: it ends at the round's current position. Newer versions reach the members above this position.
     mutating func closeVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
-        let position = rounds[round].progress.presentPosition
+        let position = rounds[round].progress.currentPosition
         rangeVersions[rangeVersion].endPosition = max(
             rangeVersions[rangeVersion].startPosition,
             min(rangeVersions[rangeVersion].endPosition, position)
@@ -200,7 +200,7 @@ extension Audiences {
         }
         let newer = rangeVersions[rangeVersion]
         guard end > lowestUnfinishedPosition(of: round), !isAlertTooOld(older, now: now),
-            Body.byteCount(newer.record.body.bytes, newer.record.bodyLayout, carryingAlertBytes: alert.count)
+            PushBody.byteCount(newer.record.body.bytes, newer.record.bodyLayout, carryingAlertBytes: alert.count)
                 <= Limits.bodyBytesMax
         else { return }
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.bodyLayout)

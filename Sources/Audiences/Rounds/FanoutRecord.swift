@@ -45,7 +45,7 @@ struct FanoutRecord: BitwiseCopyable {
     /// The body, with the alert that the record brought. The body of a broadcast may change later: it may get the alert
     /// of an older broadcast, and it loses an alert that is too old.
     var body: HeapBytes
-    var bodyLayout: Body.Layout
+    var bodyLayout: PushBody.Layout
 
     var hasAlert: Bool { !bodyLayout.alert.isAbsent }
     var occupiedBytes: Int { body.count + commandIdentifier.count + trace.count + droppedFields.count }

@@ -95,7 +95,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     }
     func windowContains(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
 
-    /// Changes the phase. Traps if the present phase does not lead to `next`.
+    /// Changes the phase. Traps if the current phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a version cannot enter this phase from the one it is in")
         phase = next

@@ -122,7 +122,7 @@ struct RoundSlot: BitwiseCopyable {
         checkpoints.freeBytes()
     }
 
-    /// Changes the phase. Traps if the present phase does not lead to `next`, or if the round would send before the
+    /// Changes the phase. Traps if the current phase does not lead to `next`, or if the round would send before the
     /// parked members of the partition's previous owner are read again.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a round cannot enter this phase from the one it is in")

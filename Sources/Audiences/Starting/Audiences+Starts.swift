@@ -26,7 +26,7 @@ extension Audiences {
             guard unacknowledgedStartCount < configuration.unacknowledgedStartsMax else {
                 return scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.startsRetryPauseMilliseconds)
             }
-            guard isPageFresh(next.page, now: now) else { return readUnsentMembersAgain(of: round) }
+            guard isPageFresh(next.page, now: now) else { return discardUnsentMembers(of: round) }
             let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let member = pages[next.page].member(next.memberIndex), member.kind == .device else {
                 advancePast(next, progress: .notAddressed, rangeVersion)

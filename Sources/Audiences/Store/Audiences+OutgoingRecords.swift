@@ -4,6 +4,15 @@ import Numbers
 
 /// Records that this core produces.
 extension Audiences {
+    /// The maximum number of records for one topic that are on their way to Kafka. Each topic has its own places: a
+    /// topic that takes no writes for hours must not keep the records of the other topics from Kafka.
+    ///
+    /// Of the fan-out topic, this is also the maximum of the queued records.
+    public static var unacknowledgedRecordsPerTopicMax: Int { 1_024 }
+    /// The maximum number of records that are on their way to Kafka: fan-out records, starts, results and
+    /// invalidations.
+    public static var unacknowledgedRecordsMax: Int { 4 * unacknowledgedRecordsPerTopicMax }
+
     /// Returns the next record to be produced; nil if there is none now. The producer's queue may be full, so the
     /// record stays the next one until ``removeNextOutgoingRecord(_:)``.
     public func nextOutgoingRecord(now: Moment) -> OutgoingAudienceRecord? { outgoingRecords.next(now: now) }
@@ -20,6 +29,7 @@ extension Audiences {
         _ report: OutgoingRecord.KafkaReport,
         now: Moment
     ) {
+        outgoingRecords.noteReport(outgoingRecord.kind)
         if report == .failed { return outgoingRecords.retry(outgoingRecord, now: now) }
         switch outgoingRecord.kind {
         case .fanout: fanoutRecordReported(outgoingRecord.command, isTooLarge: report == .tooLarge)

@@ -2,6 +2,8 @@ import Delivery
 import LiveActivity
 
 /// The records that this core produces, in a queue for each topic. If a topic accepts nothing, only its queue pauses.
+/// At most ``Audiences/unacknowledgedRecordsPerTopicMax`` records of each topic are on their way to Kafka, so a topic
+/// that acknowledges nothing takes no places from the others.
 ///
 /// The queues keep no order between topics. What must come first is acknowledged before the core queues what follows:
 /// for example, a range gets its result when the results and invalidations of its members are acknowledged.
@@ -11,10 +13,13 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
     /// Results of commands, ranges, broadcasts and members.
     private var results: OutgoingRecordQueue<OutgoingAudienceRecord>
     private var invalidations: OutgoingRecordQueue<OutgoingAudienceRecord>
+    // How many results and invalidations are on their way to Kafka. Fan-out records and starts are not counted here,
+    // because the core counts them before it queues them.
+    private var unacknowledgedResultCount = 0
+    private var unacknowledgedInvalidationCount = 0
 
     init(_ configuration: AudiencesConfiguration) {
-        // A command has at most a record for each segment, and for the channel of each environment.
-        fanoutRecords = OutgoingRecordQueue(limit: configuration.commandsMax * (MemberLocation.segmentCount + 2))
+        fanoutRecords = OutgoingRecordQueue(limit: Audiences.unacknowledgedRecordsPerTopicMax)
         starts = OutgoingRecordQueue(limit: configuration.unacknowledgedStartsMax)
         // A range version has at most two results: its own and its command's. A broadcast too.
         results = OutgoingRecordQueue(limit: configuration.fanoutRecordsMax * 4 + configuration.refusedMembersMax)
@@ -31,23 +36,42 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
         }
     }
 
-    /// Returns the first record of the first queue that has one and does not pause; nil if there is none. Fan-out
-    /// records and starts come first, because members wait for them.
+    /// Returns the first record of the first queue that has one, does not pause, and may send one more record; nil if
+    /// there is none. Fan-out records and starts come first, because members wait for them.
     func next(now: Moment) -> OutgoingAudienceRecord? {
         if let outgoingRecord = fanoutRecords.next(now: now) { return outgoingRecord }
         if let outgoingRecord = starts.next(now: now) { return outgoingRecord }
-        if let outgoingRecord = results.next(now: now) { return outgoingRecord }
+        if unacknowledgedResultCount < Audiences.unacknowledgedRecordsPerTopicMax,
+            let outgoingRecord = results.next(now: now)
+        {
+            return outgoingRecord
+        }
+        guard unacknowledgedInvalidationCount < Audiences.unacknowledgedRecordsPerTopicMax else { return nil }
         return invalidations.next(now: now)
     }
 
-    /// Removes the first record of the queue for this kind.
+    /// Removes the first record of the queue for this kind, because the record is on its way to Kafka. When Kafka has
+    /// reported on it, ``noteReport(_:)`` must be called.
     mutating func removeFirst(_ kind: OutgoingAudienceRecord.Kind) {
         switch kind {
         case .fanout: fanoutRecords.removeFirst()
         case .start: starts.removeFirst()
         case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
+            unacknowledgedResultCount += 1
             results.removeFirst()
-        case .invalidation: invalidations.removeFirst()
+        case .invalidation:
+            unacknowledgedInvalidationCount += 1
+            invalidations.removeFirst()
+        }
+    }
+
+    /// Notes Kafka's report on a record of this kind: the record is no longer on its way.
+    mutating func noteReport(_ kind: OutgoingAudienceRecord.Kind) {
+        switch kind {
+        case .fanout, .start: break
+        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
+            unacknowledgedResultCount -= 1
+        case .invalidation: unacknowledgedInvalidationCount -= 1
         }
     }
 

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Finds the key of a record: the first id that the record has, in the order audience, activity, channel, device. So
-/// all records with the same address are in the same partition. The audience comes first, because the activity of a
-/// start to an audience is only a template of ids.
+/// Finds the key with which a record is written to Kafka: the first id that the record has, in the order audience,
+/// activity, channel, device. So all records with the same address are in the same partition. The audience comes first,
+/// because in a start to an audience, `activity` is only a template for ids.
 package enum RecordKey {
     private struct AddressFields: Decodable {
         var activity: String?
@@ -11,7 +11,8 @@ package enum RecordKey {
         var device: String?
     }
 
-    /// The value of `channel`. In a command to an audience, `channel` is true or false: then there is no id.
+    /// In a command to a channel, `channel` is an id. In a command to an audience, it is true or false, and gives no
+    /// id.
     private struct Channel: Decodable {
         var identifier: String?
 

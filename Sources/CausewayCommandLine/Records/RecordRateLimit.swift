@@ -6,14 +6,14 @@ package struct RecordRateLimit {
     /// sleeps.
     private static let sleepMillisecondsMax: Int64 = 50
 
-    /// How much of a pause the sender makes up for. After a longer pause, for example while input was read, the sender
-    /// writes at once only the records of this many seconds.
+    /// The longest pause that the sender makes up for. After 10 s in which, for example, no input came, the sender
+    /// writes the records of 1 s at once, and then continues at the usual rate.
     private static let catchUpSecondsMax = 1.0
 
     /// Records per second; nil for no limit.
     private let recordsPerSecond: Double?
-    /// The sum of the pauses that the sender does not make up for (``catchUpSecondsMax``). For example, a pause of 10 s
-    /// adds 9 s.
+    /// How late the schedule is for good. Each pause adds the part that is above ``catchUpSecondsMax``: 9 s for a pause
+    /// of 10 s.
     private var skippedSeconds = 0.0
 
     package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }

@@ -8,9 +8,9 @@ package struct RecordOrigin {
     package static let headerName: StaticString = "replayed"
 
     package var positionText: [UInt8]
-    /// The time of the original record, UNIX milliseconds; 0: the copy gets the present time. The copy keeps the time
-    /// of the original, because a token in a command counts as registered at the time of its record. With a newer time,
-    /// an old token would replace a newer one.
+    /// The time of the original record, UNIX milliseconds; 0: the copy gets the present time. A token in a command
+    /// counts as registered at the time of the record. If the copy had a newer time, its old token would replace a
+    /// newer one.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
@@ -30,9 +30,9 @@ package struct RecordSender {
         package var failedTags: [UInt64] = []
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
-        /// Why the first failed record failed; nil: no record failed. A record without an acknowledgement counts as
-        /// failed too. If no broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` sets the
-        /// reason of the `brokerMonitor` instead, if there is a monitor: only the monitor knows why no broker responds.
+        /// Why the first failed record failed; nil: no record failed. A record that is not acknowledged in time has
+        /// failed too. If no broker has responded at all, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)``
+        /// sets the reason that the `brokerMonitor`, if any, knows: librdkafka reports only timeouts.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.

@@ -14,8 +14,8 @@ package struct InputRecord: Equatable {
 ///
 /// The splitter does not check whether a record is valid.
 package struct RecordSplitter {
-    /// The maximum number of bytes of a record, far more than Causeway accepts. A longer record ends here, and its
-    /// other bytes count as further records. Without this limit, a bracket that is never closed could fill the memory.
+    /// The maximum number of bytes of a record, far more than Causeway accepts. A longer text is cut into several
+    /// records. Without this limit, a bracket that is never closed could fill the memory.
     static let recordBytesMax = 1 << 20
 
     private var record: [UInt8] = []

@@ -2,12 +2,13 @@ import Documents
 
 /// Writes the JSON Schema (2020-12) of the file, for editors, or of the chart's `config`, for Helm.
 ///
-/// The schema refuses most of the files that the worker refuses. It also refuses two kinds of files that the worker
-/// accepts: a file without required keys that environment variables set, and a file with rare spellings, such as a team
+/// The schema is stricter or less strict than the worker in rare cases. It accepts some files that the worker refuses.
+/// It refuses files without required keys that environment variables set, and files with rare spellings, such as a team
 /// id that is a number without quotes.
 struct JSONSchemaPage {
-    /// Whether the schema is a part of the chart's schema. Such a schema does not require keys that name files, because
-    /// the chart sets the files of mounted Secrets. It has no defaults, because the chart changes some of them.
+    /// Whether the schema is for the chart's `config`, not for a configuration file. The chart's schema does not
+    /// require keys that name files, because the chart sets the files of mounted Secrets. It has no defaults, because
+    /// the chart changes some of them.
     let isForChart: Bool
 
     /// Returns the schema of the whole file.

@@ -6,8 +6,8 @@ struct KeyDescription: Sendable {
         case required(example: String)
         /// The key has this default.
         case value(ConfigurationValue)
-        /// The key has no default. `meaningWhenUnset` says what applies while the key is unset; nil if `meaning` says
-        /// so.
+        /// The key has no default. `meaningWhenUnset` says what applies while the key is unset; nil if `meaning`
+        /// already says this.
         case unset(meaningWhenUnset: String?)
     }
 

@@ -11,8 +11,8 @@ enum ConfigurationNames {
             }
     )
 
-    /// The patterns of all sections: every beginning of a key pattern that ends before a dot, such as `kafka`,
-    /// `kafka.topics` and `apps.*`.
+    /// The patterns of all sections, such as `kafka`, `kafka.topics` and `apps.*`: whatever comes before a dot of a key
+    /// pattern.
     static let sectionPatterns = Set(
         valueKindsByKeyPattern.keys.flatMap { key in
             key.indices.filter { key[$0] == "." }.map { String(key[..<$0]) }
@@ -43,9 +43,9 @@ enum ConfigurationNames {
         return name
     }
 
-    /// Returns the librdkafka property that a variable sets; nil if the variable does not belong to this section. In
-    /// `kafka.consumer`, `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES` sets `fetch.min.bytes`. Each `_` stands for a dot,
-    /// so no variable sets a property whose name has a capital letter, `_` or `-`.
+    /// Returns the librdkafka property that an environment variable sets: in `kafka.consumer`, `fetch.min.bytes` for
+    /// `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`. Nil if the variable belongs to another section. Each `_` stands for a
+    /// dot, so no variable sets a property whose name has a capital letter, `_` or `-`.
     static func property(inVariable name: String, section: String) -> String? {
         let prefix = variable(of: section) + "_"
         guard name.hasPrefix(prefix), name.count > prefix.count else { return nil }

@@ -44,8 +44,8 @@ struct SchemaKey<Root: Sendable>: Sendable {
     let rule: ConfigurationRule
     /// What the key means. `Config/causeway.yaml` keeps the line breaks of this text.
     let meaning: String
-    // `assign` and the next three properties are closures, because key paths to integers and to texts have different
-    // types: one list could not have both kinds of keys.
+    // `assign`, `value`, `hasSameValue` and `copyValue` are closures, not key paths: key paths to integers and to texts
+    // have different types, so one list could not have both kinds of keys.
     let assign: @Sendable (inout Root, ConfigurationValue) -> Void
     /// The value in `Root`; nil if unset.
     let value: @Sendable (Root) -> ConfigurationValue?

@@ -1,8 +1,8 @@
 import Numbers
 
-/// The measurements of `BacklogRun`: a worker that processes a backlog of commands, compared with read runs. In a read
-/// run, the lab's `DiscardingTopicReader` only reads the whole backlog. The median read run is the one with the median
-/// duration.
+/// The measurements of `BacklogRun`: what a worker needs for a backlog of commands, and for comparison what read runs
+/// need. A read run only reads the whole backlog (`DiscardingTopicReader`). The median read run is the one with the
+/// median duration.
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int

@@ -6,18 +6,17 @@ import Kafka
 
 /// Measures a worker on a backlog. Commands pile up while no worker runs; then a worker reads them.
 final class BacklogRun {
-    /// How many log lines the run searches for the time when the worker got its partitions. A healthy worker writes
-    /// about ten lines.
+    /// How many lines of the worker's log the run searches for the time when the worker got its partitions. A healthy
+    /// worker writes about ten lines.
     private static let logLinesMax = 1_000
     /// The number of matches that are played. Each match has the same number of followers.
     static let matchCount = 20
-    /// The highest number of commands for one activity that the command line accepts. `init` may accept fewer, because
-    /// each command is one step of a match (a ball or the end), and the shortest match has fewer steps.
+    /// The highest number of commands for one activity that the command line accepts. Each command is one step of a
+    /// match (a ball or the end), so `init` accepts no more than the shortest match has steps.
     static let commandsPerActivityMax = 200
-    /// The number of partitions of the commands topic and of the results topic: ample room for the two million records
-    /// of the default `--commands`. The embedded broker keeps 5 MiB of each partition, in which a command takes about
-    /// 50 bytes, and a result less. If a partition is full, the broker silently drops its oldest records, and the run
-    /// fails.
+    /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of
+    /// each: ample room for the two million records of the default `--commands`, at about 50 bytes for a command and
+    /// less for a result. If a partition is full, the broker silently drops its oldest records, and the run fails.
     static let partitionCount = 64
     private static let registrationWaitMillisecondsMax: Int64 = 120_000
     private static let waitMillisecondsMax: Int64 = 300_000
@@ -66,7 +65,7 @@ final class BacklogRun {
     }
 
     /// Settings with which the worker sends nothing until it has read nearly all commands, even if this takes minutes.
-    /// The run appends them to the worker's configuration file, whose last section is `worker`.
+    /// The run appends these lines to the worker's configuration file, so they belong to its last section, `worker`.
     private static let unlimitedReadAheadSettings = """
           readAheadLagRecords: 100
           readAheadMillisecondsMax: 600000

@@ -32,8 +32,8 @@ final class DiscardingTopicReader: ConsumerHandler {
     /// Reads `count` records.
     ///
     /// - Parameter meanwhile: called after each poll without a record.
-    /// - Returns: milliseconds from the assignment of the partitions to the last record. The worker's times begin at
-    ///   the assignment too, so they can be compared.
+    /// - Returns: milliseconds from the assignment of the partitions to the last record. The times of the measured
+    ///   worker begin at its assignment too.
     /// - Throws: an error if no record comes for `Demo.stallMillisecondsMax`, if Kafka fails for good, or if
     ///   `meanwhile` throws.
     func read(_ count: Int, _ meanwhile: () throws(LabError) -> Void) throws(LabError) -> Int64 {

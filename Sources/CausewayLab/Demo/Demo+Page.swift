@@ -21,20 +21,20 @@ extension Demo {
     func reportProgress(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
         guard let pageState else { return }
         let nowMilliseconds = Clock.monotonicMilliseconds
-        guard nowMilliseconds >= pageProgress.reportDueMilliseconds || phase != pageProgress.figures.phase else {
+        guard nowMilliseconds >= reportState.reportDueMilliseconds || phase != reportState.figures.phase else {
             return
         }
-        pageProgress.reportDueMilliseconds = nowMilliseconds + Self.reportIntervalMilliseconds
-        pageProgress.measureFreshness(reader.tally, nowMilliseconds: nowMilliseconds)
-        pageProgress.lateCommandCounter.addSample(commandCount: feed.commandCount, nowMilliseconds: nowMilliseconds)
-        var figures = pageProgress.figures
+        reportState.reportDueMilliseconds = nowMilliseconds + Self.reportIntervalMilliseconds
+        reportState.measureFreshness(reader.tally, nowMilliseconds: nowMilliseconds)
+        reportState.lateCommandCounter.addSample(commandCount: feed.commandCount, nowMilliseconds: nowMilliseconds)
+        var figures = reportState.figures
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
         figures.durationMilliseconds = Int64(options.seasonSeconds) * 1_000
         figures.commands = feed.commandCount
         figures.commandsInAll = feed.totalCommandCount
         figures.results = reader.tally.commandCount
-        figures.late = pageProgress.lateCommandCounter.lateCount(
+        figures.late = reportState.lateCommandCounter.lateCount(
             resultCount: reader.tally.commandCount,
             nowMilliseconds: nowMilliseconds
         )
@@ -44,33 +44,33 @@ extension Demo {
         figures.matchesOver = feed.finishedMatchCount
         figures.matches = feed.matches.count
         figures.news = feed.latestEventText
-        pageProgress.figures = figures
+        reportState.figures = figures
         pageState.show(figures)
     }
 
     func reportEnd(_ demoFigures: DemoFigures) {
-        pageProgress.figures.phase = .over
-        pageProgress.figures.verdict = LivePageFigures.Verdict(
+        reportState.figures.phase = .over
+        reportState.figures.verdict = LivePageFigures.Verdict(
             isGood: demoFigures.hasSucceeded,
             text: demoFigures.summary,
             lost: demoFigures.phones - demoFigures.phonesWithFinalScore
         )
         pageState?.setAllowedActions([])
-        pageState?.show(pageProgress.figures)
+        pageState?.show(reportState.figures)
     }
 
     func reportFailure(_ failure: LabError) {
-        pageProgress.figures.phase = .failed
-        pageProgress.figures.failure = failure.reason
+        reportState.figures.phase = .failed
+        reportState.figures.failure = failure.reason
         pageState?.setAllowedActions([])
-        pageState?.show(pageProgress.figures)
+        pageState?.show(reportState.figures)
     }
 
     /// Lets visitors of the live page disturb the worker, Redis and the simulated APNs during the season.
     func allowPageActions() {
         var actions = Set(PageAction.allCases)
-        // In modes other than `each`, a result may count superseded commands that have no result of their own. A killed
-        // worker can lose such a count. The demo would then wait for these commands until it fails.
+        // If a result counts superseded commands that have no result of their own, a killed worker can lose this count.
+        // The demo would then wait for these commands until it fails. In the mode `each`, every command has a result.
         if options.supersededResults != .each { actions.remove(.killWorker) }
         pageState?.setAllowedActions(actions)
     }
@@ -114,7 +114,7 @@ extension Demo {
 }
 
 /// What a demo must remember between two reports to its page.
-struct DemoPageProgress {
+struct DemoReportState {
     var figures = LivePageFigures()
     var lateCommandCounter = LateCommandCounter()
     var reportDueMilliseconds: Int64 = 0

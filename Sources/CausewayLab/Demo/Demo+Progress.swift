@@ -1,7 +1,7 @@
 import Numbers
 
-/// Makes the content of the progress display. Also makes the error for a demo that waits too long for a step, or makes
-/// no further progress.
+/// What the progress display shows of a demo, and the error of a demo that waits too long for a step or makes no
+/// further progress.
 extension Demo {
     func makeProgress(_ reader: ResultsReader, _ rates: RateMeter, elapsedMilliseconds: Int64) -> DemoProgress {
         DemoProgress(

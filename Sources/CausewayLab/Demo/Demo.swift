@@ -36,8 +36,8 @@ final class Demo {
     static let commandsPerWriteMax = 4_000
     static let resultsPerReadMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
-    /// A run fails if a step before the season takes longer than this. Later, it fails if it makes no progress for this
-    /// time: for example, if no further result comes after the last command.
+    /// A run fails if a step before the season takes longer than this. From the season on, the run fails if it makes no
+    /// progress for this time: for example, if no further result comes after the last command.
     static let stallMillisecondsMax: Int64 = 120_000
     static let drainMillisecondsMax: Int64 = 90_000
     static let finalStateMillisecondsMax: Int64 = 60_000
@@ -49,7 +49,7 @@ final class Demo {
     let pageState: LivePageState?
     var feed: SeasonFeed
     var progressDisplay = ProgressDisplay()
-    var pageProgress = DemoPageProgress()
+    var reportState = DemoReportState()
     private var processCheckDueMilliseconds: Int64 = 0
     private var usageOfKilledWorkers = ProcessUsage.none
     private var disturbances: [Disturbance]
@@ -94,7 +94,11 @@ final class Demo {
         reportProgress(.settling, reader, elapsedMilliseconds: endedAtMilliseconds - beganAtMilliseconds)
         progressDisplay.erase()
         progressDisplay.printLine("Every command has its result. What do the phones show?")
-        var figures = try measureFigures(reader, phones, replayMilliseconds: endedAtMilliseconds - beganAtMilliseconds)
+        var figures = try measureFigures(
+            reader,
+            phones,
+            millisecondsToLastResult: endedAtMilliseconds - beganAtMilliseconds
+        )
         figures.pushesBeforeSeason = pushesBeforeSeason
         if options.hasChannels { figures.channels = try awaitChannelDeletions(phones) }
         try deployment.stopWorker(graceMilliseconds: Self.drainMillisecondsMax)
@@ -102,7 +106,8 @@ final class Demo {
         return figures
     }
 
-    /// Flushes the journal, and waits until the results file has all results. Does nothing without evidence files.
+    /// Waits until the evidence files are complete. Another process writes the results file, and may be a little
+    /// behind. Does nothing if the run writes no evidence files.
     private func awaitEvidenceFiles(_ evidenceFiles: EvidenceFiles?, _ reader: ResultsReader) throws(LabError) {
         guard let evidenceFiles else { return }
         try feed.flushJournal()
@@ -290,7 +295,7 @@ final class Demo {
     private func measureFigures(
         _ reader: ResultsReader,
         _ phones: SimulatedPhones,
-        replayMilliseconds: Int64
+        millisecondsToLastResult: Int64
     ) throws(LabError) -> DemoFigures {
         let comparison = try comparePhones(phones, reader)
         guard let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
@@ -309,7 +314,7 @@ final class Demo {
             balls: feed.matches.reduce(0) { $0 + $1.balls.count },
             phones: feed.phoneCount,
             seasonSeconds: Double(options.seasonSeconds),
-            replaySeconds: Double(replayMilliseconds) / 1_000,
+            secondsToLastResult: Double(millisecondsToLastResult) / 1_000,
             commands: feed.commandCount,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
             pushes: pushes.totalCount,

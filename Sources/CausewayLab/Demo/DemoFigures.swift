@@ -49,7 +49,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         /// Broadcasts that arrived, summed over the phones.
         var broadcastsReceived: Int
         var created: Int
-        /// Channels that APNs still has at the end, when the worker must have deleted all.
+        /// Channels that APNs still has at the end, although the worker should have deleted all.
         var left: Int
 
         var deleted: Int { created - left }
@@ -76,8 +76,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var phones: Int
     /// The time from the first ball to the last.
     var seasonSeconds: Double
-    /// The time from the beginning of the season to the last result. The starts before the season are not included.
-    var replaySeconds: Double
+    /// The time from the beginning of the season, after the starts, to the last result.
+    var secondsToLastResult: Double
     var commands: Int
     /// The number of commands by outcome. Outcomes without commands are left out. The outcomes that exist only for
     /// fan-outs come first, the others in the order of `Outcome`.
@@ -109,14 +109,16 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// Pushes that were sent at priority 5 instead of 10, because the activity's budget was empty or had only its
     /// reserve left.
     var demotions: Int
-    /// How often each fault was caused because the command line asked for it. Actions on the live page do not count.
+    /// How often the demo caused each fault that its command line asks for. Faults that visitors of the live page
+    /// caused do not count.
     var disturbances: [DisturbanceCount]
 
     /// The keys in the JSON. A key stays as it is when its property is renamed.
     private enum CodingKeys: String, CodingKey {
-        case matches, audiences, channels, balls, phones, seasonSeconds, replaySeconds, commands, outcomes, pushes
-        case pushesBeforeSeason, pushesAtPriority10, workerMicrosecondsPerPush, retries, repeatedResults, released
-        case invalidations, deadLetters, freshness, worker
+        case matches, audiences, channels, balls, phones, seasonSeconds
+        case secondsToLastResult = "replaySeconds"
+        case commands, outcomes, pushes, pushesBeforeSeason, pushesAtPriority10, workerMicrosecondsPerPush, retries
+        case repeatedResults, released, invalidations, deadLetters, freshness, worker
         case otherProcesses = "others"
         case scores, phonesWithFinalScore, phonesBackInTime, phonesStartedTwice, wrongPhones, demotions, disturbances
     }
@@ -145,12 +147,13 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         }
     }
 
-    /// The average number of the season's pushes in each second of `replaySeconds`.
-    var pushesPerSecond: Double { replaySeconds > 0 ? Double(pushes - pushesBeforeSeason) / replaySeconds : 0 }
+    /// The average number of the season's pushes in each second of `secondsToLastResult`.
+    var pushesPerSecond: Double {
+        secondsToLastResult > 0 ? Double(pushes - pushesBeforeSeason) / secondsToLastResult : 0
+    }
     var cpuMicrosecondsPerCommand: Double { worker.cpuMicroseconds(per: commands) }
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 
-    /// Whether the phones are right (`arePhonesCorrect`) and, if there are channels, the channels too.
     var hasSucceeded: Bool { arePhonesCorrect && channels?.hasSucceeded ?? true }
 
     /// Whether every phone shows its final state, none got an older state, and none started an activity twice.

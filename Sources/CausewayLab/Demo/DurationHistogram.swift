@@ -9,8 +9,8 @@ struct DurationHistogram {
     private(set) var maximumMilliseconds: Int64 = 0
 
     mutating func add(milliseconds: Int64) {
-        // Usually both times of a duration come from the clock of one machine, rounded to milliseconds. A negative
-        // duration is then only a rounding error. It counts as 0.
+        // Usually both times of a duration come from one machine's clock, rounded to milliseconds. So a negative
+        // duration is only a rounding error, and counts as 0.
         let clampedMilliseconds = max(0, milliseconds)
         bucketCounts[Int(min(clampedMilliseconds, Int64(Self.millisecondsMax)))] += 1
         count += 1

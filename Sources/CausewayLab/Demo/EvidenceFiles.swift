@@ -26,8 +26,8 @@ struct EvidenceFiles {
 
     func makeJournal() throws(LabError) -> CommandJournal { try CommandJournal(path: commandsPath) }
 
-    /// Writes the policy's spacing and its budget for frequent updates. This budget applies, because the phones of a
-    /// demo allow frequent updates.
+    /// Writes the policy's spacing and its budget for frequent updates, because the phones of a demo allow frequent
+    /// updates.
     func writePolicy(_ policy: Policy) throws(LabError) {
         let budget = policy.frequentBudget
         let object = JSONWriter.object { json in

@@ -6,8 +6,8 @@ struct RegistrationRelay {
     private static let waitMilliseconds = 100
 
     let phones: SimulatedPhones
-    /// The number of registrations copied so far. The simulator numbers registrations in order, so this is also where
-    /// the next read begins.
+    /// The number of registrations copied so far. It is also the place in the simulator's list where the next read
+    /// begins.
     private(set) var copiedRegistrationCount = 0
 
     init(phones: SimulatedPhones) {

@@ -9,8 +9,8 @@ import LiveActivity
 /// - A result that the next worker repeats after a crash counts once: both results name the command's record.
 /// - A held command counts at its result `held`. Its second result, when the token registers, does not count it again.
 ///
-/// If APNs refuses the push of a member, the member's result would count as the result of the whole command. So use
-/// this type only in a run without such refusals.
+/// Use this type only in runs in which APNs refuses no push to a member of an audience: the result of this member would
+/// count as the result of the whole command.
 struct ResultTally {
     /// Limits for the partition and the offset that a result names. `hasResultByPartitionAndOffset` grows to the
     /// highest partition and offset, so a faulty result could otherwise fill the memory.

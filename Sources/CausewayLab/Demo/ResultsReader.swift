@@ -15,8 +15,8 @@ final class ResultsReader: ConsumerHandler {
     private(set) var deadLetterCount = 0
     /// The time of the newest result record, UNIX milliseconds; 0 before the first.
     private(set) var newestResultAtMilliseconds: Int64 = 0
-    /// Whether the tally counts how long pushes take. True from the beginning of the season, because all parts run
-    /// then.
+    /// Whether the tally counts how long pushes take. False before the season, because the worker may still be
+    /// starting.
     var isFreshnessCounted = false
     private var consumer: Consumer?
 

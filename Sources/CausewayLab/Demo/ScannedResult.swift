@@ -12,7 +12,7 @@ struct ScannedResult: Equatable {
     var namesActivityOrDevice = false
     /// Whether the result is for one range of an audience's members.
     var isOfRange = false
-    /// Whether the result names a channel. It is then for a broadcast to an audience's channel, or for a command that
+    /// Whether the result names a channel: it is about a broadcast to an audience's channel, or about a command that
     /// names a channel itself.
     var namesChannel = false
     /// Members of the audience for whom APNs accepted the push.
@@ -33,8 +33,8 @@ struct ScannedResult: Equatable {
     var recordTimestampMilliseconds: Int64 = 0
     var responseAtMilliseconds: Int64 = 0
 
-    /// Whether the result is for one member of an audience: APNs refused the member's push. The whole command has
-    /// another result.
+    /// Whether the result is about one member of an audience, because APNs refused the push to this member. The whole
+    /// command has another result.
     var isOfMember: Bool { namesAudience && namesActivityOrDevice }
 
     /// Whether the result has an outcome, and the partition and offset of the record that the result is about.
@@ -115,8 +115,8 @@ extension ScannedResult {
             if depth == 1, name.elementsEqual("activity".utf8) || name.elementsEqual("device".utf8) {
                 namesActivityOrDevice = true
             }
-            // Only a result that names a channel has an `environment`. The key `channel` does not show this: its value
-            // is `none` in the result of a command whose audience lacked a channel.
+            // A result has an `environment` only if it names a channel. The key `channel` proves less: it is `none` in
+            // the result of a command whose audience lacked a channel.
             if depth == 1, name.elementsEqual("environment".utf8) { namesChannel = true }
             if depth == 2, sectionFirstLetter == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
                 isFromCommandsTopic = text.elementsEqual(commandsTopic.utf8)

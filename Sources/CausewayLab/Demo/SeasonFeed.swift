@@ -81,7 +81,7 @@ struct SeasonFeed {
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followerCount }
 
     /// The numbers (from 1) of a match's followers to whom starts are sent. If commands go to audiences, one start
-    /// reaches all these followers. The range then has only one element, whose value has no meaning.
+    /// reaches all these followers: the range then has one element, and only says that there is one start.
     private var pushStartedFollowers: Range<Int> {
         guard appStartedFollowerCount < followerCount else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowerCount + 1..<followerCount + 1
@@ -94,8 +94,8 @@ struct SeasonFeed {
         }
     }
 
-    /// Returns the audience that a registration must name; nil: none. A device's registration names one only if a push
-    /// starts the device's activity.
+    /// Returns the audience that a registration must name; nil: none. An activity's registration names the audience of
+    /// its match; a device's registration does so only if a push starts the device's activity.
     ///
     /// - Parameter key: the key of the registration: the id of an activity or a device.
     func audience(ofRegistration key: String) -> String? {

@@ -37,7 +37,7 @@ struct SimulatedPhones {
     private static let activitiesPerRequest = 5_000
 
     let client: LoopbackHTTPClient
-    /// Returns the audience that the registration with this key must name; nil: none. `readRegistrations` adds it to
+    /// Returns the audience of the registration with this key; nil: none. `readRegistrations` writes the audience into
     /// the registration, as an app's server does.
     var audienceOfRegistration: (_ key: String) -> String? = { _ in nil }
 
@@ -45,8 +45,8 @@ struct SimulatedPhones {
     func createPhones(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followerCount).map { feed.device(match: index, follower: $0) }
-            // In a run with channels, a phone has a version of iOS without channels if its app starts the activity
-            // itself.
+            // Phones whose app starts the activity itself have an iOS without channels. In a run without channels, all
+            // phones have.
             let phoneWithoutChannelsCount = feed.hasChannels ? feed.appStartedFollowerCount : feed.followerCount
             try createDevices(Array(devices.prefix(phoneWithoutChannelsCount)), supportsChannels: false)
             try createDevices(Array(devices.dropFirst(phoneWithoutChannelsCount)), supportsChannels: true)

@@ -30,8 +30,8 @@ struct TextReport {
 
     private let isColoured: Bool
     private(set) var lines: [String] = []
-    /// The columns of the dividers in the section that was added last. In these columns, the line below that section
-    /// has `┴` or `┼`.
+    /// The columns in which the section that was added last has a vertical line. In these columns, the line below the
+    /// section has `┴` or `┼`.
     private var dividerColumnsAbove: [Int] = []
 
     init(isColoured: Bool) {
@@ -59,9 +59,9 @@ struct TextReport {
         addSeparator(below: nil)
     }
 
-    /// Adds the line above a section, or the report's last line.
+    /// Adds the line above a section, or the last line of the report.
     ///
-    /// - Parameter below: the columns of the dividers in the section below the line; nil: the report ends.
+    /// - Parameter below: the columns in which the section below the line has a vertical line; nil: the report ends.
     private mutating func addSeparator(below: [Int]?) {
         let isTop = lines.isEmpty
         var line = isTop ? "╭" : below == nil ? "╰" : "├"

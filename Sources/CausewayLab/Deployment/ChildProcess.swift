@@ -39,7 +39,7 @@ final class ChildProcess {
     /// The file for the child's standard error and, with `StandardOutput.log`, for its standard output.
     let logFile: String
     /// The read end of the pipe for the child's standard output; -1 without a pipe.
-    private let output: Int32
+    private let outputDescriptor: Int32
     private(set) var exitStatus: ExitStatus?
 
     /// - Parameter variables: the child's environment, as `NAME=value`. Variables with the prefix `CAUSEWAY_` are
@@ -74,13 +74,13 @@ final class ChildProcess {
                 return (try Self.spawn(arguments, variables, output: output, error: log), pipeEnds[0])
             }
         }
-        (identifier, output) = try spawnResult.get()
+        (identifier, outputDescriptor) = try spawnResult.get()
         self.name = name
         self.logFile = logFile
     }
 
     deinit {
-        if output >= 0 { close(output) }
+        if outputDescriptor >= 0 { close(outputDescriptor) }
     }
 
     private static func openForAppending(_ path: String) throws(LabError) -> Int32 {
@@ -108,7 +108,7 @@ final class ChildProcess {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // The parent has blocked and ignored some signals. A child must begin with the default actions.
+        // The parent has blocked and ignored some signals. A child would inherit this, so reset all signals.
         var noSignals = sigset_t()
         sigemptyset(&noSignals)
         posix_spawnattr_setsigmask(&attributes, &noSignals)
@@ -183,16 +183,16 @@ final class ChildProcess {
 
     /// Returns the first line that the child prints. The lab's servers report their ports in this line.
     func readFirstLine(timeoutMilliseconds: Int64) throws(LabError) -> String {
-        precondition(output >= 0, "only a piped output can be read")
+        precondition(outputDescriptor >= 0, "only a piped output can be read")
         let deadlineMilliseconds = Clock.monotonicMilliseconds + timeoutMilliseconds
         var line: [UInt8] = []
         while line.count < 65_536 {
-            var pollEntry = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
+            var pollEntry = pollfd(fd: outputDescriptor, events: Int16(POLLIN), revents: 0)
             let remainingMilliseconds = deadlineMilliseconds - Clock.monotonicMilliseconds
             guard remainingMilliseconds > 0 else { throw makeError("printed nothing in time") }
             guard Glibc.poll(&pollEntry, 1, Int32(clamping: remainingMilliseconds)) > 0 else { continue }
             var byte: UInt8 = 0
-            switch read(output, &byte, 1) {
+            switch read(outputDescriptor, &byte, 1) {
             case 1 where byte == UInt8(ascii: "\n"): return String(decoding: line, as: UTF8.self)
             case 1: line.append(byte)
             case 0:

@@ -12,7 +12,7 @@ extension LoopbackHTTPClient {
     }
 }
 
-/// JSON objects of the lab as dictionaries. Each reader needs only a few properties of a response.
+/// JSON objects as dictionaries. The lab has no types for responses, because it needs only a few properties of each.
 enum LabJSON {
     /// Returns the JSON of an object with its properties sorted by name, so that equal objects give equal bytes.
     static func encode(_ object: [String: Any]) throws(LabError) -> [UInt8] {

@@ -33,7 +33,7 @@ enum ProcessCPUTime {
     }
 
     /// Resets the peak of a process's resident memory to its current value (`5` in `clear_refs`, proc(5)). A fan-out
-    /// run does this before its command, so that the members' joining does not count.
+    /// run does this before its command, so that the figures leave out the memory of the members' joining.
     static func resetPeakMemory(of identifier: pid_t) throws(LabError) {
         let path = "/proc/\(identifier)/clear_refs"
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)

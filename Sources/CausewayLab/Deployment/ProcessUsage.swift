@@ -22,8 +22,7 @@ struct ProcessUsage: Equatable, Codable {
         )
     }
 
-    /// Returns the average CPU time of each of the `count` pushes or commands that the process has handled; 0 if there
-    /// are none.
+    /// Returns the average CPU time of a push or command if the process has handled `count` of them; 0 if `count` is 0.
     func cpuMicroseconds(per count: Int) -> Double { count > 0 ? Double(cpuMilliseconds) * 1_000 / Double(count) : 0 }
 
     /// Reads the usage of a process. Returns nil if the process no longer exists.

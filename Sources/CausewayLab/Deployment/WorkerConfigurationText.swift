@@ -50,10 +50,10 @@ struct WorkerConfigurationText {
     /// Keys of the section `apns`, without the hosts.
     var apns: Settings
     var hosts: [Host]
-    /// The signing key of apps without their own key.
+    /// The team id and the key id of all apps, and the key file of apps that name no file of their own.
     var teamIdentifier = SimulatorDirectory.ownTeamAndKeyIdentifier
     var keyIdentifier = SimulatorDirectory.ownTeamAndKeyIdentifier
-    var keyFile = ""
+    var defaultKeyFile = ""
     var apps: [App]
     /// Keys of the policy `default`, which every app uses.
     var policy: Settings = []
@@ -104,13 +104,13 @@ struct WorkerConfigurationText {
             bundleId: \(app.bundleIdentifier)
             teamId: \(teamIdentifier)
             keyId: \(keyIdentifier)
-            keyFile: "\(app.keyFile ?? keyFile)"
+            keyFile: "\(app.keyFile ?? defaultKeyFile)"
             environments: [\(app.environment.rawValue)]\(app.channels.map(yaml) ?? "")
         """
     }
 
-    /// Returns the settings of an app's channels, as YAML. The channels store no message, because a channel is kept
-    /// until its stored message expires, and a run does not wait so long.
+    /// Returns the settings of an app's channels, as YAML. The channels store no message: a channel with a stored
+    /// message is kept until the message expires, and a run does not wait so long.
     private func yaml(_ channels: Channels) -> String {
         """
 
@@ -147,7 +147,7 @@ extension WorkerConfigurationText {
             ],
             teamIdentifier: simulator.teamId,
             keyIdentifier: simulator.keyId,
-            keyFile: simulator.keyFile,
+            defaultKeyFile: simulator.keyFile,
             apps: apps,
             worker: [("lanes", "\(laneCount)")]
         )

@@ -5,19 +5,19 @@ import Foundation
 final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
-    /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions, the broker
-    /// keeps all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
+    /// The number of partitions. The embedded broker keeps only 5 MiB of each: 16 have room for all registrations that
+    /// wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitionCount = 16
-    /// The memory that a worker gets for each lane (`worker.memoryMebibytes`), as little as in a small pod. A worker
-    /// with one lane gets as much as one with two lanes. With the default of 1 GiB or more, a worker would keep the
-    /// memory that the registrations needed, and the measurement would not show the memory of the fan-out.
+    /// The memory for each lane of a worker (`worker.memoryMebibytes`), as little as in a small pod. A worker with one
+    /// lane gets as much as one with two. With the default of 1 GiB or more, a worker would keep the memory that the
+    /// registrations needed, and the figures would not show the memory of the fan-out.
     private static let memoryMebibytesPerLane = 64
     private static let drainMillisecondsMax: Int64 = 60_000
     /// How many streams the simulator permits on a connection before the first provider token. The number is high,
     /// because h2load opens 500 streams at once, without waiting for the simulator's SETTINGS.
     private static let streamsBeforeAuthenticationMax = 1_000
 
-    /// What the deployments of all runs have: the directory, the broker, Redis and the list of processes.
+    /// The directory, the broker, Redis and the list of processes, which other kinds of runs have too.
     let base: Deployment
     private let programs: ProgramPaths
     private let laneCount: Int

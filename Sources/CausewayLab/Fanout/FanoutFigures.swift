@@ -3,8 +3,8 @@ import Numbers
 struct FanoutFigures: Codable, Equatable, RunFigures {
     var members: Int
     var workers: Int
-    /// The second command was sent when the first command had reached this per cent of the members; nil: there was only
-    /// one command.
+    /// How many per cent of the members the first command had reached when the second command was sent; nil: there was
+    /// only one command.
     var overtakenAtPercent: Int?
     /// The time from the first registration's record until all registrations were settled.
     var joinSeconds: Double

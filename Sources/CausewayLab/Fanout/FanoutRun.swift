@@ -7,8 +7,8 @@ import Numbers
 /// One fan-out run. Phones join the audience, and the run sends one or two commands. It waits until every phone shows
 /// the newest state and the commands' results have arrived, and then measures what the fan-out has cost.
 final class FanoutRun {
-    /// The run fails if a step makes no progress for this time. If a step does not count its progress, it must be
-    /// complete within this time.
+    /// The run fails if a step makes no progress for this time, or, if the step does not count its progress, takes
+    /// longer than this.
     private static let stallMillisecondsMax: Int64 = 120_000
     private static let pollIntervalMilliseconds: Int64 = 20
     /// The maximum number of registrations that may wait for a worker. If more wait, the embedded broker may drop some.
@@ -18,7 +18,7 @@ final class FanoutRun {
     /// After this many registrations, the run checks that Redis has members. So a worker that ignores the
     /// registrations' audiences is noticed soon.
     private static let registrationCountBeforeMemberCheck = 1_000
-    /// The phones' initial content is at least this many seconds older than the command. With the same timestamp, the
+    /// The phones' initial content is at least this many seconds older than the command. If both had one timestamp, the
     /// simulator would take the command's push for a repetition.
     private static let initialContentAgeSeconds: Int64 = 60
 
@@ -79,8 +79,8 @@ final class FanoutRun {
         var h2loadCosts: [Double] = []
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         let measurement = try measureFanout()
-        // Ask the phones before h2load runs again. The pushes of h2load have the first command's content. If they also
-        // have its timestamp, the simulator would count them among the fan-out's last pushes.
+        // Ask the phones before h2load runs again. The pushes of h2load have the first command's content, and sometimes
+        // its timestamp too. Then the simulator would count them as the fan-out's last pushes.
         let crowdReport = try crowd.readReport(about: measurement.newestCommand.contentState)
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
@@ -167,9 +167,9 @@ final class FanoutRun {
         )
     }
 
-    /// Returns how many registrations are done: `writtenCount` if all are settled. Otherwise the metrics show only how
-    /// many the workers have received. Then the result is this number, but at most `writtenCount` minus one. Example:
-    /// 50 are written, and all 50 are received but not settled. Then the result is 49.
+    /// Returns `writtenCount` only if all registrations are settled. Until then, returns how many registrations the
+    /// workers have received, but less than `writtenCount`. Example: 50 are written and received, but not all are
+    /// settled; the result is 49.
     private func countDoneRegistrations(writtenCount: Int) -> Int {
         if deployment.metrics.hasSettled(registrationCount: writtenCount) { return writtenCount }
         return min(deployment.metrics.countReceivedRegistrations(), writtenCount - 1)
@@ -188,8 +188,8 @@ final class FanoutRun {
 
     // MARK: - Load of single commands
 
-    /// Measures the single commands without a fan-out. The phones of these commands register only when all members have
-    /// joined the audience, so that the measurement of the joining leaves these phones out.
+    /// Measures the single commands without a fan-out. The phones of these commands register after the members of the
+    /// audience, so that the figures about joining leave these phones out.
     private func measureSingleCommands() throws(LabError) {
         guard let singleCommandLoad = results.singleCommandLoad else { return }
         try singleCommandLoad.crowd.createPhones()

@@ -48,7 +48,7 @@ struct SingleCommandLoad {
         )
     }
 
-    /// Begins to write the commands of a phase; nil: writes no further commands.
+    /// Begins a phase: from now on, its commands are written. Nil: no further commands are written.
     mutating func begin(_ phase: Phase?, atMilliseconds: Int64) {
         self.phase = phase
         phaseBeganAtMilliseconds = atMilliseconds

@@ -41,8 +41,8 @@ struct ExternalWorker: Equatable, Sendable {
     }
 }
 
-/// How to find the process id of a worker: the id itself, or the path of a file that contains the id. If you
-/// start a new worker, you must write its id to the file.
+/// How to find a worker's process: by its id, or by a file that contains the id. With a file, the page also finds a
+/// worker that starts later, if the new id is written to the file.
 enum WorkerLocator: Equatable, Sendable {
     case identifier(pid_t)
     case file(String)

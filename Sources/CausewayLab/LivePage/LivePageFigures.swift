@@ -75,8 +75,8 @@ struct LateCommandCounter {
     private static let sampleIntervalMilliseconds: Int64 = 250
     private static let samplesMax = Int(lateAfterMilliseconds / sampleIntervalMilliseconds) + 2
 
-    /// How many commands had been written at earlier times, oldest first. Of the samples that are at least
-    /// ``lateAfterMilliseconds`` old, only the newest is kept: `lateCount` uses it.
+    /// How many commands had been written at earlier times, oldest first. `lateCount` needs the newest sample that is
+    /// at least ``lateAfterMilliseconds`` old, so older samples are removed.
     private var samples: [(atMilliseconds: Int64, commandCount: Int)] = []
 
     mutating func addSample(commandCount: Int, nowMilliseconds: Int64) {
@@ -105,8 +105,8 @@ struct RecentFreshness {
     private var nextMeasurementAtMilliseconds: Int64 = 0
     private var newestFreshness: LivePageFigures.Freshness?
 
-    /// Returns the freshness of the pushes that the histogram has gained since the last measurement; nil if it gained
-    /// none. Within a second after a measurement, returns the result of that measurement again.
+    /// Returns the freshness of the pushes since the last measurement; nil if there were none. Measures at most once a
+    /// second: in between, returns the last result again.
     mutating func measure(_ currentHistogram: DurationHistogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
         guard nowMilliseconds >= nextMeasurementAtMilliseconds else { return newestFreshness }
         nextMeasurementAtMilliseconds = nowMilliseconds + Self.measurementMilliseconds

@@ -6,8 +6,8 @@ import LiveActivity
 /// Unlike ``ResultTally``, it keeps no data about single commands, because the topic may be of any size. So a result
 /// that the next worker repeats after a crash counts twice.
 struct LivePageResultTally {
-    /// Commands that have their own result, or that another command's result counts. Commands that name a channel are
-    /// not counted: their results look like those of an audience's broadcasts (``ScannedResult/namesChannel``).
+    /// Commands that have their own result, or that another command's result counts. Commands to a channel are left
+    /// out, because their results look like those of an audience's broadcasts (``ScannedResult/namesChannel``).
     private(set) var commandCount = 0
     /// The times from a command's record to APNs' response. For a command to an audience: to APNs' last response.
     private(set) var freshness = DurationHistogram()

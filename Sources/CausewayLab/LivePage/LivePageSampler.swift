@@ -86,8 +86,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Carries out steps at the simulated APNs: cuts its connections, sets its faults, or leaves its connections half
-    /// open. Ignores a simulator that does not respond, because the run itself notices if a process has ended.
+    /// Carries out what visitors have requested at the simulated APNs, for example cuts its connections. Does nothing
+    /// if the simulator does not respond, because the run itself notices a process that has ended.
     private func performSteps(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let dataSources = pageState.dataSources else { return }
         let client = LoopbackHTTPClient(port: dataSources.controlPort)
@@ -143,8 +143,8 @@ final class LivePageSampler: @unchecked Sendable {
     }
 
     /// Asks the simulator which screens have changed after change number `cursor`. Returns the response and the
-    /// viewer's next cursor, or nil without a response. The next cursor is 0 if the number of phones has changed,
-    /// because the viewer then needs all phones.
+    /// viewer's next cursor; nil without a response. If the number of phones has changed, the next cursor is 0, so that
+    /// the viewer gets all phones.
     private func readScreenChanges(
         from client: LoopbackHTTPClient,
         since cursor: Int
@@ -155,8 +155,8 @@ final class LivePageSampler: @unchecked Sendable {
             let count = PageEventWriter.firstNumber("phones", in: response)
         else { return nil }
         guard count != phoneCount else { return (response, next) }
-        // The number of phones, which decides which phones the page shows in full, has changed. With the cursor 0, the
-        // next event has all phones.
+        // The number of phones decides which phones the page shows in full. With the cursor 0, the next event has all
+        // phones.
         phoneCount = count
         return (response, 0)
     }

@@ -20,8 +20,8 @@ final class LivePageServer: Sendable {
     private let sampler: LivePageSampler
     private let endSemaphore = DispatchSemaphore(value: 0)
 
-    /// The page's address on this machine. Wherever the server listens, it accepts only requests whose `Host` is this
-    /// machine (`LivePageHandler.isLocal`).
+    /// The page's address on this machine. Requests must name this machine in `Host` (`LivePageHandler.isLocal`), even
+    /// if the server listens at another address.
     var address: String { "http://127.0.0.1:\(port)/" }
 
     /// Serves the page from now on.

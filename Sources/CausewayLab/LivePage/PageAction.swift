@@ -16,8 +16,8 @@ enum PageAction: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the action concerns the simulated APNs, so that the page's sampler carries it out. The run carries out
-    /// the other actions, or `SimulatorPage` if there is no run.
+    /// Whether the action disturbs the simulated APNs; then the page's sampler carries it out. The run carries out the
+    /// other actions, or `SimulatorPage` if there is no run.
     var isForAPNs: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false

@@ -1,7 +1,7 @@
 import Documents
 import Numbers
 
-/// Writes one event of the page's stream by joining pieces of JSON. The pieces are not parsed, and copied only once,
+/// Writes one event of the page's stream. Joins pieces of JSON without parsing them, and copies each piece only once,
 /// because each viewer gets four events a second.
 struct PageEventWriter {
     /// The maximum number of phones that events describe in full. The page shows these phones large, as many as fit.
@@ -14,8 +14,8 @@ struct PageEventWriter {
         return (0..<focusedPhonesPerPageMax).map { (2 * $0 + 1) * phoneCount / (2 * focusedPhonesPerPageMax) }
     }
 
-    /// Returns the whole number after the first occurrence of a property's name, at any depth. Returns nil if there is
-    /// none. The JSON is not parsed, so the caller must know that the first occurrence is the right one.
+    /// Returns the whole number after the first occurrence of a property's name, at any depth; nil if there is none.
+    /// Does not parse the JSON, so the caller must know that the first occurrence is the right one.
     static func firstNumber(_ name: String, in response: [UInt8]) -> Int? {
         let key = Array("\"\(name)\":".utf8)
         guard response.count > key.count else { return nil }

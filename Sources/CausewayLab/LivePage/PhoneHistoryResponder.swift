@@ -94,12 +94,12 @@ final class PhoneHistoryResponder: @unchecked Sendable {
     }
 }
 
-/// The app and activity to inspect for a phone.
+/// The youngest activity on a phone and its app, for `causeway inspect`.
 struct InspectedActivity: Equatable {
     var app: String
     var activity: String
 
-    /// Takes the youngest activity from the simulator's JSON about a phone. Returns nil if the phone has no activity.
+    /// Reads the simulator's JSON about a phone. Returns nil if the phone has no activity.
     init?(of phoneJSON: [UInt8]) {
         guard let object = (try? JSONSerialization.jsonObject(with: Data(phoneJSON))) as? [String: Any],
             let app = object["app"] as? String, let activities = object["activities"] as? [[String: Any]],

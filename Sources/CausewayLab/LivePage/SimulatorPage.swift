@@ -22,8 +22,8 @@ final class SimulatorPage: Sendable {
         /// The properties of the Kafka consumer.
         var properties: [KafkaProperties.Property]
         var topic: String
-        /// The commands topic. If a result names a record of another topic, its command is not counted: the result is
-        /// the second one of a held command, and names a registration.
+        /// The commands topic. A result is counted only if it names a record of this topic: the second result of a held
+        /// command names a registration instead.
         var commandsTopic: String
     }
 
@@ -103,8 +103,8 @@ final class SimulatorPage: Sendable {
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalWorker?
         while !isStopping.load(ordering: .relaxed) {
-            // Kill the worker that the loop's previous pass found, because the page's button shows the process id of
-            // that worker. A newer worker must not be killed.
+            // Kill the worker that the loop's previous pass found, because the page's button shows that worker's
+            // process id. A newer worker must stay.
             for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
                 worker?.kill()
             }

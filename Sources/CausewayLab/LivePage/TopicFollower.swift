@@ -34,8 +34,8 @@ final class TopicFollower {
             if isCancelled() { return }
             let partition = Int32(partition)
             let range = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
-            // Skip offsets that the log no longer has. A log that ends before the next offset belongs to a new topic of
-            // the same name, so begin at its first record.
+            // Skip records that the log has deleted. If the log ends before the next offset, it belongs to a new topic
+            // of the same name: begin at its first record.
             let begin = nextOffset > range.logEndOffset ? range.logStartOffset : max(nextOffset, range.logStartOffset)
             let stoppedAtOffset = try reader.read(
                 partition,
@@ -55,9 +55,9 @@ final class TopicFollower {
         )
         while nextOffsets.count < count {
             let partition = Int32(nextOffsets.count)
-            // `end` is used only if the second request (`fetchOffset`) finds no record as late as `sinceMilliseconds`.
-            // Request `end` first, so that the second request finds a record that is written between the two. In the
-            // other order, reading would begin behind this record.
+            // `end` is used only if the second request (`fetchOffset`) finds no record since `sinceMilliseconds`.
+            // Request `end` first: in the other order, a record that is written between the two requests would be
+            // skipped.
             let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
                 .logEndOffset
             let first = try reader.fetchOffset(

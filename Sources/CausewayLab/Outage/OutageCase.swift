@@ -30,8 +30,8 @@ struct OutageCase {
         return workers.policySettings["afterLifetime"] == "restart" ? .restart : .end
     }
 
-    /// What permits alerts to ring again in this case: crashes, losses of data, and stops without a complete drain.
-    /// Times count from the first command.
+    /// The steps of this case that permit alerts to ring again, such as a crash or a loss of data. Times count from the
+    /// first command.
     var alertRepeatCauses: [AlertRepeatCause] {
         steps.compactMap { step in
             step.alertRepeatWindowMilliseconds.map {
@@ -111,15 +111,15 @@ struct OutageStep {
         case kill(OutageProcess)
         /// Starts a worker or a Redis that does not run. A Redis starts without data.
         case start(OutageProcess)
-        /// Sends SIGTERM to a worker. The worker must end in its drain time (with a tolerance), with exit code 0. But
-        /// any exit code is allowed if some process of the deployment is frozen when the worker gets SIGTERM.
+        /// Sends SIGTERM to a worker. The worker must end within its drain time and a tolerance, with exit code 0. Any
+        /// exit code is allowed if a process of the deployment is frozen at that time.
         case stop(OutageProcess)
         case wipeRedis
         /// Cuts the connection from the primary to its replica.
         case cutReplication
         case installValidKey
-        /// Gives new update tokens to all activities that an app itself began. Their registrations are copied to Kafka
-        /// only after `resumeRegistrations`.
+        /// Gives new update tokens to all activities that an app itself began. The new tokens are copied to Kafka only
+        /// after `resumeRegistrations`.
         case rotateTokens(app: String)
         case resumeRegistrations
     }
@@ -159,8 +159,8 @@ enum OutageExpectation {
     case oneFinalResultPerCommand
     /// No activity waits longer than this from a command to the push that brings the command's state or a newer one.
     case noSilenceLongerThan(milliseconds: Int64)
-    /// No record of the commands topic waits longer than this for its commit. The run reads the topic's end offsets and
-    /// the committed offsets once a second. The wait counts from the first reading that includes the record.
+    /// No record of the commands topic waits longer than this for its commit. The run measures once a second. The wait
+    /// counts from the first measurement that finds the record in the log.
     case committedWithin(milliseconds: Int64)
     /// APNs accepts no push for an app.
     case noPush(app: String)

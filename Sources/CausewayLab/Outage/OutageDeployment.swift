@@ -10,14 +10,14 @@ final class OutageDeployment {
     private static let drainToleranceMilliseconds: Int64 = 5_000
 
     let outage: OutageCase
-    /// What all deployments share: the directory, the broker and the list of processes.
+    /// The directory, the broker and the list of processes, which other kinds of runs have too.
     let base: Deployment
     private let programs: ProgramPaths
     let redis: OutageRedis
     private(set) var simulators: [OutageSimulator] = []
     private var workers: [ChildProcess?]
-    /// Workers that got SIGTERM, and their deadlines. If a process of the deployment was frozen (SIGSTOP) at that time,
-    /// the worker may end with any exit code.
+    /// Workers that got SIGTERM, and the time by which each must have ended. If a process of the deployment was frozen
+    /// (SIGSTOP) at the SIGTERM, the worker may end with any exit code.
     private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, wasAnyProcessFrozen: Bool)] =
         [:]
     /// The failures of workers that this deployment has noticed, as text.
@@ -207,8 +207,8 @@ final class OutageDeployment {
             for index in app.pushStartedActivityCount..<app.activityCount {
                 try simulator.rotateToken(of: app.activity(index), app: app)
             }
-        // Nothing changes in the processes. After `rotateTokens`, `OutageRun` copies no registrations from the
-        // simulators to Kafka. After this action, `OutageRun` copies them again, first those that have waited.
+        // Nothing changes in the processes. From now on, `OutageRun` again copies registrations from the simulators to
+        // Kafka, first those that have waited since `rotateTokens`.
         case .resumeRegistrations: break
         }
     }

@@ -154,11 +154,10 @@ final class OutageRedis {
         for server in servers { try sendCommand(server.port, "FLUSHALL") }
     }
 
-    /// Separates the replica from its primary, so that a failover loses writes.
+    /// Separates the replica from its primary, so that a failover to the replica loses writes.
     ///
-    /// `REPLICAOF` lets the replica follow port 1, where no server listens, until Sentinel corrects this after its
-    /// `failover-timeout`. To freeze the replica would lose nothing: a frozen replica later reads the writes in its
-    /// socket.
+    /// `REPLICAOF` makes the replica follow port 1, where no server listens, until Sentinel corrects this after its
+    /// `failover-timeout`. A frozen replica would lose nothing: it later reads the writes that wait in its socket.
     func cutReplication() throws(LabError) {
         guard case .sentinel = topology else { throw LabError("there is no replica") }
         try sendCommand(servers[1].port, "REPLICAOF 127.0.0.1 1")

@@ -66,8 +66,8 @@ final class OutageRun {
 
     // MARK: - Before the first command
 
-    /// Waits until all tokens are in Redis. If the case starts its workers later, waits only until all registrations
-    /// are in Kafka.
+    /// Waits until all tokens are in Redis. If a later step starts the workers, waits only until all registrations are
+    /// in Kafka.
     private func awaitRegistrations() throws(LabError) {
         if outage.workers.areStartedBeforeCommands { try deployment.startWorkers() }
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.registrationWaitMillisecondsMax
@@ -142,8 +142,8 @@ final class OutageRun {
         usleep(Self.pollIntervalMicroseconds)
     }
 
-    /// Waits until all phones show the right state and each command has a result, and then for
-    /// `observationMilliseconds`. At the case's time limit, stops waiting, and the report says what is missing.
+    /// Waits until all phones show the right state, each command has a result, and both stay so for
+    /// `observationMilliseconds`. Returns in any case at the case's time limit; the report then says what is missing.
     private func awaitCorrectScreens() throws(LabError) {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + outage.recoveryMillisecondsMax
         var (correctSinceMilliseconds, nextPollAtMilliseconds): (Int64?, Int64) = (nil, 0)

@@ -84,8 +84,8 @@ final class OutageSimulator {
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {
         var members: [String: Any] = shares
-        // If the simulator loses the response to a push, the push must not reach its phone. Otherwise the checker could
-        // not know whether the alert rang.
+        // A push whose response the simulator loses must not reach its phone. Otherwise the checker could not know
+        // whether the alert rang.
         members["requestsWithoutResponseTakeEffect"] = false
         try client.requestObject("PUT", "/faults", members)
     }

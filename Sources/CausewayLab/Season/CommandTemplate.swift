@@ -1,8 +1,8 @@
 import Numbers
 
-/// A record that is built once, and sent to every follower of a match or to their audience. A follower is a phone with
-/// a number. Only this number and the timestamp change in the record. Both have a fixed width, so they are overwritten
-/// in place. A record for an audience has no number.
+/// A record that is built once, and sent to every follower of a match (a phone with a number) or to their audience.
+/// Only the follower's number and the timestamp change. Both have a fixed width, so they are overwritten in place. A
+/// record for an audience has no number.
 struct CommandTemplate {
     /// The number of digits of a follower's number.
     static let followerDigitCount = 4

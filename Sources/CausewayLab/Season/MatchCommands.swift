@@ -5,15 +5,15 @@ struct MatchCommands {
     static let app = "com.example.cricket"
     static let attributesType = "MatchAttributes"
 
-    /// The start, for the followers whose activity the server starts, or for the devices in the audience.
+    /// The start: sent to each follower whose activity the server starts, or once to the devices in the audience.
     var start: CommandTemplate
     /// The commands after the start, one for each step: a ball, or the end of the match.
     var steps: [CommandTemplate]
     /// The state that the phones show at the end.
     let finalState: MatchState
 
-    /// Returns the beginning of the ids of a match's activities, before the follower's number. `devicePrefix` returns
-    /// the beginning of the ids of the followers' devices.
+    /// Returns the beginning of an activity's id; the follower's number completes the id. `devicePrefix` does the same
+    /// for a device's id.
     static func activityPrefix(of match: Match) -> String { "\(match.identifier)-" }
     static func devicePrefix(of match: Match) -> String { "phone-\(match.identifier)-" }
 

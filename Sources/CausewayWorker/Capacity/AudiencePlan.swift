@@ -88,7 +88,8 @@ package struct AudiencePlan: Sendable, Equatable {
         apnsMegabitsPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.bytesPerPush * 8, 60_000_000)
         podMebibytes = MemoryBudget.computePlannedMebibytes(
             laneCount: Int(demand.fleet.processorsPerPod),
-            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool)
+            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool),
+            appCount: demand.fleet.appCountMax
         )
     }
 

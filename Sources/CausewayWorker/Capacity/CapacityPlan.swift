@@ -103,7 +103,8 @@ package struct CapacityPlan: Sendable, Equatable {
     private mutating func planMemory() {
         podMebibytes = MemoryBudget.computePlannedMebibytes(
             laneCount: Int(demand.fleet.processorsPerPod),
-            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool)
+            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool),
+            appCount: demand.fleet.appCountMax
         )
     }
 

@@ -3,6 +3,8 @@ package struct FleetParameters: Sendable, Equatable {
     /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. Range: 1...510,
     /// because a configuration has at most 255 apps, each with two environments.
     package var poolCount: Int64 = 1
+    /// The most apps that may have these pools: one for each pool, but no more than a configuration may have.
+    var appCountMax: Int { Int(min(255, poolCount)) }
     /// Processors of a pod. A pod has one lane for each processor. Range: 1...256, because a worker has at most 256
     /// lanes.
     package var processorsPerPod: Int64 = 4

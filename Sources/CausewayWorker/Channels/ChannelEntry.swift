@@ -24,7 +24,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// milliseconds. The keeper plans no deletion because of that end, only because of a later one. Nil: no operator
     /// did so. Stored only in Redis, so a loss of Redis' data loses the operator's wish (K8).
     package var disregardedEndMilliseconds: Int64?
-    /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
+    /// True: `causeway.channels` has this entry in its current form. Nil: the current form must still be written there.
     /// Has no meaning while `state` is `deleting`: the topic may then have the entry as `active`, as `deleting`, or not
     /// at all. Stored only in Redis.
     package var isPublished: Bool?

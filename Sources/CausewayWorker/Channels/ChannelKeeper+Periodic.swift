@@ -305,8 +305,8 @@ extension ChannelKeeper {
             try await forEachUntilTransientFailure(reconciliation.lostEntries) { keeper, entry throws(ChannelFailure) in
                 // Minutes may have passed since the registry was read. If another worker is now deleting the channel,
                 // the audience needs no new one.
-                let presentEntry = try keeper.readEntry(of: entry.audience, at: managedEnvironment)
-                guard presentEntry?.mustBeReplaced(entry.channel) == true else { return }
+                let currentEntry = try keeper.readEntry(of: entry.audience, at: managedEnvironment)
+                guard currentEntry?.mustBeReplaced(entry.channel) == true else { return }
                 // One list that lacks the channel does not prove the loss.
                 guard try await !keeper.existsAtAPNs(entry.channel, at: managedEnvironment) else { return }
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)

@@ -59,7 +59,7 @@ extension ChannelKeeper {
         {
             return true
         }
-        var presentEntry = entry
+        var currentEntry = entry
         if try !registry.isAudienceStarted(of: entry) {
             guard let plannedEntry = try planDeletion(of: entry, dueMilliseconds: dueMilliseconds) else {
                 return false
@@ -68,10 +68,10 @@ extension ChannelKeeper {
             // request about this start before the plan was written. That keeper found no plan to cancel, so cancel the
             // plan here. If this process dies first, `deleteUnlessAudienceStarted` cancels the plan.
             guard try registry.isAudienceStarted(of: entry) else { return true }
-            presentEntry = plannedEntry
+            currentEntry = plannedEntry
         }
-        guard presentEntry.deletionDueMilliseconds != nil else { return true }
-        return try registry.replaceIfUnchanged(presentEntry, with: Self.makeEntryWithoutPlannedDeletion(presentEntry))
+        guard currentEntry.deletionDueMilliseconds != nil else { return true }
+        return try registry.replaceIfUnchanged(currentEntry, with: Self.makeEntryWithoutPlannedDeletion(currentEntry))
     }
 
     /// Deletes a channel whose deletion is due or has begun. If the audience has been started again, cancels a planned
@@ -122,13 +122,13 @@ extension ChannelKeeper {
         var decidedEntry = entry
         decidedEntry.deletionDueMilliseconds = nil
         if isKept { (decidedEntry.state, decidedEntry.isPublished) = (.active, nil) }
-        let (isDecided, presentEntry) = try convertRedisErrors { () throws(RedisError) -> (Bool, ChannelEntry?) in
+        let (isDecided, currentEntry) = try convertRedisErrors { () throws(RedisError) -> (Bool, ChannelEntry?) in
             let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)
-            return (isDecided, isDecided ? decidedEntry : try registry.readPresentEntry(forAudienceOf: entry))
+            return (isDecided, isDecided ? decidedEntry : try registry.readCurrentEntry(forAudienceOf: entry))
         }
         // If the audience has an active channel, write this channel to the hash again, because the caller may have
         // removed it from there.
-        if let presentEntry, presentEntry.state == .active { try publishAndWriteToAudienceHash(presentEntry) }
+        if let currentEntry, currentEntry.state == .active { try publishAndWriteToAudienceHash(currentEntry) }
         return isDecided && decidedEntry.state == .deleting ? decidedEntry : nil
     }
 
@@ -172,13 +172,13 @@ extension ChannelKeeper {
             // A channel that was created after the end stays: a later command or an operator has asked for it.
             guard let end = try registry.readAudienceEnd(entry.app, entry.audience),
                 entry.createdAtMilliseconds <= end.atMilliseconds,
-                let presentEntry = try registry.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
-                presentEntry.channel == entry.channel, presentEntry.state == .active,
-                presentEntry.deletionDueMilliseconds == nil,
-                presentEntry.disregardedEndMilliseconds != end.atMilliseconds
+                let currentEntry = try registry.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
+                currentEntry.channel == entry.channel, currentEntry.state == .active,
+                currentEntry.deletionDueMilliseconds == nil,
+                currentEntry.disregardedEndMilliseconds != end.atMilliseconds
             else { return }
             let plannedEntry = try planDeletion(
-                of: presentEntry,
+                of: currentEntry,
                 dueMilliseconds: computeDeletionDueMilliseconds(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
@@ -186,7 +186,7 @@ extension ChannelKeeper {
             // request about this start before the plan was written. That keeper found no plan to cancel, so cancel the
             // plan here.
             if try registry.readAudienceEnd(entry.app, entry.audience) == nil {
-                try registry.replaceIfUnchanged(plannedEntry, with: presentEntry)
+                try registry.replaceIfUnchanged(plannedEntry, with: currentEntry)
             }
         }
     }
@@ -251,7 +251,7 @@ extension ChannelKeeper {
     /// - Parameter endToDisregardMilliseconds: for an operator's request: when the audience last ended before the
     ///   request (see `ensureChannel`). If the audience has not ended again since, the deletion is cancelled, and the
     ///   keeper plans no other deletion because of that end.
-    /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
+    /// - Returns: the current entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, endToDisregardMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?
     {

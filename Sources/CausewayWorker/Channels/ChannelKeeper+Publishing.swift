@@ -6,7 +6,7 @@ import Redis
 ///
 /// The registry decides. But no atomic step changes the registry together with the topic or a hash, so a slow worker
 /// may write an old entry over a newer one. So each worker reads the registry again after its write, and repeats the
-/// write until it has written the present entry.
+/// write until it has written the current entry.
 ///
 /// Known issue (K6): if a worker dies or Redis fails between the write of an old entry and the next read of the
 /// registry, the topic may keep an old entry, and the hash an old channel. The channel in the hash is replaced when
@@ -26,12 +26,12 @@ extension ChannelKeeper {
     /// Publishes an entry to the channels topic if the topic does not have the entry yet. Then writes the channel to
     /// the audience's hash, even if Kafka has failed: the error of Kafka is only reported.
     ///
-    /// - Returns: the audience's present entry; nil if another worker has meanwhile replaced or deleted the channel.
+    /// - Returns: the audience's current entry; nil if another worker has meanwhile replaced or deleted the channel.
     @discardableResult
     func publishAndWriteToAudienceHash(_ entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
         if entry.isPublished != true { try publish(entry) }
-        let presentEntry = try writeChannelToAudienceHash(of: entry)
-        return presentEntry?.channel == entry.channel ? presentEntry : nil
+        let currentEntry = try writeChannelToAudienceHash(of: entry)
+        return currentEntry?.channel == entry.channel ? currentEntry : nil
     }
 
     private func publish(_ entry: ChannelEntry) throws(ChannelFailure) {
@@ -39,7 +39,7 @@ extension ChannelKeeper {
         try repairTopic(after: entry, forAudienceOf: entry)
     }
 
-    /// Makes the channels topic say what the registry says about one audience: writes the present entry, or a
+    /// Makes the channels topic say what the registry says about one audience: writes the current entry, or a
     /// tombstone. If Kafka does not take the record, reports the error, and the periodic work writes the record again.
     ///
     /// - Parameters:
@@ -63,9 +63,9 @@ extension ChannelKeeper {
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
                 return
             }
-            if let presentEntry = lookup.entry {
+            if let currentEntry = lookup.entry {
                 let unpublishedEntry = try convertRedisErrors { () throws(RedisError) in
-                    try registry.markUnpublished(presentEntry)
+                    try registry.markUnpublished(currentEntry)
                 }
                 // Another process has just changed the entry, so read the entry again.
                 guard let unpublishedEntry else { continue }
@@ -162,7 +162,7 @@ extension ChannelKeeper {
     /// Writes the channel of an entry to the audience's hash. If the audience has another channel meanwhile, writes
     /// that channel. Removes the channel from the hash if the audience's entry is gone or is being deleted.
     ///
-    /// - Returns: the audience's present entry; nil if that entry is missing, cannot be read, or is being deleted.
+    /// - Returns: the audience's current entry; nil if that entry is missing, cannot be read, or is being deleted.
     private func writeChannelToAudienceHash(of entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
         var writtenEntry = entry
         for _ in 0..<Self.writeAttemptsMax {
@@ -170,7 +170,7 @@ extension ChannelKeeper {
                 try registry.writeChannelToAudienceHash(of: writtenEntry)
                 return try registry.lookUp(forAudienceOf: entry)
             }
-            guard let presentEntry = lookup.entry, presentEntry.state == .active else {
+            guard let currentEntry = lookup.entry, currentEntry.state == .active else {
                 if lookup.entry != nil || lookup.isChannelKnownToBeMissing {
                     _ = try convertRedisErrors { () throws(RedisError) in
                         try registry.removeChannelFromAudienceHash(of: writtenEntry)
@@ -178,8 +178,8 @@ extension ChannelKeeper {
                 }
                 return nil
             }
-            guard presentEntry.channelFieldValue != writtenEntry.channelFieldValue else { return presentEntry }
-            writtenEntry = presentEntry
+            guard currentEntry.channelFieldValue != writtenEntry.channelFieldValue else { return currentEntry }
+            writtenEntry = currentEntry
         }
         throw makeChangingEntryFailure(entry.audience, "written to the audience's hash")
     }
@@ -197,9 +197,9 @@ extension ChannelKeeper {
     /// entry since the keeper read the whole registry. Minutes may have passed since the keeper read it, because the
     /// keeper may have deleted channels at APNs in this time.
     func publishAndWriteToAudienceHashIfUnchanged(_ entry: ChannelEntry) throws(ChannelFailure) {
-        let presentEntry = try convertRedisErrors { () throws(RedisError) in
-            try registry.readPresentEntry(forAudienceOf: entry)
+        let currentEntry = try convertRedisErrors { () throws(RedisError) in
+            try registry.readCurrentEntry(forAudienceOf: entry)
         }
-        if presentEntry == entry { try publishAndWriteToAudienceHash(entry) }
+        if currentEntry == entry { try publishAndWriteToAudienceHash(entry) }
     }
 }

@@ -10,7 +10,7 @@ extension ChannelKeeper {
     private static let replacementAttemptsMax = 8
 
     /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores an
-    /// incomplete registry first (R32). Returns the audience's present channel. If APNs still has the channel, throws a
+    /// incomplete registry first (R32). Returns the audience's current channel. If APNs still has the channel, throws a
     /// transient failure, and the channel stays.
     func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelFailure)
@@ -67,9 +67,9 @@ extension ChannelKeeper {
         at managedEnvironment: ManagedEnvironment
     ) throws -> ChannelEntry? {
         for _ in 0..<Self.replacementAttemptsMax {
-            let presentEntry = try registry.readPresentEntry(forAudienceOf: newEntry)
-            guard presentEntry?.mustBeReplaced(lostChannel) != false else { return nil }
-            let replacedEntry = presentEntry ?? lostEntry
+            let currentEntry = try registry.readCurrentEntry(forAudienceOf: newEntry)
+            guard currentEntry?.mustBeReplaced(lostChannel) != false else { return nil }
+            let replacedEntry = currentEntry ?? lostEntry
             var entry = newEntry
             entry.disregardedEndMilliseconds = endToDisregardMilliseconds ?? replacedEntry?.disregardedEndMilliseconds
             entry.deletionDueMilliseconds = try readDeletionDueMilliseconds(
@@ -79,8 +79,8 @@ extension ChannelKeeper {
                 at: managedEnvironment
             )
             let isAdded =
-                if let presentEntry {
-                    try registry.replaceIfUnchanged(presentEntry, with: entry)
+                if let currentEntry {
+                    try registry.replaceIfUnchanged(currentEntry, with: entry)
                 } else {
                     try registry.addIfAbsent(entry)
                 }

@@ -139,9 +139,9 @@ package actor ChannelKeeper {
                 } else if let activeEntry = try lostChannel == nil
                     ? cancelDeletionUnlessEnded(of: entry, endToDisregardMilliseconds: endToDisregardMilliseconds)
                     : entry,
-                    let presentEntry = try publishAndWriteToAudienceHash(activeEntry)
+                    let currentEntry = try publishAndWriteToAudienceHash(activeEntry)
                 {
-                    return presentEntry
+                    return currentEntry
                 }
                 // Here the entry has been deleted, or another worker has changed it. If the audience still has an
                 // entry, `createIfMissing` creates no channel, and the next pass of the loop reads that entry.
@@ -345,7 +345,7 @@ package actor ChannelKeeper {
             try await managedEnvironment.channelManagement.delete(entry.channel)
             // While APNs was slow, another worker may have completed the deletion, and the audience may have a new
             // channel. A tombstone would then remove the record of the new channel.
-            guard try registry.readPresentEntry(forAudienceOf: entry) == entry else {
+            guard try registry.readCurrentEntry(forAudienceOf: entry) == entry else {
                 try repairTopic(after: entry, forAudienceOf: entry)
                 return true
             }

@@ -95,8 +95,8 @@ final class ChannelRegistry {
         try hashes.readField(key(appEnvironment), fieldName("a", audience)).flatMap(ChannelEntry.init(json:))
     }
 
-    /// Returns the present entry of the audience of `entry`; nil if there is none, or if it cannot be read.
-    func readPresentEntry(forAudienceOf entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
+    /// Returns the current entry of the audience of `entry`; nil if there is none, or if it cannot be read.
+    func readCurrentEntry(forAudienceOf entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
         try readEntry(AppEnvironment(app: entry.app, environment: entry.environment), audience: entry.audience)
     }
 
@@ -134,7 +134,7 @@ final class ChannelRegistry {
     /// Notes in the registry that the channels topic possibly lacks this form of the entry, so that the periodic work
     /// publishes the entry again. Changes nothing if the entry already counts as unpublished, or is being deleted.
     ///
-    /// - Returns: the present entry; nil if another process has changed the entry since it was read.
+    /// - Returns: the current entry; nil if another process has changed the entry since it was read.
     func markUnpublished(_ entry: ChannelEntry) throws(RedisError) -> ChannelEntry? {
         guard entry.isPublished == true, entry.state == .active else { return entry }
         var unpublishedEntry = entry

@@ -69,7 +69,7 @@ package struct Reconciliation: Equatable, Sendable {
     package var missingForeignChannels: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
     package var lostEntries: [ChannelEntry] = []
-    /// Entries that must be written to the channels topic, because the topic does not have their present form.
+    /// Entries that must be written to the channels topic, because the topic does not have their current form.
     package var unpublishedEntries: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or is already being deleted.
     package var entriesToDelete: [ChannelEntry] = []

@@ -190,13 +190,10 @@ extension Lane {
 extension Lane {
     /// Gives the outgoing records of the core for audiences to the producer, until none waits or there is no room.
     func produceOutgoingAudienceRecords() {
-        while unacknowledgedAudienceRecordCount < LaneMailbox.outgoingAudienceRecordsMax,
-            let outgoingRecord = audiences.nextOutgoingRecord(now: now)
-        {
+        while let outgoingRecord = audiences.nextOutgoingRecord(now: now) {
             let tag = UInt64(number) << ProducerTag.laneShift | outgoingRecord.tag
             switch produce(outgoingRecord, tag: tag) {
             case .queued:
-                unacknowledgedAudienceRecordCount += 1
                 audiences.removeNextOutgoingRecord(outgoingRecord)
             case .queueFull:
                 return

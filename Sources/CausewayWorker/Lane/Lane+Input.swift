@@ -85,7 +85,7 @@ extension Lane {
         mailbox.wakeup.signal()
     }
 
-    /// Prefetches the next records while the present record is handled. Another thread wrote the records, so they are
+    /// Prefetches the next records while the current record is handled. Another thread wrote the records, so they are
     /// not in this processor's cache.
     private func prefetchRecords() {
         if let entry = mailbox.inbox.peek(at: Self.messagePrefetchDistance),
@@ -159,7 +159,6 @@ extension Lane {
         while takenCount < Self.deliveryReportsPerIterationMax, let report = mailbox.deliveryReports.pop() {
             takenCount += 1
             if let audienceRecord = OutgoingAudienceRecord(tag: report.tag) {
-                unacknowledgedAudienceRecordCount -= 1
                 if report.errorCode == 0 { countAcknowledged(audienceRecord) }
                 audiences.deliveryReportReceived(
                     audienceRecord,

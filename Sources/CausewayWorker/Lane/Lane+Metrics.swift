@@ -118,7 +118,7 @@ extension Lane {
     }
 
     private func setPoolGauges() {
-        for signer in setup.metricRegistry.labels.signers.indices { metrics.set(.providerTokenAge, signer, to: 0) }
+        for index in setup.metricRegistry.labels.signingKeys.indices { metrics.set(.providerTokenAge, index, to: 0) }
         for pool in pools {
             let gauges = pool.apnsPool.gauges
             let number = pool.number
@@ -216,7 +216,7 @@ extension Lane {
             inFlightPushCount + waitingPushCount + delivery.recordsAwaitingStoreCount
             + delivery.unacknowledgedRecordCount
         metrics.set(.recordsInProgress, to: Int64(inProgressRecordCount))
-        metrics.set(.alertsCarried, to: Int64(clamping: delivery.counters.carriedAlertCount))
+        metrics.set(.alertsCarried, to: Int64(clamping: delivery.carriedAlertCount))
         setRecordsWaiting(.redis, to: delivery.recordsAwaitingStoreCount)
         setRecordsWaiting(.stream, to: waitingPushCount)
         setRecordsWaiting(.apns, to: inFlightPushCount)

@@ -79,8 +79,6 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// A record from the inbox that has no room in its core yet. The lane takes this record next.
     var entryAwaitingRoom: InboxEntry?
     var writer = JSONWriter()
-    /// How many outgoing records of the core for audiences Kafka has not acknowledged.
-    var unacknowledgedAudienceRecordCount = 0
     /// Whether a deferred record goes to the partition of the deferred topic that has the same number as the partition
     /// of the command's original record. False after the deferred topic turned out to have fewer partitions than the
     /// commands topic.

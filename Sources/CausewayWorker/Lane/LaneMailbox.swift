@@ -134,9 +134,9 @@ final class LaneMailbox: Sendable {
     /// The maximum number of outgoing records of one source record that Kafka has not acknowledged: a result, an
     /// invalidation and a dead letter.
     private static let deliveryReportsPerRecordMax = 3
-    /// The maximum number of outgoing records of the core for audiences that Kafka has not acknowledged. At this number
-    /// the lane produces no more records of this core, so that the ring of delivery reports never overflows.
-    static let outgoingAudienceRecordsMax = 4_096
+    /// The maximum number of outgoing records of the core for audiences that Kafka has not acknowledged. The core keeps
+    /// to this number, so that the ring of delivery reports never overflows.
+    static let outgoingAudienceRecordsMax = Audiences.unacknowledgedRecordsMax
     /// The bytes that one record of the lane may need in the ring of delivery reports. The ring's capacity is a power
     /// of two, so it may be twice the need.
     ///

@@ -1,3 +1,4 @@
+import Audiences
 import CausewayConfiguration
 import Delivery
 import Kafka
@@ -9,12 +10,15 @@ import Observability
 /// A backlog of any size fits. A lane that has used up its bytes takes no more records. Its inbox then fills, and the
 /// Kafka thread pauses its partitions.
 ///
+/// A lane's tables of audiences, such as that of parked members, have limits that follow from their part
+/// (`AudiencesConfiguration.limitTableBytes`).
+///
 /// The memory of partitions is in no part, because nearly always it is small: 2 to 10 KiB for each partition of a lane,
 /// so at most 30 MiB for 3,000 partitions, also after a takeover. Only a partition with a record that stays unsettled
 /// while later ones settle needs more: one or two bits for each of these later records, at most 256 KiB.
 /// (`PartitionLedger`)
 struct MemoryBudget: Equatable {
-    /// The least memory that is assumed for a process without a limit: enough for four lanes with about 54,000 commands
+    /// The least memory that is assumed for a process without a limit: enough for four lanes with about 43,000 commands
     /// each.
     static let defaultTotalBytes: Int64 = 1 << 30
     /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the group counts
@@ -60,17 +64,28 @@ struct MemoryBudget: Equatable {
     let inboxBytesPerLane: Int64
     /// For each lane: the memory of its fan-out records and pages of members.
     let audienceBytesPerLane: Int64
+    /// For each lane: the memory that its pages of members need beyond `audienceBytesPerLane`, because there are many
+    /// apps, and each may use at least `AudiencesConfiguration.pageBytesPerAppMin`.
+    let additionalPageBytesPerLane: Int64
+    /// For each lane: the memory of its commands to audiences, parked members, refused members and changes of members.
+    let audienceTableBytesPerLane: Int64
     /// For each lane: the memory of its records, bodies and activities.
     let deliveryBytesPerLane: Int64
 
-    /// The least memory with which a lane can work.
-    private static let deliveryBytesPerLaneMin: Int64 = 4 << 20
+    /// The least memory with which a lane can work: of the tables of audiences, and of the rest.
+    private static let audienceTableBytesPerLaneMin: Int64 = 2 << 20
+    private static let deliveryBytesPerLaneMin: Int64 = 2 << 20
+    /// The tables of audiences get at most this part of what is left for a lane, and no more than full tables need.
+    private static let audienceTablesDivisor: Int64 = 4
 
-    /// - Parameter inFlightPerConnection: how many pushes each connection may have in flight.
+    /// - Parameters:
+    ///   - appCount: the number of configured apps.
+    ///   - inFlightPerConnection: how many pushes each connection may have in flight.
     init(
         totalBytes: Int64,
         laneCount: Int,
         connectionsMax: Int,
+        appCount: Int = 1,
         inFlightPerConnection: Int = MemoryBudget.defaultInFlightPerConnection
     ) throws(MemoryBudgetError) {
         self.totalBytes = totalBytes
@@ -85,9 +100,19 @@ struct MemoryBudget: Equatable {
         let sharedBytes =
             Self.fixedBytesOfProcess + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
         audienceBytesPerLane = min(max(totalBytes / 32 / Int64(laneCount), 512 << 10), 8 << 20)
+        additionalPageBytesPerLane = max(
+            0,
+            Int64(appCount * AudiencesConfiguration.pageBytesPerAppMin) - audienceBytesPerLane / 2
+        )
         let fixedBytes =
-            sharedBytes + Int64(laneCount) * (Self.fixedBytesPerLane + inboxBytesPerLane + audienceBytesPerLane)
-        deliveryBytesPerLane = (totalBytes - fixedBytes) / Int64(laneCount)
+            sharedBytes + Int64(laneCount)
+            * (Self.fixedBytesPerLane + inboxBytesPerLane + audienceBytesPerLane + additionalPageBytesPerLane)
+        let remainingBytesPerLane = (totalBytes - fixedBytes) / Int64(laneCount)
+        audienceTableBytesPerLane = min(
+            Int64(AudiencesConfiguration.defaultTableBytes),
+            max(remainingBytesPerLane / Self.audienceTablesDivisor, Self.audienceTableBytesPerLaneMin)
+        )
+        deliveryBytesPerLane = remainingBytesPerLane - audienceTableBytesPerLane
         guard deliveryBytesPerLane >= Self.deliveryBytesPerLaneMin else {
             throw MemoryBudgetError(totalBytes: totalBytes, laneCount: laneCount, connectionsMax: connectionsMax)
         }
@@ -115,11 +140,13 @@ struct MemoryBudget: Equatable {
                         Self.computePlannedMebibytes(
                             laneCount: laneCount,
                             connectionsMax: connectionsMax,
+                            appCount: configuration.apps.count,
                             inFlightPerConnection: inFlightPerConnection
                         ) << 20
                     ),
             laneCount: laneCount,
             connectionsMax: connectionsMax,
+            appCount: configuration.apps.count,
             inFlightPerConnection: inFlightPerConnection
         )
     }
@@ -133,9 +160,23 @@ struct MemoryBudget: Equatable {
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.deliveryReportBytesPerRecord)))
     }
 
-    /// The bytes for texts, tokens and bodies: 40 % of a lane's bytes. Half of the lane's bytes are for
-    /// ``recordsMax(configured:)``. The remaining 10 % are reserved for free blocks of sizes that are no longer needed.
-    var usedBlockBytesMax: Int { Int(deliveryBytesPerLane / 2 / 5 * 4) }
+    /// The bytes for texts, tokens, bodies and long ids: 35 % of a lane's bytes. Half of the lane's bytes are for
+    /// ``recordsMax(configured:)``. The remaining 15 % are reserved for free blocks: of sizes that are no longer needed,
+    /// and in the last chunk of each size.
+    var usedBlockBytesMax: Int { Int(deliveryBytesPerLane / 2 / 10 * 7) }
+
+    /// The bytes of all chunks of blocks, in use or free.
+    var allocatedBlockBytesMax: Int { Int(deliveryBytesPerLane / 2) }
+
+    /// The bytes of one chunk of blocks. A chunk of each size (twelve for records, three for ids) needs at most an
+    /// eighth of the lane's bytes, if the lane has 16 MiB or more.
+    var blockChunkBytes: Int {
+        var byteCount = DeliveryConfiguration.blockChunkBytesMin
+        while byteCount < DeliveryConfiguration.blockChunkBytesMax, Int64(byteCount) * 2 * 128 <= deliveryBytesPerLane {
+            byteCount *= 2
+        }
+        return byteCount
+    }
 
     // MARK: - Limits of a lane's core for audiences
 
@@ -215,6 +256,7 @@ extension MemoryBudget {
     static func computePlannedMebibytes(
         laneCount: Int,
         connectionsMax: Int,
+        appCount: Int = 1,
         inFlightPerConnection: Int = MemoryBudget.defaultInFlightPerConnection
     ) -> Int64 {
         var mebibytes = plannedStepMebibytes
@@ -224,6 +266,7 @@ extension MemoryBudget {
                 totalBytes: total,
                 laneCount: laneCount,
                 connectionsMax: connectionsMax,
+                appCount: appCount,
                 inFlightPerConnection: inFlightPerConnection
             ),
                 budget.recordsMax(configured: .max) >= plannedRecordsPerLane,
@@ -237,8 +280,14 @@ extension MemoryBudget {
 }
 
 extension MemoryBudget: CustomStringConvertible {
-    /// A summary for the log: all memory, and the memory for the records of each lane.
-    var description: String { "\(totalBytes >> 20) MiB, \(deliveryBytesPerLane >> 20) for each lane" }
+    /// A summary for the log: all memory, the memory for the records of each lane, and that for its audiences.
+    var description: String {
+        let audienceBytes = audienceBytesPerLane + additionalPageBytesPerLane + audienceTableBytesPerLane
+        return """
+            \(totalBytes >> 20) MiB, \(deliveryBytesPerLane >> 20) for each lane, and \(audienceBytes >> 20) for its \
+            audiences
+            """
+    }
 }
 
 /// The error of a worker with too little memory for its number of lanes.

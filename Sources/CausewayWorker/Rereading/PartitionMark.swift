@@ -35,11 +35,11 @@ struct PartitionMark: Equatable {
         }
     }
 
-    /// Whether the mark was written during the primary's present run: a Redis server has a new run id after each start.
+    /// Whether the mark was written during the primary's current run: a Redis server has a new run id after each start.
     /// True also if one of the two run ids is unknown. The worker then still notices a lost mark, but not that a server
     /// was restarted or replaced.
-    func isFromRun(_ presentRunIdentifier: String) -> Bool {
-        runIdentifier.isEmpty || presentRunIdentifier.isEmpty || runIdentifier == presentRunIdentifier
+    func isFromRun(_ currentRunIdentifier: String) -> Bool {
+        runIdentifier.isEmpty || currentRunIdentifier.isEmpty || runIdentifier == currentRunIdentifier
     }
 
     var text: String {

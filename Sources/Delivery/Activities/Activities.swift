@@ -69,7 +69,7 @@ struct ActivitySlot: BitwiseCopyable {
 struct Activities: ~Copyable {
     private var slots: Slab<ActivitySlot>
     private var table = ActivityTable()
-    private var identifiers = Arena()
+    private var identifiers: Arena
     private let seed: UInt64
     private var timers: TimerWheel
     /// Activities whose timer fired, and that `advance` has not handled yet.
@@ -77,8 +77,10 @@ struct Activities: ~Copyable {
     private var activitiesQueuedToBegin: IndexQueue<ActivityIndex>
     private var activitiesAwaitingReadAhead: IndexQueue<ActivityIndex>
 
-    init(limit: Int, seed: UInt64, now: Moment) {
+    /// - Parameter identifierChunkBytes: the bytes of one chunk of blocks for ids.
+    init(limit: Int, seed: UInt64, now: Moment, identifierChunkBytes: Int = Arena.chunkBytesMax) {
         slots = Slab(limit: limit)
+        identifiers = Arena(chunkBytes: identifierChunkBytes)
         self.seed = seed
         timers = TimerWheel(nowMilliseconds: now.monotonicMilliseconds)
         dueActivities = IndexQueue(limit: limit)
@@ -90,7 +92,18 @@ struct Activities: ~Copyable {
 
     /// Bytes of memory for one activity: its slot, an id of usual length, its timer, four places in the table (a table
     /// that has just doubled is only a quarter full), and its places in the queues.
-    static var bytesPerActivity: Int { Slab<ActivitySlot>.strideBytes + 64 + 24 + 4 * 16 + 16 }
+    static var bytesPerActivity: Int {
+        Slab<ActivitySlot>.strideBytes + usualIdentifierBlockBytes + 24 + 4 * 16 + 16
+    }
+    /// The bytes of the smallest block, which has room for an id of usual length.
+    private static var usualIdentifierBlockBytes: Int { 64 }
+    /// The bytes of ids that `bytesPerActivity` does not include, because the ids are longer than usual.
+    var additionalIdentifierBytes: Int { identifiers.usedBlockBytes - slots.count * Self.usualIdentifierBlockBytes }
+    /// Bytes of all chunks that are allocated for ids and are not included in `bytesPerActivity`.
+    var additionalAllocatedBytes: Int {
+        identifiers.allocatedChunkBytes - slots.count * Self.usualIdentifierBlockBytes
+    }
+    mutating func deallocateFreeChunks() { identifiers.deallocateFreeChunks() }
 
     subscript(_ activity: ActivityIndex) -> ActivitySlot {
         unsafeAddress { slots.address(of: activity) }

@@ -9,7 +9,7 @@ import LiveActivity
 ///     Must it wait because of a deferral?                 mustWaitForDeferral            exact
 ///     Does a deferred start come before this command?     isStartExpected                exact
 ///     Is a wait longer than `deferredDelayMilliseconds`?  exceedsDeferredDelay           exact
-///     Is the present wait longer than this delay?         isDelayOrPauseLong             exact
+///     Is the current wait longer than this delay?         isDelayOrPauseLong             exact
 ///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact
 ///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact
 ///

@@ -94,7 +94,6 @@ extension Delivery {
             finish(record, outcome)
             records.freeTokenAndBody(of: record)
         case .fannedOut:
-            countFannedOutCommand()
             records.enter(.finished, record)
             continueAfterAcknowledgements(record)
         case .dropped:

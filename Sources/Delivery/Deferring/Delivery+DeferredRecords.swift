@@ -54,7 +54,12 @@ extension Delivery {
     mutating func restore(_ deferral: Deferral, to record: RecordIndex, of activity: ActivityIndex?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
-        activities[activity].deferralWait.noteReturnedCommand(pauseMilliseconds: pauseMilliseconds, now: now)
+        activities[activity].deferralWait
+            .noteReturnedCommand(
+                isLifetimeEnd: records[record].lifetime.isEnd,
+                pauseMilliseconds: pauseMilliseconds,
+                now: now
+            )
         // Newer commands no longer wait for this start, because it joins the waiting list now. But a restart after a
         // lifetime joins the list only after Redis has checked the lifetime. So newer commands still wait for it: until
         // it is admitted, or until `DeferredStartWait.untilMilliseconds`.

@@ -60,7 +60,12 @@ extension Delivery {
             activities[activity].deferredStartWait.expect(records[record].version, until: waitEndMilliseconds, now: now)
         } else {
             activities[activity].deferralWait
-                .expect(until: waitEndMilliseconds, alertVersion: records.alertVersion(of: record), now: now)
+                .expect(
+                    isLifetimeEnd: records[record].lifetime.isEnd,
+                    until: waitEndMilliseconds,
+                    alertVersion: records.alertVersion(of: record),
+                    now: now
+                )
         }
     }
 
@@ -119,7 +124,7 @@ extension Delivery {
         guard !isPartitionRevoked(record) else { return false }
         let defersEarly =
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
-            || records.usedBlockBytes > configuration.usedBlockBytesMax / 2
+            || usedBlockBytes > configuration.usedBlockBytesMax / 2 || areBlocksAllocated
         let overdueAfterMilliseconds = min(
             configuration.reloadable.deferAfterMilliseconds,
             defersEarly ? Self.earlyDeferAfterMilliseconds : .max
@@ -171,7 +176,8 @@ extension Delivery {
             records[record].ending.isAcknowledged,
             "a deferred command that is no start has nothing else outstanding"
         )
-        activities[activity].deferralWait = DeferralWait()
+        activities[activity].deferralWait
+            .noteReturnedCommand(isLifetimeEnd: records[record].lifetime.isEnd, pauseMilliseconds: 0, now: now)
         // While the command was being deferred, the slot of its activity may have been freed, and the activity now has
         // another one. `enqueue` stores the new slot in the command only, so store it in the command's rider too.
         let rider = records[record].rider

@@ -43,11 +43,14 @@ struct DeferralWait: BitwiseCopyable {
     ///
     /// A newer command that replaces the pausing one waits only for its own pause, and usually has none.
     private(set) var isForPause = false
+    /// Whether the activity waits for a command that is still in the deferred topic and is not the end of a lifetime.
+    /// Such an end is sent after all other commands. So its own return from the deferred topic must not end this wait.
+    private var isForState = false
 
     init() {}
 
     /// Whether `untilMilliseconds` is set. That time may have passed: unlike `isOngoing`, this test does not compare it
-    /// with the present time.
+    /// with the current time.
     @inline(__always) var isSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)
@@ -56,8 +59,11 @@ struct DeferralWait: BitwiseCopyable {
     /// Ends the wait for a deferred command, because it has come back from the deferred topic. If the command must
     /// still pause, a wait for the end of the pause begins. Of several pauses, the one that ends last counts.
     ///
+    /// Does nothing if the end of a lifetime comes back before a state: the activity still waits for the state.
+    ///
     /// - Parameter pauseMilliseconds: how long the command must still pause; 0 or less: no pause.
-    mutating func noteReturnedCommand(pauseMilliseconds: Int64, now: Moment) {
+    mutating func noteReturnedCommand(isLifetimeEnd: Bool, pauseMilliseconds: Int64, now: Moment) {
+        if isLifetimeEnd, isForState, isOngoing(now: now) { return }
         if !isForPause { self = DeferralWait() }
         guard pauseMilliseconds > 0 else { return }
         (untilMilliseconds, isForPause) = (max(untilMilliseconds, now.monotonicMilliseconds + pauseMilliseconds), true)
@@ -65,9 +71,20 @@ struct DeferralWait: BitwiseCopyable {
 
     /// Notes that a command was deferred. The activity waits at most until this monotonic time for the command to come
     /// back.
+    ///
+    /// The end of a lifetime does not lengthen the wait for a state. That wait has a limit even if the state never comes
+    /// back to this lane: the time since the state was deferred.
+    ///
     /// - Parameter newAlertVersion: the version of the command's alert; nil: the command has none.
-    mutating func expect(until monotonicMilliseconds: Int64, alertVersion newAlertVersion: Version?, now: Moment) {
+    mutating func expect(
+        isLifetimeEnd: Bool,
+        until monotonicMilliseconds: Int64,
+        alertVersion newAlertVersion: Version?,
+        now: Moment
+    ) {
         if isForPause || !isOngoing(now: now) { self = DeferralWait() }
+        if isLifetimeEnd, isForState { return }
+        isForState = !isLifetimeEnd
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
         if let newAlertVersion, alertVersion.map({ $0 < newAlertVersion }) ?? true { alertVersion = newAlertVersion }
     }
@@ -84,7 +101,7 @@ struct DeferredStartWait: BitwiseCopyable {
     private var version = Version.zero
 
     /// Whether `untilMilliseconds` is set. That time may have passed: unlike `isOngoing`, this test does not compare it
-    /// with the present time.
+    /// with the current time.
     @inline(__always) var isSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)

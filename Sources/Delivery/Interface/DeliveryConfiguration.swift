@@ -33,6 +33,14 @@ public struct DeliveryConfiguration: Sendable {
     /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. Registrations
     /// then release few held commands at a time (`holdBackRegistrationIfNoRoom`). At least 1.
     public var usedBlockBytesMax = Int.max
+    /// The lane also stops receiving when the chunks from which these blocks and the activities' ids are cut have this
+    /// many bytes. At least twice ``blockChunkBytes``.
+    public var allocatedBlockBytesMax = Int.max
+    /// The bytes of one such chunk: a power of two. Each size of blocks in use needs a chunk at least, so a lane with
+    /// little memory needs small chunks.
+    public var blockChunkBytes = Self.blockChunkBytesMax
+    public static var blockChunkBytesMin: Int { Arena.chunkBytesMin }
+    public static var blockChunkBytesMax: Int { Arena.chunkBytesMax }
     /// The number of credits of one pool. A command is not admitted before it has a credit, so a newer state can
     /// replace it until then.
     public var creditsPerPoolMax = 2_000
@@ -101,7 +109,7 @@ public struct DeliveryConfiguration: Sendable {
     func validate() {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))
-        precondition(usedBlockBytesMax > 0)
+        precondition(usedBlockBytesMax > 0 && allocatedBlockBytesMax / 2 >= blockChunkBytes)
         precondition(creditsPerPoolMax > 0)
         reloadable.validate(appCount: apps.count)
         precondition(retryBaseMilliseconds > 0 && reloadable.retryMillisecondsMax >= retryBaseMilliseconds)

@@ -67,7 +67,7 @@ public struct RecordView {
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.
     public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
-    /// The number of results that this record has had before the present one. A record that brings a token has one
+    /// The number of results that this record has had before the current one. A record that brings a token has one
     /// result for its own command, if the record is a command, and one for each held command that the token releases.
     public var earlierResultCount: Int { Int(slot.ending.earlierResultCount) }
 
@@ -144,7 +144,7 @@ public struct RecordView {
     /// The ``ActivityIdentifierTemplate`` of a start to an audience; otherwise empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(slot.audienceCommand.activityTemplate) }
     /// The positions of the parts of ``body``.
-    public var bodyLayout: Body.Layout { slot.bodyLayout }
+    public var bodyLayout: PushBody.Layout { slot.bodyLayout }
     /// The expiration that the command names, UNIX seconds; -1: it names none. A start always has an expiration,
     /// because the policy's `startSeconds` limit it.
     public var ownExpirationSeconds: Int64 { slot.ownExpirationSeconds }

@@ -1,22 +1,18 @@
 import LiveActivity
 
-/// What the outcome of a command says about the life of its activity (R34, R35). No switch here has a `default`, so
-/// that the compiler asks for the effect of a new outcome.
+/// What a finished command says about the life of its activity (R34, R35). Its outcome's effects (`OutcomeEffects`) are
+/// combined with what the record knows.
 extension Delivery {
-    /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` usually shows this too: a
-    /// worker may have settled the record in Redis, and may have died before it reported to the timetable.
+    /// Whether the outcome of a producer's command, or of a restart, shows that the activity began, lives or has ended.
     func showsLifeOrEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome, restartsActivity: Bool) -> Bool {
-        let event = slot.pointee.event
-        return switch outcome {
-        case .accepted: true
-        // An end without a reply to its admission is a duplicate of another record in the lane. It reports nothing:
-        // only the other record learns from Redis whether the end belongs to the newest life, and reports the end.
-        case .duplicate: event != .end || slot.pointee.times.admittedAtWallMilliseconds != nil
-        case .unchanged: event == .update
-        case .unknown: event == .start
-        case .held: event == .end
-        case .ended: event == .end || event == .update && restartsActivity
-        case .superseded, .expired, .invalid, .unregistered, .failed: false
+        let effects = outcome.effects
+        return switch slot.pointee.event {
+        case .start: effects.contains(.startShowsLife)
+        // An update after the end is reported too if the policy restarts the activity (`updatedAfterEnd`).
+        case .update: effects.contains(.updateShowsLife) || restartsActivity && effects.contains(.activityHadEnded)
+        case .end:
+            effects.contains(.endShowsEnd)
+                || slot.pointee.times.admittedAtWallMilliseconds != nil && effects.contains(.admittedEndShowsEnd)
         }
     }
 
@@ -24,25 +20,20 @@ extension Delivery {
     /// keeps the life, and the keeper produces the command again.
     func mustReportAfterResult(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.lifetime.isEnd else { return true }
-        return switch slot.pointee.ending.outcome {
-        case .accepted, .ended, .failed, .expired: true
+        let effects = slot.pointee.ending.outcome.effects
+        if effects.contains(.endsLifeIfAttemptedBefore) { return wasEndedByEarlierAttempt(slot) }
         // Redis replies `duplicate` if a worker settled this version and died before the record settled. If APNs had
         // refused that worker's push, the version was settled as `notShown`, and the reply says so
         // (`isUnshownDuplicate`). The phone then still has the activity, so the life stays.
-        case .duplicate: !slot.pointee.lifetime.isUnshownDuplicate
-        case .unregistered: wasEndedByEarlierAttempt(slot)
-        case .unchanged, .superseded, .held, .invalid, .unknown: false
-        }
+        if effects.contains(.endsLife) { return !slot.pointee.lifetime.isUnshownDuplicate }
+        return effects.contains(.activityHadEnded) || effects.contains(.givesUpLifetimeEnd)
     }
 
     /// Whether the record is a restart that the keeper must not make again: the start has expired, was refused or is
     /// invalid, or Redis holds the start until a token registers.
     func mustNotRepeatRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
-        guard slot.pointee.lifetime.isRestart, !slot.pointee.isReread else { return false }
-        return switch slot.pointee.ending.outcome {
-        case .failed, .expired, .held, .unregistered, .invalid: true
-        case .accepted, .unchanged, .duplicate, .superseded, .ended, .unknown: false
-        }
+        slot.pointee.lifetime.isRestart && !slot.pointee.isReread
+            && slot.pointee.ending.outcome.effects.contains(.givesUpRestart)
     }
 
     /// Whether an earlier attempt of this command probably ended the activity, and the response to that attempt was
@@ -68,17 +59,19 @@ extension Delivery {
                 ? .lifeFinished(beganAtMilliseconds: beganAtWallMilliseconds, restartAtMilliseconds: 0)
                 : .began(atMilliseconds: beganAtWallMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         }
+        let effects = slot.pointee.ending.outcome.effects
+        if effects.contains(.activityHadEnded) {
+            return .otherEndAdmitted(beganAtMilliseconds: beganAtWallMilliseconds)
+        }
         var restartAtWallMilliseconds: Int64 = 0
-        switch slot.pointee.ending.outcome {
-        case .ended: return .otherEndAdmitted(beganAtMilliseconds: beganAtWallMilliseconds)
-        case .accepted, .duplicate, .unregistered:
-            // An activity that was a member of audiences is not started again. The timetable keeps no states that came
-            // through an audience, so the new life would show an older state.
-            guard !slot.pointee.lifetime.hasLeftAudiences else { break }
+        // An activity that was a member of audiences is not started again. The timetable keeps no states that came
+        // through an audience, so the new life would show an older state.
+        if effects.contains(.endsLife) || effects.contains(.endsLifeIfAttemptedBefore),
+            !slot.pointee.lifetime.hasLeftAudiences
+        {
             // Redis supersedes a start that is not newer than the end, and versions count in seconds. So the restart is
             // at least one second after the end.
             restartAtWallMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
-        case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
         return .lifeFinished(
             beganAtMilliseconds: beganAtWallMilliseconds,

@@ -1,5 +1,6 @@
-/// Holds the bytes of the core's records and of the activities' ids. It allocates memory in chunks of 1 MiB, cuts each
-/// chunk into blocks of one size, and reuses freed blocks. So at a steady load no memory is allocated. (R3)
+/// Holds the bytes of the core's records and of the activities' ids. It allocates memory in chunks (of 1 MiB, if the
+/// lane has enough memory), cuts each chunk into blocks of one size, and reuses freed blocks. So at a steady load no
+/// memory is allocated. (R3)
 ///
 /// The lists of free blocks are outside the blocks. Otherwise taking or freeing a block would read the block, which
 /// would often be a cache miss.
@@ -23,7 +24,9 @@ struct Arena: ~Copyable {
     private static var sizeClassCount: Int { 12 }
     /// The logarithm to the base 2 of the smallest size: 2⁶ = 64 bytes.
     private static var smallestSizeShift: Int { 6 }
-    private static var chunkBytes: Int { 1 << 20 }
+    /// The bytes of the smallest chunk, which has one block of the largest size.
+    static var chunkBytesMin: Int { 128 << 10 }
+    static var chunkBytesMax: Int { 1 << 20 }
     /// The size class of a block above the largest size, which `free` deallocates.
     private static var outsizedSizeClass: UInt8 { 255 }
     /// The size class of `Block.none`, which `free` ignores.
@@ -36,14 +39,18 @@ struct Arena: ~Copyable {
         var capacity = 0
     }
 
+    /// A power of two.
+    private let chunkBytes: Int
     private let freeBlocks: UnsafeMutablePointer<FreeBlocks>
     private var chunks: [UnsafeMutableRawPointer] = []
     /// Bytes of the blocks in use, also of those above the largest size.
     private(set) var usedBlockBytes = 0
     /// Bytes of all chunks, in use or free. Blocks above the largest size are not counted.
-    var allocatedChunkBytes: Int { chunks.count * Self.chunkBytes }
+    private(set) var allocatedChunkBytes = 0
 
-    init() {
+    init(chunkBytes: Int = Arena.chunkBytesMax) {
+        precondition((Self.chunkBytesMin...Self.chunkBytesMax).contains(chunkBytes) && chunkBytes.nonzeroBitCount == 1)
+        self.chunkBytes = chunkBytes
         freeBlocks = .allocate(capacity: Self.sizeClassCount)
         for sizeClass in 0..<Self.sizeClassCount {
             (freeBlocks + sizeClass).initialize(to: FreeBlocks(stack: .allocate(capacity: 1)))
@@ -116,12 +123,12 @@ struct Arena: ~Copyable {
         for sizeClass in 0..<Self.sizeClassCount {
             let (stack, count) = (freeBlocks[sizeClass].stack, freeBlocks[sizeClass].count)
             var freeBlockCounts: [UnsafeMutableRawPointer: Int] = [:]
-            for position in 0..<count { freeBlockCounts[Self.chunk(of: stack[position]), default: 0] += 1 }
-            let blocksPerChunk = Self.chunkBytes / Self.blockBytes(sizeClass)
+            for position in 0..<count { freeBlockCounts[chunk(of: stack[position]), default: 0] += 1 }
+            let blocksPerChunk = chunkBytes / Self.blockBytes(sizeClass)
             let freeChunks = Set(freeBlockCounts.filter { $0.value == blocksPerChunk }.keys)
             guard !freeChunks.isEmpty else { continue }
             var keptCount = 0
-            for position in 0..<count where !freeChunks.contains(Self.chunk(of: stack[position])) {
+            for position in 0..<count where !freeChunks.contains(chunk(of: stack[position])) {
                 stack[keptCount] = stack[position]
                 keptCount += 1
             }
@@ -131,10 +138,11 @@ struct Arena: ~Copyable {
         }
         chunks.removeAll { deallocatedChunks.contains($0) }
         for chunk in deallocatedChunks { chunk.deallocate() }
+        allocatedChunkBytes = chunks.count * chunkBytes
     }
 
     /// Returns the address of the chunk that contains a block.
-    private static func chunk(of block: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
+    private func chunk(of block: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         block - Int(bitPattern: block) % chunkBytes
     }
 
@@ -143,9 +151,10 @@ struct Arena: ~Copyable {
     private mutating func addBlocks(_ sizeClass: Int) {
         let blockBytes = Self.blockBytes(sizeClass)
         // The chunk is aligned to its own size, so that a block's address gives its chunk.
-        let chunk = UnsafeMutableRawPointer.allocate(byteCount: Self.chunkBytes, alignment: Self.chunkBytes)
+        let chunk = UnsafeMutableRawPointer.allocate(byteCount: chunkBytes, alignment: chunkBytes)
         chunks.append(chunk)
-        let blocksPerChunk = Self.chunkBytes / blockBytes
+        allocatedChunkBytes += chunkBytes
+        let blocksPerChunk = chunkBytes / blockBytes
         freeBlocks[sizeClass].stack.deallocate()
         freeBlocks[sizeClass].capacity += blocksPerChunk
         freeBlocks[sizeClass].stack = .allocate(capacity: freeBlocks[sizeClass].capacity)

@@ -23,7 +23,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     private static var elementOffsetBytes: Int { 8 }
     /// Bytes from one element to the next, with the header. The header of an element that needs several cache lines is
     /// at the start of a cache line.
-    static var strideBytes: Int {
+    package static var strideBytes: Int {
         let bytes = elementOffsetBytes + MemoryLayout<Element>.size
         let alignmentBytes = bytes > cacheLineBytes ? cacheLineBytes : 16
         return (bytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes

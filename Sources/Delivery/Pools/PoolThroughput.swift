@@ -3,16 +3,16 @@
 ///
 /// A pool is blocked if it would need more than `sendingMillisecondsMax` at that rate to send the waiting pushes. For
 /// example, with 30 s and 3,000 waiting pushes, it is blocked below 100 responses a second. The block ends when
-/// responses come fast enough again. It also ends when no push waits any longer and responses came during the present
+/// responses come fast enough again. It also ends when no push waits any longer and responses came during the current
 /// measurement or the previous one.
 ///
 /// One measurement of the rate lasts at least `measuredMillisecondsMin`. It begins while pushes wait, because a pool
 /// without work gets no responses although it is not slow.
 struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
-    /// When the present measurement of the rate began; `.max`: the rate is not being measured.
+    /// When the current measurement of the rate began; `.max`: the rate is not being measured.
     private var measurementBeganAtMilliseconds: Int64 = .max
-    /// The number of responses during the present measurement that count (`isCountedInRate` of
+    /// The number of responses during the current measurement that count (`isCountedInRate` of
     /// `PoolTable.noteResponse`).
     private var responseCount: Int64 = 0
     /// The number of responses during the previous measurement.
@@ -57,8 +57,8 @@ struct PoolThroughput: BitwiseCopyable {
         if waitingPushCount == 0, !isBlocked { measurementBeganAtMilliseconds = .max }
     }
 
-    /// Unblocks the pool and ends the measurement, if responses came during the present measurement or the previous
-    /// one. Called when no push waits. The previous measurement counts too, because the present one may have begun just
+    /// Unblocks the pool and ends the measurement, if responses came during the current measurement or the previous
+    /// one. Called when no push waits. The previous measurement counts too, because the current one may have begun just
     /// before the last push left.
     mutating func unblockIfResponsesCame() {
         guard responseCount > 0 || previousResponseCount > 0 else { return }
@@ -67,7 +67,7 @@ struct PoolThroughput: BitwiseCopyable {
     }
 
     /// Begins a new measurement and leaves `isBlocked` unchanged. Called while Redis is silent: the pushes then wait
-    /// for Redis, so the present measurement says nothing about the pool.
+    /// for Redis, so the current measurement says nothing about the pool.
     mutating func restartMeasurement(now: Moment) {
         if measurementBeganAtMilliseconds != .max { beginMeasurement(now: now) }
     }

@@ -32,7 +32,6 @@ extension Delivery {
                 let spacingMilliseconds = policies[records[record].policyIndex].pace.spacingMilliseconds
                 activities[activity].delayNextCommand(until: now.monotonicMilliseconds + spacingMilliseconds)
                 records[record].countAttempt()
-                countPush()
                 return record
             }
         }
@@ -62,7 +61,6 @@ extension Delivery {
         activities.enter(.ready, activity)
         activities[activity].restoreNextCommandDelay(until: lastOfferedPush.previousEarliestBeginAtMilliseconds)
         records[record].undoCountAttempt()
-        undoCountPush()
         lastOfferedPush = OfferedPush()
         pools.prependReadyPush(record, to: PoolKey(records[record].pool))
     }
@@ -115,7 +113,6 @@ extension Delivery {
             // Redis first records that APNs limits this token. Then the command is admitted again, and waits for the
             // longer spacing.
             activities.enter(.recordingThrottle, activity)
-            countThrottledResponse()
             queueStoreCall(.throttle, record)
         case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retry(record, of: activity, result.disposition, isRetryPermitted: result.isRetryPermitted, now: now)

@@ -41,7 +41,6 @@ extension Delivery {
             return supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
         }
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
-        countRetry()
         let failureCount = activities[activity].serviceFailureCount
         if disposition == .retrySoon, failureCount <= Self.backingOffFailureCountMax {
             let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(failureCount: 0)

@@ -74,7 +74,12 @@ extension RecordSlot {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)
             return true
         }
-        guard token.registeredAtWallMilliseconds < invalidAtWallMilliseconds else { return false }
+        let isRegisteredSince = RegistrationTime.isRegistered(
+            token.registeredAtWallMilliseconds,
+            sinceInvalidAt: invalidAtWallMilliseconds,
+            nowMilliseconds: now.wallMilliseconds
+        )
+        guard !isRegisteredSince else { return false }
         push.tokenRetirementRule = .unlessRegisteredSince(wallMilliseconds: invalidAtWallMilliseconds)
         return true
     }

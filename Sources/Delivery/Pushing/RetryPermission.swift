@@ -4,7 +4,7 @@
 /// after an outage. So every retry is also permitted while APNs accepts at least half of the pushes: all retries
 /// together then at most double the load. One of these two is enough:
 /// - APNs accepted at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` pushes.
-/// - APNs accepted at least half of the pushes of the present and the previous period (of ``periodMilliseconds`` each),
+/// - APNs accepted at least half of the pushes of the current and the previous period (of ``periodMilliseconds`` each),
 ///   at least ``acceptedResponsesMin`` of them, and the last one at most ``acceptanceAgeMillisecondsMax`` ago. (This
 ///   rule is for a burst of pushes. Its first responses are refusals, because APNs refuses a stream sooner than it
 ///   accepts a push. So the last few responses are not enough. The limit of the age ends such retries soon after a
@@ -28,9 +28,9 @@ public struct RetryPermission: Sendable {
     /// The last responses that count, one bit for each: 1 if APNs accepted the push; the newest is the lowest bit. The
     /// type must have at least ``recentResponsesMax`` bits.
     private var recentResponseBits: UInt32 = 0
-    private var presentPeriod = ResponseCounts()
+    private var currentPeriod = ResponseCounts()
     private var previousPeriod = ResponseCounts()
-    private var presentPeriodEndMilliseconds = Int64.min / 2
+    private var currentPeriodEndMilliseconds = Int64.min / 2
     private var lastAcceptedAtMilliseconds = Int64.min
     private var lastSentAtMilliseconds = Int64.min
 
@@ -45,9 +45,9 @@ public struct RetryPermission: Sendable {
     }
 
     private func areHalfOfResponsesAccepted(now: Moment) -> Bool {
-        let acceptedCount = presentPeriod.acceptedCount &+ previousPeriod.acceptedCount
+        let acceptedCount = currentPeriod.acceptedCount &+ previousPeriod.acceptedCount
         return acceptedCount >= Self.acceptedResponsesMin
-            && acceptedCount >= presentPeriod.delayedCount &+ previousPeriod.delayedCount
+            && acceptedCount >= currentPeriod.delayedCount &+ previousPeriod.delayedCount
             && lastAcceptedAtMilliseconds >= now.monotonicMilliseconds - Self.acceptanceAgeMillisecondsMax
     }
 
@@ -68,20 +68,20 @@ public struct RetryPermission: Sendable {
     private mutating func addResponse(isAccepted: Bool, now: Moment) {
         recentResponseBits =
             (recentResponseBits << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.recentResponsesMax) - 1)
-        if now.monotonicMilliseconds >= presentPeriodEndMilliseconds { beginPeriod(now: now) }
+        if now.monotonicMilliseconds >= currentPeriodEndMilliseconds { beginPeriod(now: now) }
         if isAccepted {
-            presentPeriod.acceptedCount &+= 1
+            currentPeriod.acceptedCount &+= 1
             lastAcceptedAtMilliseconds = now.monotonicMilliseconds
         } else {
-            presentPeriod.delayedCount &+= 1
+            currentPeriod.delayedCount &+= 1
         }
     }
 
-    /// Makes the present period the previous one, unless it ended more than one period ago.
+    /// Makes the current period the previous one, unless it ended more than one period ago.
     private mutating func beginPeriod(now: Moment) {
-        let isNextPeriod = now.monotonicMilliseconds - presentPeriodEndMilliseconds < Self.periodMilliseconds
-        previousPeriod = isNextPeriod ? presentPeriod : ResponseCounts()
-        presentPeriod = ResponseCounts()
-        presentPeriodEndMilliseconds = now.monotonicMilliseconds + Self.periodMilliseconds
+        let isNextPeriod = now.monotonicMilliseconds - currentPeriodEndMilliseconds < Self.periodMilliseconds
+        previousPeriod = isNextPeriod ? currentPeriod : ResponseCounts()
+        currentPeriod = ResponseCounts()
+        currentPeriodEndMilliseconds = now.monotonicMilliseconds + Self.periodMilliseconds
     }
 }

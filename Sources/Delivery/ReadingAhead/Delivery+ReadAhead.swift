@@ -95,7 +95,7 @@ extension Delivery {
     ///   monotonic time or before.
     func isFuller(thanQuarters quarters: Int, leavingOutUnsettledSince milliseconds: Int64 = .min) -> Bool {
         records.count > records.limit / 4 * quarters
-            || records.usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters
+            || usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters || areBlocksAllocated
             || partitions.contains {
                 $0.pointee.ledger.offsetCountAboveCommittable
                     > Int64(configuration.ledgerWindowOffsetCount / 4 * quarters)

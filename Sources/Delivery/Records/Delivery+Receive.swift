@@ -28,10 +28,7 @@ extension Delivery {
         }
         switch partition.pointee.ledger.receive(record.offset) {
         case .accepted: break
-        case .alreadyReceived: return nil
-        case .settledByPreviousOwner:
-            countSkippedRecord()
-            return nil
+        case .alreadyReceived, .settledByPreviousOwner: return nil
         }
         partition.pointee.receiptTimes.noteReceipt(
             record.offset,

@@ -57,7 +57,7 @@ public struct RecordSlot: BitwiseCopyable {
     /// with its token.
     var body = SharedBody.none
     /// Where the parts of a command's body are, such as its alert.
-    var bodyLayout = Body.Layout.none
+    var bodyLayout = PushBody.Layout.none
     var texts = RecordTexts()
 
     // Most results need the parts from here to `push`. The later parts are in an order that needs little padding
@@ -115,7 +115,7 @@ public struct RecordSlot: BitwiseCopyable {
         token.registeredAtWallMilliseconds = times.recordAtWallMilliseconds
     }
 
-    /// Changes the stage, for `Records.enter` only. Traps if the present stage does not lead to `next`.
+    /// Changes the stage, for `Records.enter` only. Traps if the current stage does not lead to `next`.
     @inline(__always)
     mutating func enter(_ next: RecordStage) {
         precondition(stage.canChange(to: next), "a record cannot enter this stage from the one it is in")

@@ -3,7 +3,7 @@ import LiveActivity
 /// The records of a lane: their slots, and the blocks with their texts, tokens and bodies.
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
-    private var arena = Arena()
+    private var arena: Arena
     /// Remembers the last body that was made for a command just read. If the next command has the same `aps` dictionary
     /// and `payload` members, it shares this body.
     private var bodyCache = BodyCache()
@@ -12,7 +12,11 @@ struct Records: ~Copyable {
     /// The number of records that are released commands (`RecordSlot.isReleasedCommand`).
     private(set) var releasedCommandCount = 0
 
-    init(limit: Int) { slots = Slab(limit: limit) }
+    /// - Parameter chunkBytes: the bytes of one chunk of blocks.
+    init(limit: Int, chunkBytes: Int = Arena.chunkBytesMax) {
+        slots = Slab(limit: limit)
+        arena = Arena(chunkBytes: chunkBytes)
+    }
 
     var count: Int { slots.count }
     var limit: Int { slots.limit }
@@ -199,7 +203,7 @@ struct Records: ~Copyable {
     /// Makes a body for a record's command. No other record shares this body.
     mutating func setBody(of record: RecordIndex, to command: Command, from value: UnsafeRawBufferPointer) {
         let body = SharedBody(command.bodyByteCount, in: &arena)
-        slots[record].bodyLayout = Body.write(command, from: value, into: body.mutableBuffer)
+        slots[record].bodyLayout = PushBody.write(command, from: value, into: body.mutableBuffer)
         slots[record].body = body
     }
 
@@ -233,8 +237,11 @@ struct Records: ~Copyable {
     /// Writes another command's alert into a record's body. The body must have room for it.
     mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: RecordIndex) {
         let (oldBody, bodyLayout) = (slots[record].body, slots[record].bodyLayout)
-        let body = SharedBody(Body.byteCount(oldBody.bytes, bodyLayout, carryingAlertBytes: alert.count), in: &arena)
-        slots[record].bodyLayout = Body.write(oldBody.bytes, bodyLayout, carrying: alert, into: body.mutableBuffer)
+        let body = SharedBody(
+            PushBody.byteCount(oldBody.bytes, bodyLayout, carryingAlertBytes: alert.count),
+            in: &arena
+        )
+        slots[record].bodyLayout = PushBody.write(oldBody.bytes, bodyLayout, carrying: alert, into: body.mutableBuffer)
         slots[record].alert.sourceVersion = version
         slots[record].body = body
         oldBody.release(to: &arena)
@@ -243,8 +250,8 @@ struct Records: ~Copyable {
     /// Replaces a record's body by a copy without the alert.
     mutating func removeAlert(fromBodyOf record: RecordIndex) {
         let (oldBody, bodyLayout) = (slots[record].body, slots[record].bodyLayout)
-        let body = SharedBody(Body.byteCountWithoutAlert(oldBody.bytes, bodyLayout), in: &arena)
-        slots[record].bodyLayout = Body.writeWithoutAlert(oldBody.bytes, bodyLayout, into: body.mutableBuffer)
+        let body = SharedBody(PushBody.byteCountWithoutAlert(oldBody.bytes, bodyLayout), in: &arena)
+        slots[record].bodyLayout = PushBody.writeWithoutAlert(oldBody.bytes, bodyLayout, into: body.mutableBuffer)
         slots[record].alert.sourceVersion = nil
         slots[record].body = body
         oldBody.release(to: &arena)
@@ -255,8 +262,8 @@ struct Records: ~Copyable {
     /// shared by the records with the same body.
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: RecordIndex) {
         let bodyLayout = slots[record].bodyLayout
-        guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, bodyLayout) else { return }
-        Body.setTimestamp(timestamp, in: copyBodyIfShared(of: record), bodyLayout)
+        guard !PushBody.hasTimestamp(timestamp, in: slots[record].body.bytes, bodyLayout) else { return }
+        PushBody.setTimestamp(timestamp, in: copyBodyIfShared(of: record), bodyLayout)
     }
 
     /// Returns a record's body for changes: its own, or a copy if the body is shared. A shared body must not change,

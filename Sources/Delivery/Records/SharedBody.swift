@@ -65,7 +65,7 @@ struct SharedBody: BitwiseCopyable {
 /// The last body that a lane made for a command it read, and the number of the `aps` dictionary in this body.
 struct BodyCache: BitwiseCopyable {
     var body = SharedBody.none
-    var bodyLayout = Body.Layout.none
+    var bodyLayout = PushBody.Layout.none
     /// The number that `ApsCache` gave to the dictionary; 0: none.
     var apsDictionaryNumber: UInt64 = 0
 }

@@ -36,7 +36,6 @@ extension Delivery {
     private mutating func finishCountedCommand(_ record: RecordIndex) -> SlotStatus {
         precondition(records[record].ending.settlement == nil)
         records.enterFinished(record, outcome: .superseded)
-        countOutcome(.superseded)
         countSupersededWithoutResult(of: record)
         guard records[record].texts.trace.count == 0 else {
             queueOutgoingRecord(.traceOnly, record)

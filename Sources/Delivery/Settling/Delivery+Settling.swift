@@ -19,7 +19,6 @@ extension Delivery {
     /// release several held ones, one after another, and each gets its own outcome here.
     mutating func finish(_ record: RecordIndex, _ outcome: Outcome) {
         records.enterFinished(record, outcome: outcome)
-        countOutcome(outcome)
         writeDefaultIdentifierIfMissing(of: record)
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
@@ -63,7 +62,7 @@ extension Delivery {
         if needsSettlement { queueStoreCall(.settle, record) }
         guard slot.pointee.kind == .command, slot.pointee.isStart else { return }
         refundUnsentStart(record)
-        if slot.pointee.start.isHeld, !outcome.effects.contains(.commandIsHeld) {
+        if slot.pointee.start.isHeld, outcome.isFinal {
             slot.pointee.ending.followUps.insert(.settleHeldStart)
         } else if needsSettlement {
             queueStoreCall(.settleStart, record)

@@ -1,48 +1,71 @@
 import LiveActivity
 
-/// What the core does because of an outcome.
+/// What the core does because of an outcome. Other facts of the record may prevent an effect.
 struct OutcomeEffects: OptionSet {
-    var rawValue: UInt8
+    var rawValue: UInt16
 
     /// The command's record is also written to the dead letters.
-    static var deadLetter: OutcomeEffects { OutcomeEffects(rawValue: 1) }
+    static var deadLetter: OutcomeEffects { OutcomeEffects(rawValue: 1 << 0) }
     /// A reread record with this outcome needs no second result: it was neither sent nor held this time, so its first
     /// result stays valid. But if it counts superseded commands, it always gets a result. (R25)
-    static var noResultIfReread: OutcomeEffects { OutcomeEffects(rawValue: 2) }
-    /// Redis keeps the command until a token registers. After an outcome without this effect, a held start leaves the
-    /// key of its device.
-    static var commandIsHeld: OutcomeEffects { OutcomeEffects(rawValue: 4) }
+    static var noResultIfReread: OutcomeEffects { OutcomeEffects(rawValue: 1 << 1) }
     /// A newer command replaced this one before APNs accepted it. So the command's alert may still be unsent.
-    static var alertMayBeUnsent: OutcomeEffects { OutcomeEffects(rawValue: 8) }
-    /// The outcome of an update shows that its activity had ended before.
-    static var activityHadEnded: OutcomeEffects { OutcomeEffects(rawValue: 16) }
+    static var alertMayBeUnsent: OutcomeEffects { OutcomeEffects(rawValue: 1 << 2) }
     /// The token that the command brought is registered once more, because Redis may still hold commands for it. Redis
     /// returns them only when the token is registered.
-    static var registersTokenAgain: OutcomeEffects { OutcomeEffects(rawValue: 32) }
+    static var registersTokenAgain: OutcomeEffects { OutcomeEffects(rawValue: 1 << 3) }
     /// If the command is a start, its token is registered once more: Redis may hold starts of other activities for this
     /// token of the device.
-    static var registersTokenAgainIfStart: OutcomeEffects { OutcomeEffects(rawValue: 64) }
+    static var registersTokenAgainIfStart: OutcomeEffects { OutcomeEffects(rawValue: 1 << 4) }
+
+    // What the timetable of lifetimes learns (R34, R35). `Delivery+LifetimeOutcomes.swift` reads these effects.
+
+    /// A start with this outcome shows that its activity has begun.
+    static var startShowsLife: OutcomeEffects { OutcomeEffects(rawValue: 1 << 5) }
+    /// An update with this outcome shows that its activity lives.
+    static var updateShowsLife: OutcomeEffects { OutcomeEffects(rawValue: 1 << 6) }
+    /// Both: the command, if it is no end, shows that its activity lives.
+    static var startOrUpdateShowsLife: OutcomeEffects { [startShowsLife, updateShowsLife] }
+    /// A producer's end with this outcome shows that its activity has ended.
+    static var endShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 7) }
+    /// The same, but only if Redis replied to the end's admission. An end without a reply is a duplicate of another
+    /// record in the lane. It reports nothing: only the other record learns from Redis whether the end belongs to the
+    /// newest life, and reports the end.
+    static var admittedEndShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 8) }
+    /// The activity had ended before this command. If the command is the end of a lifetime, another end was admitted.
+    static var activityHadEnded: OutcomeEffects { OutcomeEffects(rawValue: 1 << 9) }
+    /// The end of a lifetime has ended the life. If the policy says so, a restart follows.
+    static var endsLife: OutcomeEffects { OutcomeEffects(rawValue: 1 << 10) }
+    /// The same, but only if an earlier attempt of the push probably ended the activity (`wasEndedByEarlierAttempt`).
+    static var endsLifeIfAttemptedBefore: OutcomeEffects { OutcomeEffects(rawValue: 1 << 11) }
+    /// The end of a lifetime cannot be sent. The keeper does not produce it again, and no restart follows.
+    static var givesUpLifetimeEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 12) }
+    /// A restart cannot be sent, or Redis holds it until a token registers. The keeper does not produce it again.
+    static var givesUpRestart: OutcomeEffects { OutcomeEffects(rawValue: 1 << 13) }
 }
 
 extension Outcome {
     /// All effects of the outcome. The switch has no `default`, so that the compiler asks for those of a new outcome.
     var effects: OutcomeEffects {
         switch self {
-        case .accepted: .registersTokenAgainIfStart
-        case .unchanged: [.noResultIfReread, .registersTokenAgainIfStart]
-        case .duplicate: [.noResultIfReread, .registersTokenAgain]
+        case .accepted: [.registersTokenAgainIfStart, .startOrUpdateShowsLife, .endShowsEnd, .endsLife]
+        case .unchanged: [.noResultIfReread, .registersTokenAgainIfStart, .updateShowsLife]
+        // A duplicate usually shows life or end too: a worker may have settled the record in Redis, and may have died
+        // before it reported to the timetable.
+        case .duplicate:
+            [.noResultIfReread, .registersTokenAgain, .startOrUpdateShowsLife, .admittedEndShowsEnd, .endsLife]
         case .superseded: [.noResultIfReread, .registersTokenAgain, .alertMayBeUnsent]
         // No token is registered again, because the command has no usable one: the token is missing, or APNs has said
         // that the update token is dead.
-        case .held: .commandIsHeld
-        case .ended: [.noResultIfReread, .registersTokenAgain, .activityHadEnded]
-        case .expired: [.noResultIfReread, .registersTokenAgain]
+        case .held: [.endShowsEnd, .givesUpRestart]
+        case .ended: [.noResultIfReread, .registersTokenAgain, .endShowsEnd, .activityHadEnded]
+        case .expired: [.noResultIfReread, .registersTokenAgain, .givesUpLifetimeEnd, .givesUpRestart]
         // No token is registered again, because the record that brought it is wrong.
-        case .invalid: [.noResultIfReread, .deadLetter]
+        case .invalid: [.noResultIfReread, .deadLetter, .givesUpRestart]
         // No token is registered again, because the command's token is dead.
-        case .unregistered: []
-        case .failed: .registersTokenAgainIfStart
-        case .unknown: .registersTokenAgainIfStart
+        case .unregistered: [.endsLifeIfAttemptedBefore, .givesUpRestart]
+        case .failed: [.registersTokenAgainIfStart, .givesUpLifetimeEnd, .givesUpRestart]
+        case .unknown: [.registersTokenAgainIfStart, .startShowsLife]
         }
     }
 }

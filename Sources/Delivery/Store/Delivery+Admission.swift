@@ -148,7 +148,6 @@ extension Delivery {
         } else {
             records.setRegistration(of: record, to: reply.registration)
             slot.pointee.setPriorityDecision(from: reply)
-            if reply.isDemoted { countDemotedPush() }
         }
         let policy = policies[slot.pointee.policyIndex]
         let pool = slot.pointee.pool

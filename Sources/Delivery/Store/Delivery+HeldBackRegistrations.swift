@@ -44,7 +44,7 @@ extension Delivery {
     /// Whether the lane has room for one more held command, besides those that the calls under way may bring.
     private var hasRoomForReleasedCommand: Bool {
         let bodyBytesMax = (registrationCallsUnderWayCount + 1) * Limits.bodyBytesMax
-        return records.usedBlockBytes <= configuration.usedBlockBytesMax - bodyBytesMax
+        return usedBlockBytes <= configuration.usedBlockBytesMax - bodyBytesMax
             || registrationCallsUnderWayCount + records.releasedCommandCount < Self.releasesWithoutFreeBytesMax
     }
 

@@ -80,7 +80,8 @@ extension Delivery {
             records.setBody(of: record, to: command, from: heldCommand)
             if command.event != .start, slot.mayHaveReleasedAlertBeforeLoss(of: command) {
                 removeAlert(ofRereadRecord: record)
-                // Redis still has the command with the alert. The admission must not get the alert back from there.
+                // If the token came with a command, Redis still has the alert. The admission must not get it back from
+                // there. (After a registration, Redis has forgotten the alert: `RegistrationSource.reread`.)
                 records[record].alert.heldStatus = .movedOrNotNeeded
             } else if command.carriedAlertVersion.timestamp > 0 {
                 records[record].alert.sourceVersion = command.carriedAlertVersion
@@ -164,7 +165,7 @@ extension Delivery {
         else { return }
         records.write(older.alertJSON, of: older.alert.sourceVersion ?? older.version, intoBodyOf: record)
         slot.pointee.priority = max(slot.pointee.priority, older.priority)
-        countCarriedAlert()
+        carriedAlertCount &+= 1
     }
 }
 
@@ -198,6 +199,12 @@ extension RecordSlot {
     /// The same for the alert of the held command.
     fileprivate func mayHaveReleasedAlertBeforeLoss(of command: Command) -> Bool {
         isReread && command.mayAlertHaveBeenReleasedBeforeLoss(byRegistrationAt: latestRegistrationAtWallMilliseconds)
+    }
+
+    /// Where the token of this record of the registrations topic comes from.
+    @inline(__always)
+    var registrationSource: RegistrationSource {
+        isReread ? .reread(alertsReleasedUntilMilliseconds: latestRegistrationAtWallMilliseconds) : .record
     }
 
     private var latestRegistrationAtWallMilliseconds: Int64 {

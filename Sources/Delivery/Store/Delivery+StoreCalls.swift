@@ -170,12 +170,11 @@ extension Delivery {
             let (allowsFrequentUpdates, shownVersion) = (
                 slot.pointee.registration.allowsFrequentUpdates, slot.pointee.registration.shownVersion
             )
-            let source: RegistrationSource = isFromCommand ? .command : slot.pointee.isReread ? .reread : .record
             return .register(
                 registration,
                 allowsFrequentUpdates: allowsFrequentUpdates,
                 shownVersion: shownVersion,
-                source: source,
+                source: isFromCommand ? .command : slot.pointee.registrationSource,
                 audiences: slot.pointee.namedAudiences
             )
         }

@@ -79,7 +79,7 @@ extension Delivery {
         records.setRider(of: carrier, to: alertSource)
         // A hint for prefetching: the next merge of this activity probably reads this record.
         activities[records[carrier].activity].riderToPrefetch = alertSource
-        countCarriedAlert()
+        carriedAlertCount &+= 1
     }
 
     /// Whether the alert of `alertSource` fits into the body of `carrier`.
@@ -104,8 +104,8 @@ extension Delivery {
         // The alert must not ring after a newer one.
         guard !isOlderThanAlertUnderWay(alert, of: alertSource) else { return false }
         // If `carrier` already has an alert, or carries one, only a newer alert replaces it.
-        guard let presentAlert = records.alertVersion(of: carrier) else { return true }
-        return presentAlert < alert
+        guard let carrierAlert = records.alertVersion(of: carrier) else { return true }
+        return carrierAlert < alert
     }
 
     /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it.
@@ -175,8 +175,10 @@ extension Delivery {
     /// Lets the current command carry the alert of the older command that Redis holds, and notes in `heldStatus` what
     /// became of that alert. The alert does not move if the current command has one, or if the held alert is too old or
     /// does not fit. It also does not move to a reread command if it probably rang before the loss (R25,
-    /// `mayAlertHaveBeenReleasedBeforeLoss`); to a new command it does (K18). Redis keeps the held command until the
-    /// current one is settled.
+    /// `mayAlertHaveBeenReleasedBeforeLoss`). Redis keeps the held command until the current one is settled.
+    ///
+    /// Known issue (K18): to a new command, such an alert moves if the token came with a command. (If a registration was
+    /// read again, Redis has forgotten the alert: `RegistrationSource.reread`.)
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
@@ -201,7 +203,7 @@ extension Delivery {
             records.write(alert, of: version, intoBodyOf: record)
             slot.pointee.setDigestFromBody()
             slot.pointee.priority = max(slot.pointee.priority, Self.priority(of: command, hasAlert: true))
-            countCarriedAlert()
+            carriedAlertCount &+= 1
         } catch {
             // The held command is not valid, so its alert is lost. Another program wrote it, or a newer release of
             // Causeway.

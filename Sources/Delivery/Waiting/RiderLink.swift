@@ -62,7 +62,7 @@ extension Records {
 }
 
 extension RecordSlot {
-    mutating func setDigestFromBody() { digest = Body.digest(body.bytes, bodyLayout) }
+    mutating func setDigestFromBody() { digest = PushBody.digest(body.bytes, bodyLayout) }
 
     /// Whether the body is complete (`Records.completeBodyWithRiderAlert`): it has the alert of the command's rider,
     /// and its digest is set.
@@ -71,7 +71,7 @@ extension RecordSlot {
     /// Whether the body fits into a push if an alert of this many bytes replaces its own.
     @inline(__always)
     func hasRoom(forAlertBytes count: Int) -> Bool {
-        Body.byteCount(body.bytes, bodyLayout, carryingAlertBytes: count) <= Limits.bodyBytesMax
+        PushBody.byteCount(body.bytes, bodyLayout, carryingAlertBytes: count) <= Limits.bodyBytesMax
     }
 
     /// Whether the body has the alert of a command that is not in this lane, for example of a held command.

@@ -12,8 +12,8 @@ final class HTTPClientRequest: StreamHandler, TimerHandler, DescriptorHandler {
     private var stream: Stream?
     /// What is left to send of the request's body. Nil until the connection is open.
     private var unsentBody: HTTPBodyWriter?
-    /// The received bytes that are not parsed yet, until the head of the final response (status 200 or higher) is
-    /// complete. `bodyReader` gets the bytes after this head.
+    /// Received bytes that belong to heads and are not parsed yet. After the head of the final response (status 200 or
+    /// higher), `bodyReader` gets the bytes.
     private var unreadInput: [UInt8] = []
     private var status = 0
     /// Reads the response's body. Nil until the head of the final response is complete. Always nil if the client reads
@@ -68,8 +68,8 @@ final class HTTPClientRequest: StreamHandler, TimerHandler, DescriptorHandler {
         }
     }
 
-    /// Connects to the next address of the server. If no address is left, ends the request with `failure`: the reason
-    /// why the previous address could not be used.
+    /// Connects to the next address of the server. If no address is left, ends the request with `failure`, which says
+    /// why the previous address did not work.
     private func connectToNextAddress(after failure: (cause: HTTPClientError.Cause, text: String)) {
         guard let (address, timeoutMilliseconds) = addressAttempts?.next(nowMilliseconds: loop.nowMilliseconds) else {
             return fail(failure.cause, failure.text)

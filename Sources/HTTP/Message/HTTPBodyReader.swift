@@ -15,7 +15,7 @@ struct HTTPBodyReader {
     /// The maximum number of bytes in each line of the chunked coding (RFC 9112, section 7.1), with its line end: a
     /// chunk's size, the empty line after a chunk, or a trailer field. `bytesMax` counts only the body, so these lines
     /// need limits of their own.
-    private static let lineBytesMax = 1_024
+    private static let chunkedLineBytesMax = 1_024
     private static let trailerLinesMax = 64
 
     private enum Phase: Equatable {
@@ -46,7 +46,8 @@ struct HTTPBodyReader {
         case .contentLength(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
             phase = count == 0 ? .complete : .contentLength(remainingBytes: count)
-            // Reserving the announced length is safe: the system provides physical memory only when bytes are written.
+            // Reserve the announced length, even if it may be false: the system provides physical memory only when
+            // bytes are written.
             body.reserveCapacity(count)
         case .chunked: phase = .chunkSize
         case .untilConnectionEnds: phase = .untilConnectionEnds
@@ -96,13 +97,13 @@ struct HTTPBodyReader {
         return part.count
     }
 
-    /// Moves received bytes to `currentLine`, up to a line end, and then removes the line end from `currentLine`.
+    /// Moves the received bytes of one line to `currentLine`, and removes the line end when the line is complete.
     ///
     /// - Returns: whether the line is complete.
     private mutating func takeLine(_ rest: inout Slice<UnsafeRawBufferPointer>) throws(HTTPFault) -> Bool {
         let end = rest.firstIndex(of: 0x0A)
         let part = rest[..<(end.map { $0 + 1 } ?? rest.endIndex)]
-        guard currentLine.count + part.count <= Self.lineBytesMax else { throw .malformed }
+        guard currentLine.count + part.count <= Self.chunkedLineBytesMax else { throw .malformed }
         currentLine.append(contentsOf: UnsafeRawBufferPointer(rebasing: part))
         rest = rest.dropFirst(part.count)
         guard end != nil else { return false }
@@ -111,7 +112,7 @@ struct HTTPBodyReader {
         return true
     }
 
-    /// Uses a complete line of the chunked coding, and begins the next phase.
+    /// Reads what the complete line in `currentLine` says, and begins the next phase.
     private mutating func parseLine() throws(HTTPFault) {
         switch phase {
         case .chunkSize:

@@ -67,7 +67,7 @@ package struct HTTPFields: Sendable, Equatable {
         guard let text = lengths.first else { return nil }
         guard lengths.allSatisfy({ $0 == text }), !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) })
         else { throw .malformed }
-        // If the number does not fit into `Int`, return `Int.max`: both are above every limit.
+        // A number that is too large for `Int` becomes `Int.max`, which is also above every limit.
         return .contentLength(Int(text) ?? .max)
     }
 }

@@ -5,8 +5,7 @@ package protocol HTTPRequestHandler: AnyObject {
     ///   inside this call or later.
     func respond(to exchange: HTTPExchange) -> HTTPResponse?
 
-    /// Returns the response to a refused request. The server refuses a request that breaks HTTP's rules or the server's
-    /// limits, and a request to which the handler responds too late. The server closes the connection after this
-    /// response.
+    /// Returns the response to a request that the server refuses. Such a request breaks HTTP's rules or the server's
+    /// limits, or the handler responds too late. After the response, the server closes the connection.
     func refusal(status: Int) -> HTTPResponse
 }

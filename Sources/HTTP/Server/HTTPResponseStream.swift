@@ -20,14 +20,14 @@ package final class HTTPResponseStream: Sendable {
         var isFinished = false
         /// Whether the server takes no more bytes, see ``HTTPResponseStream/hasEnded``.
         var hasEnded = false
-        /// Whether a message in the inbox already tells the server's thread to take the waiting bytes.
+        /// Whether the server's thread has already been told of output that it has not taken yet.
         var isOutputAnnounced = false
         var onEnd: (@Sendable () -> Void)?
 
         /// Call this after bytes were appended, or after the stream was finished.
         ///
-        /// - Returns: whether the caller must now post the message `streamHasOutput`. False if such a message already
-        ///   waits in the inbox, or if the stream has ended.
+        /// - Returns: whether the caller must now post the message `streamHasOutput`. False if the server's thread has
+        ///   been told already and has not taken the output yet, or if the stream has ended.
         mutating func announceOutput() -> Bool {
             guard !isOutputAnnounced, !hasEnded else { return false }
             isOutputAnnounced = true

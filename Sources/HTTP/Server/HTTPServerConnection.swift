@@ -51,8 +51,8 @@ final class HTTPServerConnection: StreamHandler {
     /// How many of `writtenBytes` the client's system had acknowledged at the last `enforceDeadline`. If the number has
     /// grown at the next call, the client still reads.
     ///
-    /// The stream's buffer would show this too late. Bytes leave the buffer only when the socket takes them, and a full
-    /// socket takes more bytes only when the client has read a third of the kernel's buffer, perhaps a megabyte.
+    /// The length of the stream's buffer would show this too late. A full socket takes more bytes only when the client
+    /// has read a third of the kernel's buffer, perhaps a megabyte.
     private var acknowledgedBytesAtLastCheck = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
@@ -161,8 +161,8 @@ final class HTTPServerConnection: StreamHandler {
     /// Gives a complete request to the handler, and sends the response if the handler returns one at once.
     private func passToHandler(_ head: HTTPRequestHead, body: [UInt8]) {
         guard server.inbox.reserveExchange() else { return refuse(503) }
-        // When the exchange is released, the exchange subtracts the body's bytes from the inbox's `bodyBytes`. So the
-        // connection must not subtract them.
+        // The exchange now owns the body. When the exchange is released, it subtracts the body's bytes from the inbox's
+        // `bodyBytes`, so the connection must not.
         countedBodyBytes = 0
         phase = .awaitingResponse
         setDeadline(afterMilliseconds: limits.responseTimeoutMilliseconds)
@@ -266,8 +266,8 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
     ///
-    /// Before that, sets a later deadline if the client is not slow: it has acknowledged bytes of its response since
-    /// the last call, or its `HTTPResponseStream` has nothing to send.
+    /// But first sets a later deadline if the client is not slow: it has acknowledged bytes of its response since the
+    /// last call, or its `HTTPResponseStream` has nothing to send.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let acknowledgedBytes = writtenBytes - stream.unacknowledgedOutputBytes
@@ -277,8 +277,8 @@ final class HTTPServerConnection: StreamHandler {
             let isStreamEmpty = phase == .streaming && pendingBytes == 0
             if isClientReading || isStreamEmpty { setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds) }
         case .readingHead:
-            // The client still reads the last response, whose end is in the stream's buffer. So do not close yet: a
-            // close would discard this end.
+            // The last response is written, but its end is still in the stream's buffer, and the client reads. So do
+            // not close yet, because this would discard the end.
             if isClientReading, unreadInput.isEmpty, pendingBytes > 0 {
                 setDeadline(afterMilliseconds: limits.idleTimeoutMilliseconds)
             }

@@ -1,11 +1,10 @@
 import Reactor
 import Synchronization
 
-/// The messages that any thread sends to the server's thread, and the server's usage, which any thread may
-/// read.
+/// The messages that any thread sends to the server's thread, and the server's usage, which any thread may read.
 ///
-/// The queue of messages is bounded: the numbers of exchanges and streams have limits, and each exchange or stream has
-/// at most two messages in the queue.
+/// The queue of messages is bounded, because the numbers of exchanges and streams have limits, and each of them has
+/// only a few messages in the queue.
 final class HTTPServerInbox: Sendable {
     enum Message {
         case response(HTTPResponse, connectionNumber: UInt64)
@@ -40,10 +39,8 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
-    /// Gives a message to the server's thread. If the server has ended, discards the message.
-    ///
-    /// The server may end between `reserveStream` and the call with the message `streamBegan`. The stream could then
-    /// never begin, so this call ends the stream.
+    /// Gives a message to the server's thread. If the server has ended, discards the message, and ends the stream of a
+    /// message `streamBegan`, because this stream can never begin.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }
@@ -65,8 +62,8 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Closes the inbox when the server ends. If a stream's message `streamBegan` still waits, ends this stream,
-    /// because no connection knows it yet. Called on the server's thread.
+    /// Closes the inbox when the server ends. Ends each stream whose message `streamBegan` still waits, because no
+    /// connection knows this stream yet. Called on the server's thread.
     func close() {
         let messages = state.withLock { state in
             state.isClosed = true
@@ -107,9 +104,9 @@ final class HTTPServerInbox: Sendable {
 
     func releaseStream() { state.withLock { $0.streamCount -= 1 } }
 
-    /// Counts bytes of a body that have arrived, even if the sum of all bodies then exceeds `totalBodyBytesMax`.
+    /// Counts bytes of a body that have arrived.
     ///
-    /// - Returns: false if the sum exceeds `totalBodyBytesMax`.
+    /// - Returns: false if the sum of all bodies now exceeds `totalBodyBytesMax`. The bytes are counted even then.
     func addBodyBytes(_ count: Int) -> Bool {
         state.withLock { state in
             state.bodyBytes += count

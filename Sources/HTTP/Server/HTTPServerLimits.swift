@@ -31,15 +31,15 @@ package struct HTTPServerLimits: Sendable {
     /// The longest time from the end of a request to the handler's response. After this time, the client gets status
     /// 503.
     package var responseTimeoutMilliseconds: Int64 = 120_000
-    /// The longest time from a response to the first byte of the connection's next request. Also the longest time in
-    /// which a client takes no byte of a response that is being sent.
+    /// The longest time from a response to the first byte of the connection's next request. While a response is being
+    /// sent: the longest time in which the client takes no byte of it.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
     /// The maximum number of pipelined requests to which the server responds in a row, because one client must not keep
     /// the server's only thread busy. A client that has sent more gets status 400. No common client sends so many.
     static let pipelinedRequestsMax = 16
-    /// If more bytes than this arrive after a request, and the request's response is not written yet, the server pauses
-    /// reading from the connection. The limit bounds the memory for these bytes.
+    /// How many bytes a client may send in advance, before the response to its last request is written. If more arrive,
+    /// the server pauses reading from the connection, because these bytes need memory.
     static let pipelinedBytesMax = 16_384
     /// After a request to stop, responses may still be sent for this time. A slow client must not delay the stop for
     /// longer.

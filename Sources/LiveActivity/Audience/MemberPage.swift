@@ -3,7 +3,8 @@ import Numbers
 /// A page of a segment as Redis stores it: the members whose positions are between two bounds.
 ///
 /// A page is a log: a header, then entries (``MemberEntryFormat``) in the order of their arrival. Of a member's
-/// entries, only the one with the latest time is valid. If several have this time, the last of them is valid.
+/// entries, only the one with the latest time is valid. If several have this time, the last of them is valid. An entry
+/// whose time is too far ahead of the clock does not count as the latest (``RegistrationTime``).
 ///
 /// The bytes may be damaged. Any bytes can be read without a trap: reading stops at the first bytes that are not an
 /// entry. Reading a page allocates nothing.
@@ -33,7 +34,7 @@ public struct MemberPage {
         public static let fullBit: UInt8 = 2
     }
 
-    /// The maximum number of members of a page: the room that ``members(into:)`` needs.
+    /// The maximum number of members of a page: the room that ``members(into:nowMilliseconds:)`` needs.
     public static let membersMax = (AudienceLimits.pageBytesMax - Header.byteCount) / MemberEntryFormat.bytesMin
 
     public let bytes: UnsafeRawBufferPointer
@@ -75,11 +76,16 @@ public struct MemberPage {
 
     /// Finds the members that have joined and not left, in the order of their positions.
     ///
-    /// - Parameter scratch: has room for ``membersMax``.
+    /// - Parameters:
+    ///   - scratch: has room for ``membersMax``.
+    ///   - nowMilliseconds: the time, UNIX milliseconds.
     /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false in two cases:
     ///   - An entry is outside the page's bounds, and is left out.
     ///   - Some bytes are not an entry, and reading stops there.
-    public func members(into scratch: UnsafeMutableBufferPointer<MemberReference>) -> (count: Int, isWhole: Bool) {
+    public func members(
+        into scratch: UnsafeMutableBufferPointer<MemberReference>,
+        nowMilliseconds: Int64
+    ) -> (count: Int, isWhole: Bool) {
         precondition(scratch.count >= Self.membersMax, "there is no room for the members of a page")
         var count = 0
         var isWhole = true
@@ -97,12 +103,13 @@ public struct MemberPage {
             }
             offset += member.entryByteCount
         }
-        sort(UnsafeMutableBufferPointer(rebasing: scratch[..<count]))
-        return (keepValidEntries(UnsafeMutableBufferPointer(rebasing: scratch[..<count])), isWhole)
+        let references = UnsafeMutableBufferPointer(rebasing: scratch[..<count])
+        sort(references)
+        return (keepValidEntries(references, nowMilliseconds: nowMilliseconds), isWhole)
     }
 
     /// Returns the entry at a reference.
-    /// - Parameter reference: from ``members(into:)`` for a page with the same bytes. For other bytes, the result may
+    /// - Parameter reference: from ``members(into:nowMilliseconds:)`` for a page with the same bytes. For other bytes, the result may
     ///   be nil or another entry.
     @inlinable
     public subscript(reference: MemberReference) -> PageMember? { member(at: reference.offset) }
@@ -141,9 +148,14 @@ public struct MemberPage {
     /// Keeps the valid entry of each member: the one with the latest time or, if several have this time, the last of
     /// them. Then removes the members that have left.
     ///
-    /// - Parameter references: sorted by position, and for equal positions by the entry's offset.
+    /// - Parameters:
+    ///   - references: sorted by position, and for equal positions by the entry's offset.
+    ///   - nowMilliseconds: the time, UNIX milliseconds.
     /// - Returns: the number of references that remain. They are at the beginning of `references`.
-    private func keepValidEntries(_ references: UnsafeMutableBufferPointer<MemberReference>) -> Int {
+    private func keepValidEntries(
+        _ references: UnsafeMutableBufferPointer<MemberReference>,
+        nowMilliseconds: Int64
+    ) -> Int {
         var keptCount = 0
         var nextIndex = 0
         while nextIndex < references.count {
@@ -151,7 +163,13 @@ public struct MemberPage {
             // Compares only the entries at one position. Most positions have a single entry.
             let firstAtPosition = keptCount
             while nextIndex < references.count && references[nextIndex].position == position {
-                addOrReplace(references[nextIndex], in: references, from: firstAtPosition, keptCount: &keptCount)
+                addOrReplace(
+                    references[nextIndex],
+                    in: references,
+                    from: firstAtPosition,
+                    keptCount: &keptCount,
+                    nowMilliseconds: nowMilliseconds
+                )
                 nextIndex += 1
             }
             var presentCount = firstAtPosition
@@ -171,12 +189,19 @@ public struct MemberPage {
         _ reference: MemberReference,
         in references: UnsafeMutableBufferPointer<MemberReference>,
         from firstAtPosition: Int,
-        keptCount: inout Int
+        keptCount: inout Int,
+        nowMilliseconds: Int64
     ) {
         if keptCount > firstAtPosition, let member = self[reference] {
             for index in firstAtPosition..<keptCount {
                 guard let earlier = self[references[index]], earlier.isOfSameMember(as: member) else { continue }
-                if member.changedAtMilliseconds >= earlier.changedAtMilliseconds { references[index] = reference }
+                // Known issue (K19): when the clock reaches a time that was too far ahead, its entry counts again.
+                let isOutdated = RegistrationTime.isOlder(
+                    member.changedAtMilliseconds,
+                    than: earlier.changedAtMilliseconds,
+                    nowMilliseconds: nowMilliseconds
+                )
+                if !isOutdated { references[index] = reference }
                 return
             }
         }
@@ -231,7 +256,8 @@ public struct PageMember {
         }
     }
 
-    /// Whether the entry says that the member has left. Always false for members from ``MemberPage/members(into:)``.
+    /// Whether the entry says that the member has left. Always false for members from
+    /// ``MemberPage/members(into:nowMilliseconds:)``.
     public var isLeaving: Bool { flags & MemberEntryFormat.Flag.leavingBit != 0 }
     public var kind: StoreSubjectKind { flags & MemberEntryFormat.Flag.deviceBit == 0 ? .activity : .device }
     public var environment: APNsEnvironment { flags & MemberEntryFormat.Flag.sandboxBit == 0 ? .production : .sandbox }

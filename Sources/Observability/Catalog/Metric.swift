@@ -13,8 +13,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case commandsUndecodable
     case bodiesWithDroppedFields
 
-    // Metrics about pushes. Redis draws from a budget once for each version. So draws, and demotions to priority 5, are
-    // counted at the first attempt of a push and not at its retries.
+    // Metrics about pushes. Redis draws from a budget once for each version, at the first attempt of its push. So
+    // draws, and demotions to priority 5, are not counted again at retries.
     case pushes
     case pushRetries
     case retryBudget
@@ -113,7 +113,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether ``MetricTotals`` has the values of the metric. If not, each request of `/metrics` reads the values.
+    /// Whether ``MetricTotals`` has the values of the metric. The values of other metrics are read at each request of
+    /// `/metrics`.
     var isInMetricTotals: Bool {
         switch definition.source {
         case .lanes, .kafkaThread: true
@@ -144,10 +145,10 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// Where the values of a metric come from. For lanes, the case also says how their values are combined.
+    /// Which threads count the metric; for lanes, also how their values are combined.
     ///
-    /// Exceptions: ``MetricRegistry`` itself sets the values of the metrics about channels, traces and lifetimes. It
-    /// also adds the log lines that other threads than the lanes and the Kafka thread suppressed.
+    /// Exceptions: ``MetricRegistry`` itself sets the values of the metrics about channels, traces and lifetimes. To
+    /// the suppressed log lines, it adds those of threads that are neither lanes nor the Kafka thread.
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.
@@ -221,7 +222,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case latencyPart
     case environment
     case connectionPhase
-    case signer
+    case signingKey
     case policy
     case recordWait
     case redisError
@@ -230,10 +231,10 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case logKind
     case traceDropReason
     case tracePostFailure
-    /// A lane or the Kafka thread. Each request of `/metrics` reads the values of a metric with this dimension, so
-    /// ``MetricLayout`` has no place for them.
+    /// A lane or the Kafka thread. The values of a metric with this dimension are read at each request of `/metrics`,
+    /// so ``MetricLayout`` has no place for them.
     case thread
-    /// A lane. Each lane counts only its own values, so code that counts gives no index for this dimension.
+    /// A lane. When a lane counts, it gives no index for this dimension, because it counts only its own values.
     case lane
     /// A partition of a topic. The values of a metric with this dimension are in ``PartitionReading``s, so
     /// ``MetricLayout`` has no place for them.
@@ -252,7 +253,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         case .latencyPart: ["part"]
         case .environment: ["environment"]
         case .connectionPhase: ["state"]
-        case .signer: ["team", "key_id"]
+        case .signingKey: ["team", "key_id"]
         case .policy: ["policy"]
         case .recordWait: ["for"]
         case .redisError, .kafkaError: ["code"]
@@ -271,8 +272,8 @@ public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
     /// From the record's receipt until Redis allows the first attempt of the push: merging, pace, and Redis itself. For
-    /// a command that was deferred: from its first receipt until Redis allows the first attempt after its return. So
-    /// the deferral and all earlier attempts are included.
+    /// a deferred command: from its first receipt until Redis allows the first attempt after its return. This includes
+    /// the deferral and all attempts before it.
     case admit
     /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream, and earlier
     /// attempts.

@@ -69,7 +69,7 @@ extension MetricCatalog {
             .providerTokenAge,
             "causeway_provider_token_age_seconds",
             .secondsStoredAsMilliseconds,
-            [.signer],
+            [.signingKey],
             .lanes(.highest),
             help: "Age of the provider token that the last minute's pushes used or wait for; 0 "
                 + "if there were none. Apple refuses tokens older than an hour.",

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// What the metrics and the status page show about broadcast channels, for each pool in the order of
-/// ``LabelValues/pools``. The worker's setup sets ``PoolStatus/hasConfiguredChannels``; the channel keeper's events
-/// change all other values.
+/// What the metrics and the status page show about broadcast channels: one status for each pool, in the order of
+/// ``LabelValues/pools``. The channel keeper's events change these values, except ``PoolStatus/hasConfiguredChannels``,
+/// which the worker's setup sets.
 package final class ChannelStatus: Sendable {
     package struct PoolStatus: Sendable, Equatable {
         /// The number of channels in the registry when this worker last read it. Channels that are being deleted count

@@ -31,8 +31,8 @@ package struct Exposition {
         text += "# TYPE \(definition.name) \(definition.kind.name)\n"
     }
 
-    /// Writes all series of a metric with cells (``MetricLayout``). May leave out series with the value 0
-    /// (``MetricDefinition/omitsZeros``).
+    /// Writes all series of a metric that threads count in cells (``MetricLayout``). Series with the value 0 may be
+    /// left out (``MetricDefinition/omitsZeros``).
     private mutating func appendCells(_ definition: MetricDefinition, totals: MetricTotals, labels: LabelValues) {
         if definition.source == .lanes(.perLane) {
             for lane in totals.laneCells.indices {
@@ -110,7 +110,8 @@ package struct Exposition {
         text += " \(Numeral.exactQuotient(value, divisor: definition.unit.divisor))\n"
     }
 
-    /// Writes one series of a histogram. In Prometheus' format, the number of a bucket includes all lower buckets.
+    /// Writes one series of a histogram. In Prometheus' format, each bucket also counts the observations of all lower
+    /// buckets.
     private mutating func appendHistogram(
         _ definition: MetricDefinition,
         values: [String],

@@ -14,9 +14,9 @@ package struct LabelValues: Sendable {
         }
     }
 
-    /// A key that signs a pool's provider tokens. If another key replaces it in a running worker, the metrics still
-    /// show the id of the first key.
-    package struct Signer: Sendable, Hashable {
+    /// A key that signs a pool's provider tokens. The metrics show the id of the key that the worker had at its start,
+    /// even if another key has replaced it since.
+    package struct SigningKey: Sendable, Hashable {
         package var team: String
         package var keyIdentifier: String
 
@@ -41,7 +41,7 @@ package struct LabelValues: Sendable {
         }
     }
 
-    /// The apps' names in the configuration. Their indices are the numbers by which the cores name the apps. Records
+    /// The apps' names in the configuration, in the order of the numbers by which the cores name the apps. Records
     /// without a configured app count under one more name, "none".
     package var apps: [String]
     package var pools: [Pool]
@@ -49,7 +49,7 @@ package struct LabelValues: Sendable {
     /// The names of the outcomes, by raw value.
     package var outcomes: [String]
     package var responses: ResponseTable
-    package var signers: [Signer]
+    package var signingKeys: [SigningKey]
     package var policies: [String]
     /// The names of Redis' error codes that have their own series; the last must be "other".
     package var redisErrors: [String]
@@ -64,7 +64,7 @@ package struct LabelValues: Sendable {
         pools: [Pool],
         outcomes: [String],
         responses: ResponseTable,
-        signers: [Signer],
+        signingKeys: [SigningKey],
         policies: [String],
         redisErrors: [String],
         kafkaErrors: [String],
@@ -74,7 +74,7 @@ package struct LabelValues: Sendable {
         self.pools = pools
         self.outcomes = outcomes
         self.responses = responses
-        self.signers = signers
+        self.signingKeys = signingKeys
         self.policies = policies
         self.redisErrors = redisErrors
         self.kafkaErrors = kafkaErrors
@@ -88,8 +88,8 @@ package struct LabelValues: Sendable {
     /// labels are fixed at the start. No policy can have this name.
     package func policyIndex(_ policy: Int) -> Int { min(policy, policies.count) }
 
-    /// Returns the values of a dimension: for each value, one text for each of ``MetricDimension/labelNames``. Returns
-    /// none for the dimensions `thread` and `partition`: their metrics have no cells (``MetricLayout``).
+    /// Returns the values of a dimension, each with one text for each of ``MetricDimension/labelNames``. Empty for
+    /// `thread` and `partition`, because metrics with these dimensions have no cells (``MetricLayout``).
     func values(of dimension: MetricDimension) -> [[String]] {
         switch dimension {
         case .topic: topics.map { [$0] }
@@ -105,7 +105,7 @@ package struct LabelValues: Sendable {
         case .latencyPart: LatencyPart.allCases.map { [$0.name] }
         case .environment: environments.map { [$0] }
         case .connectionPhase: ConnectionPhase.allCases.map { [$0.name] }
-        case .signer: signers.map { [$0.team, $0.keyIdentifier] }
+        case .signingKey: signingKeys.map { [$0.team, $0.keyIdentifier] }
         case .policy: policies.map { [$0] } + [["(added)"]]
         case .recordWait: RecordWait.allCases.map { [$0.name] }
         case .redisError: redisErrors.map { [$0] }

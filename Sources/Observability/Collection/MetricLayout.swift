@@ -18,8 +18,8 @@ struct MetricLayout: Sendable {
         /// The number of cells of one series: 1 for a counter or gauge. For a histogram, its buckets, one cell for
         /// larger values, and one for the sum.
         var cellsPerSeries: Int16 = 1
-        /// How many indices a thread gives when it counts (``ThreadMetrics``): one for each dimension except `lane`,
-        /// because each lane has its own array.
+        /// How many indices the methods of ``ThreadMetrics`` take for this metric: one for each dimension except
+        /// `lane`, because each lane has its own array.
         var dimensionIndexCount: Int16 = 0
 
         var seriesCount: Int { Int(firstDimensionValueCount) * Int(secondDimensionValueCount) }

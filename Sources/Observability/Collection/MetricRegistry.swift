@@ -37,8 +37,8 @@ package final class MetricRegistry: Sendable {
             for cell in range.cellIndex(0, 0)..<range.cellIndex(0, 0) + range.seriesCount * Int(range.cellsPerSeries) {
                 let values = laneSnapshots.lazy.map { $0.cells[cell] }
                 switch aggregation {
-                // At first, `cells` has the Kafka thread's values. A sum adds the lanes' values to them; the other
-                // aggregations replace them.
+                // At first, `cells` has the Kafka thread's values. A sum adds the lanes' values; the other aggregations
+                // replace the Kafka thread's value.
                 case .sum: cells[cell] = values.reduce(cells[cell], &+)
                 case .highest: cells[cell] = values.max() ?? 0
                 case .lowest: cells[cell] = values.min() ?? 0
@@ -161,8 +161,8 @@ struct HistogramReading: Sendable, Equatable {
         )
     }
 
-    /// Returns the value that `percent` per cent of the observations are at or below. For 50, this is the median. Nil
-    /// without observations. The value is interpolated within its bucket, and is never above the last bound.
+    /// Returns the value that `percent` per cent of the observations do not exceed: for 50, the median. Nil without
+    /// observations. The value is interpolated within its bucket, and is never above the last bound.
     func quantile(percent: Int64) -> Int64? {
         let total = count
         guard total > 0 else { return nil }

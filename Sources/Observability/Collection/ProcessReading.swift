@@ -61,8 +61,8 @@ struct ProcessReading: Sendable {
         return bootedAtSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
     }()
 
-    /// Returns the content of a file, at most `bytesMax` bytes; empty if the file cannot be read. A file below `/proc`
-    /// may come in pieces, so it is read until its end.
+    /// Returns the content of a file, at most `bytesMax` bytes; empty if the file cannot be read. Reads several times,
+    /// because a file below `/proc` may come in pieces.
     private static func readText(path: String) -> String {
         let bytesMax = 1 << 20
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)

@@ -12,7 +12,7 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     /// -1.
     public var committableOffset: Int64
     /// The number of records from the first unsettled one to the partition's end, without deferred records that are not
-    /// due; -1 if unknown. Only the Kafka thread knows it: lanes publish -1.
+    /// due; -1 if unknown. Only the Kafka thread knows this number: lanes publish -1.
     public var lagRecordCount: Int64
 
     public init(
@@ -92,18 +92,17 @@ public final class PublishedMetrics: Sendable {
         iterationPauseEndMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last iteration; nil before the first one. Exception: if the thread has noted
-    /// a pause (``noteIterationPause(untilMilliseconds:)``), the time is 0 until the noted time, and then counts from
-    /// the noted time until the next iteration.
+    /// Returns the time since the thread's last iteration; nil before the first one. If the thread has noted a pause
+    /// (``noteIterationPause(untilMilliseconds:)``), the time is 0 during the pause, and then counts from its end until
+    /// the next iteration.
     func iterationAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastAtMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
         guard lastAtMilliseconds >= 0 else { return nil }
         return max(0, nowMilliseconds - max(lastAtMilliseconds, iterationPauseEndMilliseconds.load(ordering: .relaxed)))
     }
 
-    /// Returns a copy of the last published numbers, made element by element. If the copy shared an array with
-    /// `lastPublication`, Swift would copy this array when the publishing thread next writes, and so delay the
-    /// publishing thread.
+    /// Returns a copy of the last published numbers, made element by element. If it shared an array with
+    /// `lastPublication`, the publishing thread would have to copy this array at its next publication.
     func read() -> Snapshot {
         lastPublication.withLock { publication in
             Snapshot(

@@ -1,8 +1,8 @@
 /// The counters and gauges of one thread, in plain memory that only this thread writes: no atomics, locks or
 /// allocation. The thread regularly publishes a copy for other threads.
 public struct ThreadMetrics: ~Copyable {
-    /// The least time between two publications. After this time, the thread publishes in its next iteration, or in a
-    /// later one if a reader has the lock.
+    /// The least time between two publications. The first iteration after this time publishes. If a reader has the lock
+    /// then, a later iteration publishes.
     public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics

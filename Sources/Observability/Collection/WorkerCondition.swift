@@ -8,9 +8,9 @@ package struct WorkerCondition: Sendable, Equatable {
         /// The worker waits for its first assignment, or for the next one after partitions were revoked or lost. With
         /// the cooperative protocol, it may still have other partitions.
         ///
-        /// An assignment makes the worker a `member` at once if the worker then has partitions. If it has none, it
-        /// becomes a member as soon as the brokers say that the commands topic has partitions. The member id is no
-        /// proof of an assignment: a broker sends the id earlier, in its response to the first join request (KIP-394).
+        /// An assignment with partitions makes the worker a `member` at once. After one without partitions, it becomes
+        /// a member as soon as the brokers say that the commands topic has partitions. The member id is no proof of an
+        /// assignment: a broker sends the id earlier, in its response to the first join request (KIP-394).
         case joining
         /// The group has assigned the worker its partitions: none if other workers have all of them.
         case member

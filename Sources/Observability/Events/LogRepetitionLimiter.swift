@@ -14,8 +14,8 @@ struct LogRepetitionLimiter {
     /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject with the oldest
     /// last line.
     static let subjectsMax = 64
-    /// The maximum number of entries in `repeatCountsOfForgottenSubjects`. Further failures get no entry, and the
-    /// counts of their forgotten subjects are lost.
+    /// The maximum number of entries in `repeatCountsOfForgottenSubjects`. A further failure gets no entry, so the
+    /// number of left-out lines of its forgotten subjects is lost.
     static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
@@ -41,8 +41,8 @@ struct LogRepetitionLimiter {
     private var subjects: [Subject] = []
     /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out.
     ///
-    /// An entry stays, even with the number 0, until a line reports the end of the failure. Without the entry, the
-    /// limiter would not know the failure, and that line might be suppressed.
+    /// An entry stays, even with the number 0, until a line reports the end of the failure. It reminds the limiter of
+    /// the failure, so that this line is not suppressed.
     private var repeatCountsOfForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
@@ -50,8 +50,8 @@ struct LogRepetitionLimiter {
     /// Decides whether a line is written.
     ///
     /// - Returns: nil if the line is left out. Otherwise how many left-out lines this line must report: those with the
-    ///   same subject since the last written one. If the limiter does not remember the subject, these are the lines
-    ///   with forgotten subjects of the same failure.
+    ///   same subject since the last written one. For a new or forgotten subject: those with forgotten subjects of the
+    ///   same failure.
     mutating func takeRepeatCountIfLineIsDue(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {

@@ -8,7 +8,7 @@
 enum Redaction {
     static let mask = "[masked]"
     private static let hexDigitsMin = 40
-    private static let tokenBytesMin = 20
+    private static let jwtBytesMin = 20
 
     static func masked(_ line: String) -> String {
         var line = line
@@ -35,11 +35,11 @@ enum Redaction {
                 ranges.append(index..<end(of: bytes, from: index) { $0 != UInt8(ascii: "\"") })
             } else if hasPrefix("://", bytes, at: index), let range = credentialsRange(in: bytes, from: index + 3) {
                 ranges.append(range)
-            } else if let end = tokenEnd(in: bytes, from: index) {
+            } else if let end = deviceTokenOrJWTEnd(in: bytes, from: index) {
                 ranges.append(index..<end)
             } else {
-                // If hex digits begin here, they are too few for a device token, so skip them. Exception: the last one
-                // may be the `e` with which a JWT begins.
+                // Hex digits that begin here are too few for a device token, so skip them. But stop at a last digit `e`
+                // with which a JWT begins (`eyJ`).
                 let hexEnd = end(of: bytes, from: index, while: isHexDigit)
                 index = max(index + 1, hexEnd > index && hasPrefix("eyJ", bytes, at: hexEnd - 1) ? hexEnd - 1 : hexEnd)
                 continue
@@ -49,19 +49,18 @@ enum Redaction {
         return ranges
     }
 
-    /// Returns the end of a secret that begins at `start`: a run of hex digits, or a JWT. If a JWT begins at the last
-    /// digit of the run (its `e`), returns the end of the JWT. Returns nil if no secret begins at `start`. A run or JWT
-    /// that is too short is no secret.
-    private static func tokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
+    /// Returns the end of the device token (a long run of hex digits) or JWT that begins at `start`; nil if neither
+    /// begins there. If the last digit of the run is the `e` with which a JWT begins, the secret includes the JWT.
+    private static func deviceTokenOrJWTEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         let hexEnd = end(of: bytes, from: start, while: isHexDigit)
-        if hexEnd - start >= hexDigitsMin { return webTokenEnd(in: bytes, from: hexEnd - 1) ?? hexEnd }
-        return webTokenEnd(in: bytes, from: start)
+        if hexEnd - start >= hexDigitsMin { return jwtEnd(in: bytes, from: hexEnd - 1) ?? hexEnd }
+        return jwtEnd(in: bytes, from: start)
     }
 
-    private static func webTokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
+    private static func jwtEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         guard hasPrefix("eyJ", bytes, at: start) else { return nil }
         let end = end(of: bytes, from: start) { isBase64urlByte($0) || $0 == UInt8(ascii: ".") }
-        return end - start >= tokenBytesMin ? end : nil
+        return end - start >= jwtBytesMin ? end : nil
     }
 
     /// Returns the range of `user:password` in a URL; nil if there is none. `start` is the beginning of the URL's

@@ -1,8 +1,8 @@
 import Numbers
 
 extension Diagnosis {
-    /// Returns a finding for each app with an audience that does not catch up: for more than a minute, some members
-    /// have always been waiting for the audience's newest state.
+    /// Returns a finding for each app with an audience that does not catch up: for more than a minute, there was no
+    /// moment at which all its members had the newest state.
     var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in

@@ -56,14 +56,14 @@ extension Diagnosis {
 
     private var providerKeyFindings: [Finding] {
         var findings: [Finding] = []
-        for (index, signer) in labels.signers.enumerated()
+        for (index, key) in labels.signingKeys.enumerated()
         where window.currentTotals[.providerTokenAge, index] > Self.providerTokenAgeMillisecondsMax {
             let age = Numeral.duration(microseconds: window.currentTotals[.providerTokenAge, index] * 1_000)
             findings.append(
                 Finding(
                     severity: .broken,
                     alertName: "CausewayProviderTokenOld",
-                    observation: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
+                    observation: "The provider token of key \(key.keyIdentifier), which pushes need, is \(age) old.",
                     meaning: "The worker could not sign a newer token and no longer uses this one, so pushes wait.",
                     action:
                         """
@@ -172,8 +172,8 @@ extension Diagnosis {
     /// Returns a finding if APNs refuses the pool's provider token. Exception: an open circuit breaker has a finding of
     /// its own.
     ///
-    /// /readyz may fail after the first 403, so one 403 is enough for the finding. Its share of the responses does not
-    /// matter, and it may be older than the time window.
+    /// /readyz may fail after the first 403. So one 403 is enough for the finding, even if other pushes succeed, and
+    /// even if it is older than the time window.
     private func refusedProviderTokenFinding(of name: String, _ pool: Int) -> Finding? {
         guard condition.providerTokenRefusedFlagsByPoolIndex[pool] == true,
             window.currentTotals[.breakerOpen, pool] == 0

@@ -11,8 +11,8 @@ struct Diagnosis {
     static let busyShareMillionthsMax: Int64 = 800_000
     /// The least number of samples in the time window for a finding about dead tokens, freshness or demotions.
     ///
-    /// A finding about refusals has no such minimum. With fewer responses than this, more than half of them must be
-    /// refusals; otherwise more than 5 %.
+    /// Refusals are reported even with fewer responses. Then more than half of the responses must be refusals;
+    /// otherwise more than 5 %.
     static let samplesMin: Int64 = 100
     /// Up to this many held commands are no finding. A few are normal, because a command may arrive before its
     /// activity's registration.

@@ -108,16 +108,15 @@ struct Finding: Sendable, Equatable {
     }
 
     var severity: Severity
-    /// The name of the alert whose entry in the runbook says more about this finding; empty if no alert has such an
-    /// entry.
+    /// The name of the alert under which the runbook says more about this finding; empty if the runbook says no more.
     var alertName: String
     var observation: String
     var meaning: String
     var action: String
     /// The kinds of log lines that say more about the finding. `/statusz` shows the last line of each.
     var logKinds: [LogKind] = []
-    /// One text for each kind of `logKinds` that was logged, the kind with the latest line first. The text has the
-    /// kind's identifier, the age of its last line (written or suppressed), and the metadata of its last written line.
+    /// One text for each kind of `logKinds` that was logged, the kind with the latest line first: its identifier, the
+    /// age of its last line (written or suppressed), and the metadata of its last written line.
     var logLines: [String] = []
 }
 

@@ -9,8 +9,8 @@ package enum CollectorHeaders {
     static let bytesMax = 8_192
     static let headersMax = 16
 
-    /// Headers that the file must not set. The client writes some of them itself. The others would change how the
-    /// server reads the body, or how it responds.
+    /// Headers that the file must not set, because the client writes them itself, or because they would change how the
+    /// server reads the body or responds.
     private static let reservedNames: Set<String> = [
         "host", "content-length", "content-type", "connection", "transfer-encoding", "expect", "upgrade",
     ]

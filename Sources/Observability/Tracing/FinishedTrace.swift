@@ -19,8 +19,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     public var context: TraceContext
     /// The parent of the record's span: the span that the record's producer named.
     ///
-    /// If the producer named no span, the span of the record's first result has no parent: it is the root of the trace.
-    /// The spans of the record's further results have this root as their parent.
+    /// If the producer named none, the span of the record's first result is the root of the trace, and has no parent
+    /// (nil). It is the parent of the spans of the record's further results.
     var parentSpanIdentifier: UInt64?
     /// The topic of the record. Not used for a range, because its record is always on the fan-out topic.
     var topic: RecordTopic
@@ -115,9 +115,9 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     /// Returns the trace context with the span for a record.
     ///
-    /// The span's id depends only on the seed, the parent, the offset and the number of earlier results. So a fan-out
-    /// record can name its command's span before this span is exported. Exception: if the trace begins at this worker,
-    /// the span of the first result is the one that `trace` names.
+    /// The span's id is calculated only from the seed, the parent, the offset and the number of earlier results. So a
+    /// fan-out record can name its command's span before this span is exported. Exception: if the trace begins at this
+    /// worker, the first result gets the span that `trace` names.
     public static func context(of trace: RecordTrace, offset: Int64, earlierResultCount: Int, seed: UInt64)
         -> TraceContext
     {

@@ -139,8 +139,8 @@ package struct SpanEncoder: Sendable {
                 + Hexadecimal.text(trace.context.traceIdentifierLow),
             spanId: Hexadecimal.text(identifier),
             parentSpanId: parent.map { Hexadecimal.text($0) },
-            // Bit 0: sampled. Bit 1: random id. Bit 8: bit 9 is valid. Bit 9: the parent is in another process; this is
-            // possible only for the parent of a `consume` span.
+            // Bit 0: sampled. Bit 1: random id. Bit 9: the parent is in another process, as it can be for a `consume`
+            // span. Bit 8: bit 9 is valid.
             flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
             name: name,
             kind: kind,

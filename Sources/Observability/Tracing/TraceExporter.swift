@@ -34,8 +34,8 @@ package actor TraceExporter {
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// How long the exporter may begin requests for the remaining traces after the lanes have ended. Each of these
-    /// requests has the same time as its limit. The time is short, because the worker's end waits for the requests.
+    /// How long the exporter begins requests for the remaining traces after the lanes have ended, and also the time
+    /// limit of each of these requests. The time is short, because the worker's end waits for them.
     static let remainingTracesTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -110,8 +110,8 @@ package actor TraceExporter {
     /// Sends batches until the rings are empty or the collector cannot take a batch now. Ends earlier at the deadline,
     /// at the task's cancellation, or after ``requestsPerPollMax`` requests.
     ///
-    /// - Returns: whether the collector took at least one batch, or refused one for good. If so, another call may send
-    ///   more.
+    /// - Returns: whether another call may send more, because the collector took at least one batch, or refused one for
+    ///   good.
     @discardableResult
     private func exportWaitingBatches(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasFinishedBatch = false

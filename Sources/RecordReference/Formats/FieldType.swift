@@ -89,8 +89,8 @@ extension FieldType {
         case .token:
             Self.stringSchema(Limits.tokenDigitsMin, Limits.tokenDigitsMax, pattern: "^([0-9A-Fa-f]{2})+$")
         case .channelIdentifier:
-            // Base64, as the worker's decoder reads it: groups of four characters. The last two characters may be
-            // padding (`=`).
+            // Base64, as the worker's decoder reads it: groups of four characters, with at most two `=` as padding at
+            // the end.
             Self.stringSchema(
                 4,
                 ChannelIdentifier.bytesMax,
@@ -131,6 +131,6 @@ extension FieldType {
     }
 
     /// The schema of a string that has a control character (Unicode's category Cc). The schemas of strings without
-    /// control characters refer to it in the keyword `not`.
+    /// control characters have it in the keyword `not`.
     static let controlCharacter: DocumentValue = ["pattern": "[\\x00-\\x1f\\x7f-\\x9f]"]
 }

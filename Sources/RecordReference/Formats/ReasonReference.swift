@@ -60,7 +60,10 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "heldStartsFull",
             "`failed`",
-            "Too many starts wait for this device's token.",
+            """
+            Too many starts wait for this device's token, and none of them has expired. (A start that has expired gives \
+            up its place, and has no further result.)
+            """,
             "Register the device's push-to-start token before you send more starts."
         ),
         ReasonReference(

@@ -16,8 +16,8 @@ package enum LibraryOutcomesFile {
 
     private static let lineCharactersMax = 110
 
-    /// Returns the declarations of the constants, one for each name of an outcome. Several kinds of results may have
-    /// outcomes with the same name. The constant's comment then has a paragraph for each kind.
+    /// Returns the declarations of the constants, one for each name of an outcome. If outcomes of several kinds of
+    /// results have the same name, the constant's comment has a paragraph for each kind.
     private static func makeConstants() -> [String] {
         let outcomes =
             Outcome.allCases.map { OutcomeReference($0) }
@@ -37,8 +37,8 @@ package enum LibraryOutcomesFile {
 }
 
 extension OutcomeReference {
-    /// Returns the outcome with `resultKind` before its meaning, for example `Of a member or a broadcast: …`. So the
-    /// reader of a constant sees which results its meaning is for.
+    /// Returns the outcome with the kind of result before its meaning, for example `Of a member or a broadcast: …`.
+    /// So the reader of a constant sees for which results this meaning is.
     fileprivate func withMeaningPrefix(_ resultKind: String) -> OutcomeReference {
         var outcome = self
         outcome.meaning = "\(resultKind): \(meaning)"

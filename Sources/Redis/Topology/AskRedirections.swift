@@ -1,8 +1,8 @@
-/// Remembers to which server an ASK error redirects the next call with a key. The owner of the key's hash slot replied
-/// with this error. Each entry serves one call.
+/// Remembers which server gets the next call with a key, after the owner of the key's hash slot has replied ASK. Each
+/// entry serves one call.
 ///
-/// The table has a fixed size. A key's fingerprint gives the index of its entry, and a later entry replaces an earlier
-/// one with the same index. The next call with the earlier key then goes to the owner, which replies ASK again.
+/// The table has a fixed size. A key's fingerprint gives the index of its entry, and a later key with the same index
+/// replaces the entry. The next call with the earlier key then goes to the owner, which replies ASK again.
 struct AskRedirections: ~Copyable {
     /// The number of entries. It must be a power of two, because a bit mask gives the index of a fingerprint.
     static let capacity = 2_048

@@ -52,7 +52,7 @@ final class Cluster {
     private var lookupTimer = TimerIdentifier.none
     private var retirementTimer = TimerIdentifier.none
     private var lookupStartedAtMilliseconds = Int64.min
-    private var lookupPause = ReconnectPause()
+    private var lookupPause = RetryPause()
 
     /// Makes a cluster without connections; ``connect()`` looks up the servers.
     /// - Parameters:
@@ -159,10 +159,10 @@ final class Cluster {
         return freeIndex
     }
 
-    /// Sets when the connections to servers without hash slots close. A time that is already set stays. Otherwise:
+    /// Lets the connections to servers without hash slots close later. A time that is already set stays. Otherwise:
     /// - If an ASK has named the server recently: `keepConnectionAfterAskMilliseconds` after the last ASK.
     /// - If not: after twice the reply deadline. By then the server's last calls have their replies or have failed.
-    private func retireNodesWithoutHashSlots() {
+    private func setCloseTimesOfNodesWithoutHashSlots() {
         let nowMilliseconds = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.replyDeadlineMilliseconds
         for index in nodes.indices {
@@ -229,9 +229,8 @@ final class Cluster {
         scheduleLookup(afterMilliseconds: waitMilliseconds)
     }
 
-    /// Schedules the next look-up. The new time replaces the time of a look-up that is already scheduled: after a
-    /// failed look-up, the handler may have requested another one inside `redisDisconnected`, but the pause after the
-    /// failure must be kept.
+    /// Schedules the next look-up, and cancels one that is scheduled already. After a failed look-up, the handler may
+    /// have requested another one inside `redisDisconnected`, which would begin before the pause is over.
     private func scheduleLookup(afterMilliseconds milliseconds: Int64) {
         loop.cancel(lookupTimer)
         lookupTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.lookup.rawValue)
@@ -278,8 +277,8 @@ final class Cluster {
         hasHashSlotMap = true
         replicas = map.replicas
         for index in nodes.indices { nodes[index]?.hasHashSlots = false }
-        // Servers that lost their hash slots keep their indices for a while, so perhaps no index is free for a primary.
-        // The hash slots of this primary then have no server until a later look-up finds a free index.
+        // Servers that lost their hash slots keep their indices for a while, so there may be no free index for a new
+        // primary. Its hash slots then have no server until a later look-up.
         let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
         for case let index? in nodeIndices { nodes[index]?.hasHashSlots = true }
         for hashSlot in hashSlotOwners.indices {
@@ -287,7 +286,7 @@ final class Cluster {
             let nodeIndex = primaryIndex == HashSlotMap.noOwner ? nil : nodeIndices[Int(primaryIndex)]
             hashSlotOwners[hashSlot] = nodeIndex.map { UInt16($0) } ?? HashSlotMap.noOwner
         }
-        retireNodesWithoutHashSlots()
+        setCloseTimesOfNodesWithoutHashSlots()
     }
 
     /// Whether all hash slots have a server, and all servers with hash slots are ready.
@@ -303,9 +302,9 @@ final class Cluster {
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.lastAskAtMilliseconds = loop.nowMilliseconds
-            // The server may never get hash slots, so set when the connection to it closes. Usually a look-up does
-            // this, but ASK starts no look-up.
-            retireNodesWithoutHashSlots()
+            // Set when the connection to this server closes, because the server may never get hash slots. Usually a
+            // look-up sets this time, but ASK starts no look-up.
+            setCloseTimesOfNodesWithoutHashSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, nodeIndex: index) }
         } else {
             nodes[index]?.hasHashSlots = true

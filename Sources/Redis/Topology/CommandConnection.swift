@@ -124,7 +124,7 @@ final class CommandConnection {
 
     /// Sends AUTH and SELECT, and then the commands that have waited for the connection. If AUTH or SELECT fails, the
     /// connection ends.
-    private func beginSession() {
+    private func sendFirstCommands() {
         var commands: [[String]] = []
         if let credentials = url.credentials { commands.append(credentials.authenticationCommand) }
         if url.database != 0 { commands.append(["SELECT", String(url.database)]) }
@@ -133,7 +133,7 @@ final class CommandConnection {
             return { [weak self] result in
                 guard case .success(.error(let text)) = result else { return }
                 let error = text.withUnsafeBytes { RedisError(reply: $0) }
-                // Do not report the text of an unknown error, because the text may contain the password.
+                // The text of an unknown error may repeat AUTH's arguments, and so the password. Do not report it.
                 self?.endConnection(error.code == .unknown && command[0] == "AUTH" ? RedisError(.wrongPassword) : error)
             }
         }
@@ -166,7 +166,7 @@ extension CommandConnection: StreamHandler, TimerHandler, IterationEndHandler {
         self.reader = reader
         isConnected = true
         restartDeadline(configuration.replyDeadlineMilliseconds)
-        beginSession()
+        sendFirstCommands()
     }
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {

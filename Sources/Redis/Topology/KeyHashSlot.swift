@@ -5,8 +5,8 @@ struct KeyHashSlot: Equatable {
 
     /// The key's hash slot, 0..<``hashSlotCount``.
     var hashSlot: Int
-    /// A hash of the whole key, by which calls and ``AskRedirections`` know a key without storing it. It is never 0,
-    /// because 0 means that there is no key.
+    /// A hash of the whole key. By this hash, calls and ``AskRedirections`` identify a key without storing it. Never 0,
+    /// which means that there is no key.
     var fingerprint: UInt64
 
     init(_ key: UnsafeRawBufferPointer) {

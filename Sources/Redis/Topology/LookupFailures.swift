@@ -8,9 +8,8 @@ struct LookupFailures {
 
     mutating func append(_ error: RedisError) { errors.append(error) }
 
-    /// One error that stands for all of them. Its reason lists the reasons of all errors, at most ``reasonsMax``. Its
-    /// code is that of the first error with ``RedisError/needsOperatorAction``, or without such an error, that of the
-    /// last one.
+    /// One error in place of all. Its reason lists the reasons of all, at most ``reasonsMax``. Its code is that of the
+    /// first error with ``RedisError/needsOperatorAction``, otherwise that of the last error.
     var summary: RedisError {
         guard let last = errors.last else { return RedisError(.closed) }
         let code = (errors.first(where: \.needsOperatorAction) ?? last).code

@@ -1,11 +1,11 @@
-/// The hash tags in the keys of marks (``PrimaryMarks``). Their hash slots are spread evenly over a cluster, so that
-/// each primary with many hash slots has marks. If a primary loses its data, its marks are missing (R24).
+/// The hash tags in the keys of marks (``PrimaryMarks``). A key's hash tag decides its hash slot. The hash slots of
+/// these tags are spread evenly over a cluster, so that each primary with many hash slots has marks. If a primary loses
+/// its data, its marks are missing (R24).
 ///
 /// The tags never change. When a hash slot moves to another primary, Redis moves the marks in it, too.
 struct MarkHashTags {
-    /// The number of neighbouring hash slots in a block. In each block, one hash slot has a hash tag, so only this slot
-    /// can have marks. A primary with few hash slots may own none with a hash tag. Then the worker does not notice when
-    /// this primary loses its data.
+    /// Of this many neighbouring hash slots (a block), one has a hash tag, and only this one can have marks. A primary
+    /// with few hash slots may have no marks. Then the worker does not notice when this primary loses its data.
     static let hashSlotsPerBlock = 128
     /// One for each block.
     static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerBlock

@@ -3,16 +3,18 @@ import Reactor
 /// Connections to the primaries of any topology, for code outside the lanes. Not thread-safe.
 ///
 /// Each call runs the object's own event loop, and blocks its thread until the replies arrive. The call gets errors
-/// instead of replies if the servers are silent for the configured deadline, if one of its steps takes
-/// `blockedMillisecondsMax`, or if `isCancelled` returns true (by default: if the task is cancelled). When a call
-/// returns, no command waits for a reply any more.
+/// instead of replies in three cases:
+/// - The servers are silent for the configured deadline.
+/// - One step of the call takes `blockedMillisecondsMax`.
+/// - `isCancelled` returns true. By default, this means that the task is cancelled.
+///
+/// When a call has returned, none of its commands waits for a reply any more.
 final class PrimaryConnections {
     typealias Command = (location: RedisURL.Location, arguments: [[UInt8]])
     typealias ReplyResult = Result<RedisValue, RedisError>
 
-    /// The longest time that one step of a call waits. A step is a search for the primaries, or an exchange of commands
-    /// and replies. A connection's own deadline ends a step only if the server is silent, not if it keeps sending
-    /// replies.
+    /// The longest time that one step of a call waits: a search for the primaries, or an exchange of commands and
+    /// replies. The reply deadline is not enough, because each reply restarts it.
     static let blockedMillisecondsMax: Int64 = 60_000
     /// How often a waiting call asks `isCancelled`.
     private static let cancellationCheckIntervalMilliseconds: Int64 = 50
@@ -184,8 +186,8 @@ final class PrimaryConnections {
         return zip(commands, results)
             .map { command, result in
                 if let result { return result }
-                // The call has ended without this reply. A later call must not wait behind the command: if the server
-                // stays silent, the commands of several calls would exceed `CommandConnection.commandsMax`.
+                // This command got no reply in time. Close its connection: otherwise such commands would wait there
+                // during later calls, and in the end exceed `CommandConnection.commandsMax`.
                 connections.removeValue(forKey: command.location)?.close()
                 return .failure(RedisError(.deadline))
             }

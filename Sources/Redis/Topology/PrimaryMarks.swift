@@ -2,9 +2,8 @@
 /// (R24). In a cluster, each mark has many keys, in hash slots that are spread evenly over the cluster
 /// (``MarkHashTags``). A single server has one key for each mark.
 ///
-/// For code outside the lanes; not thread-safe. Each call runs the object's own event loop, and blocks its thread until
-/// the replies arrive. There are no replies if the servers are silent for the configured deadline, if the search for
-/// the primaries or one exchange of commands takes a minute, or if the task is cancelled. A failed call is not
+/// For code outside the lanes; not thread-safe. Each call blocks its thread until the replies arrive. There are no
+/// replies if Redis is silent or slow, or if the task is cancelled (``PrimaryConnections``). A failed call is not
 /// repeated.
 public final class PrimaryMarks {
     /// A primary, and what one call of ``readMarks(_:)`` has read from it.
@@ -25,8 +24,8 @@ public final class PrimaryMarks {
         case writeAllCopies
         /// Writes all copies that exist.
         case replaceExistingCopies
-        /// Writes only the copy that ``readMarks(_:)`` reads, in the first of the primary's hash slots with marks, and
-        /// only if this copy exists. So each mark needs only one write.
+        /// Writes only the copy that ``readMarks(_:)`` reads, and only if it exists: one write for each mark. This copy
+        /// is in the first of the primary's hash slots with marks.
         case replaceFirstCopy
     }
 
@@ -114,11 +113,9 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether all its copies that `mode` asks for were written. The modes
-    ///   `replaceExistingCopies` and `replaceFirstCopy` do not create a missing copy, because a new copy would hide
-    ///   that the server has lost its data since ``readMarks(_:)``. The result for the copy's mark is then false. If
-    ///   the primary does not reply, no further copy is written, and the result is false for each mark that may lack
-    ///   one.
+    /// - Returns: for each mark, whether all copies that `mode` asks for were written. False if `mode` does not create
+    ///   missing copies, and one is missing: a new copy would hide that the server has lost its data since
+    ///   ``readMarks(_:)``. If the primary does not reply, writing ends, and each mark that may lack a copy gets false.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {
@@ -137,9 +134,8 @@ public final class PrimaryMarks {
                     }
                 let replies = connections.sendWithoutRedirection(commands)
                 for (index, reply) in zip(range, replies) where !Self.isOK(reply) { isWritten[index] = false }
-                // The primary does not reply. Write no further copies, because the wait for their replies would be as
-                // long: in a cluster there are up to 128 copies. (After the cancellation of the task, too, no command
-                // gets a reply.)
+                // The primary does not reply, or the task is cancelled. Write no further copies: in a cluster there are
+                // up to 128, and each could wait as long for its reply.
                 guard replies.allSatisfy(Self.hasReply) else {
                     for index in start..<marks.count { isWritten[index] = false }
                     return isWritten

@@ -4,10 +4,9 @@ public final class RedisQueries {
     /// A hash's fields with their values, in the server's order.
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
-    /// The maximum number of attempts at one command. A failed command is attempted again, because the cluster may have
-    /// changed, or the connection may have been lost. There is no further attempt if the call is cancelled, or if the
-    /// error is proven to be the command's own (`RedisError.isRetriable` is false). SCAN, and the search for the
-    /// servers, are attempted only once.
+    /// How often a command is tried at most. It is tried again, because the cluster may have changed, or the connection
+    /// may have been lost. It is not tried again after a cancellation, or after an error that is proven to be its own
+    /// (`RedisError.isRetriable` is false). SCAN, and the search for the servers, are tried only once.
     static let attemptsMax = 5
     /// The maximum number of commands that are sent before their replies are read. One server may get all of them, so
     /// the number must not exceed ``CommandConnection/commandsMax``.

@@ -139,7 +139,7 @@ private struct PartialValue {
     }
 }
 
-// The parser's callbacks. A callback returns null if a limit is exceeded, and then the parser fails.
+// hiredis calls these functions for each part of a reply. Null, after a limit is exceeded, makes the parser fail.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,

@@ -44,8 +44,8 @@ struct ChannelOptions: ParsableArguments {
     /// Calls `body` with a channel keeper, and with the one app and environment that the options choose. Closes the
     /// keeper afterwards.
     ///
-    /// - Throws: a `ValidationError` if the options choose no app and environment, or more than one. An `ExitCode`,
-    ///   after printing the reason, if the configuration is wrong or allows no channels, or if `body` throws a
+    /// - Throws: a `ValidationError` if the options do not choose exactly one app and environment. An `ExitCode`, after
+    ///   printing the reason, if the configuration is wrong or allows no channels, or if `body` throws a
     ///   ``ChannelFailure``.
     /// - Parameter name: the name of the subcommand, for messages.
     func withKeeper(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {

@@ -70,8 +70,8 @@ struct CheckCommand: ParsableCommand {
                     }
                 )
                 for app in configuration.apps {
-                    // Ignore a file of shapes that cannot be read: the loader has already reported a faulty file, and
-                    // without `--files` the file may be missing.
+                    // Ignore a file of shapes that cannot be read. With `--files`, the loader has already reported it;
+                    // without, the file may be missing.
                     if let rule = try? app.readContractRule() { contracts[app.bundleId] = rule }
                 }
             } catch {

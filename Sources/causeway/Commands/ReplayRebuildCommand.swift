@@ -106,8 +106,8 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 
-    /// Restores the tokens, and then the newest commands of the range. The tokens come first: if Redis knew no token of
-    /// an activity, it would hold the activity's newest command, instead of recording the command as sent.
+    /// Restores the tokens, and then the newest commands of the range. In the other order, Redis would find no token
+    /// for a command, and hold the command instead of recording it as sent.
     ///
     /// Without `--execute`, the range is read before the registrations. Then only the registrations of the activities
     /// in the range need to be remembered.

@@ -7,8 +7,8 @@ import LiveActivity
 import Redis
 
 /// `causeway replay send`: writes the newest commands of a ``ReplayRange`` to the commands topic again. It leaves out
-/// commands that Redis knows, except a command to an activity that expired or failed, because no phone showed it.
-/// Without `--execute`, it only reports what it would write.
+/// commands that Redis knows. Exception: a command to an activity that expired or failed is sent again, because no
+/// phone showed it. Without `--execute`, it only reports what it would write.
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",

@@ -45,6 +45,7 @@ struct AudienceCensus {
         pagesMax: Int? = AudienceCensus.pagesMax,
         _ queries: RedisQueries
     ) throws {
+        let nowMilliseconds = try queries.serverTimeMilliseconds(for: audienceKeys.audienceKey)
         let directories = try queries.readStrings(
             (0..<MemberLocation.segmentCount).map { audienceKeys.directoryKey(segment: UInt8($0)) }
         )
@@ -68,7 +69,9 @@ struct AudienceCensus {
             let readStart = ContinuousClock.now
             let values = try queries.readStrings(batch.map(\.key))
             let readDuration = readStart.duration(to: .now)
-            for (key, value) in zip(batch, values) { countMembers(value, segment: key.segment, memberReferences) }
+            for (key, value) in zip(batch, values) {
+                countMembers(value, segment: key.segment, memberReferences, nowMilliseconds)
+            }
             if batch.endIndex < pageKeys.count { Self.pause(for: readDuration) }
         }
     }
@@ -77,7 +80,8 @@ struct AudienceCensus {
     private mutating func countMembers(
         _ value: [UInt8],
         segment: Int,
-        _ memberReferences: UnsafeMutableBufferPointer<MemberReference>
+        _ memberReferences: UnsafeMutableBufferPointer<MemberReference>,
+        _ nowMilliseconds: Int64
     ) {
         readPageCount += 1
         pageBytes += value.count
@@ -87,7 +91,7 @@ struct AudienceCensus {
                 unreadableValueCount += 1
                 return
             }
-            let pageMembers = page.members(into: memberReferences)
+            let pageMembers = page.members(into: memberReferences, nowMilliseconds: nowMilliseconds)
             if !pageMembers.isWhole { unreadableValueCount += 1 }
             for reference in memberReferences[..<pageMembers.count] {
                 guard let member = page[reference] else { continue }

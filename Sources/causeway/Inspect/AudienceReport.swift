@@ -51,8 +51,8 @@ struct AudienceReport {
     var frequentBudget: ActivityReport.Budget
     /// The fan-outs under way, newest version first.
     var fanoutsUnderWay: [FanoutUnderWay]
-    /// The fan-outs with all ranges and broadcasts finished, newest version first. The initializer's `resultsMax`
-    /// limits their number.
+    /// The fan-outs whose ranges and broadcasts are all finished, newest version first, at most `resultsMax` of the
+    /// initializer.
     var finishedFanouts: [AudienceInspection.Fanout]
 
     init(
@@ -92,8 +92,8 @@ extension AudienceReport.FanoutUnderWay {
             times: fanout.times
         )
         for entry in checkpoints where Int(entry.range.rangeCount) == fanout.rangeCount {
-            // Skip the checkpoints of finished ranges. `fanout.counts` already contains the counts of these ranges, and
-            // their last checkpoints may be older.
+            // Skip the checkpoints of finished ranges. They may be out of date, and `fanout.counts` already has the
+            // ranges' counts.
             guard !fanout.finishedRanges.contains(Int(entry.range.index)),
                 let rangeProgress = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
                 let version = rangeProgress.versions.first(where: { $0.version == fanout.version })

@@ -80,7 +80,7 @@ struct RecordCheck {
         return foundFaults.filter { !(repair.isEventUnknown && $0.dependsOnEvent) }.map { ($0.line, $0.message) }
     }
 
-    /// Returns a remark that names the fields that a worker drops because the command is too large. Returns nil if it
+    /// Returns a remark that names the fields that a worker drops because the command is too large. Nil if the worker
     /// drops none, or if the command stays too large.
     private func droppedFieldsRemark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in

@@ -6,8 +6,8 @@ struct RecordRepair {
     private(set) var bytes: [UInt8]
     /// The fields to which a repair has given a value, because they had none or a faulty one.
     private(set) var repairedFields: Set<Field> = []
-    /// The insertions, oldest first. `count` is the length of the inserted text. `offset` is its place in the record as
-    /// the record was just before this insertion.
+    /// The insertions, oldest first: the place and the length of each inserted text. The place counts earlier
+    /// insertions, but not later ones.
     private var insertions: [(offset: Int, count: Int)] = []
     private var lastFault: (code: FaultCode, field: Field, offset: Int)?
 
@@ -34,8 +34,8 @@ struct RecordRepair {
         case .unknownKey, .duplicateKey:
             return remove(memberAt: fault.offset)
         case .notAllowed where field == .channel && byte(at: fault.offset) == UInt8(ascii: "{"):
-            // The record has `channel` but no audience. The producer perhaps forgot the audience. Removing `channel`
-            // would let decoding report a missing activity instead.
+            // The record has `channel` but no audience. The producer perhaps forgot the audience. So do not remove
+            // `channel`: decoding would then report a missing activity.
             return false
         case .notAllowed:
             // An audience is not allowed beside a device or an activity, so remove the device or the activity.
@@ -109,9 +109,9 @@ struct RecordRepair {
         for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
     }
 
-    /// Returns the offset of a member's key in the object that begins at `offset`. Returns nil if the object has no
-    /// such member, or if no object begins there: a fault `notAllowed` can have the offset of the forbidden member
-    /// itself.
+    /// Returns the offset of a member's key in the object that begins at `offset`; nil if the object has no such
+    /// member. Also nil if no object begins there, because a fault `notAllowed` can have the offset of the forbidden
+    /// member itself.
     private func memberOffset(named key: String, inObjectAt offset: Int) -> Int? {
         guard byte(at: offset) == UInt8(ascii: "{") else { return nil }
         let quotedKey = Array("\"\(key)\"".utf8)

@@ -29,7 +29,8 @@ struct TimestampUpdater {
         var recordWithSequence = updatedRecord
         let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
         recordWithSequence.insert(contentsOf: member.utf8, at: brace + 1)
-        // If the record has a sequence of its own, this is now the second one, which is a fault. So remove it.
+        // A record that already had a sequence now has two, which is a fault. So remove the second one, which is the
+        // old one.
         guard case .failure(let fault) = Self.decode(recordWithSequence) else { return recordWithSequence }
         var repair = RecordRepair(recordWithSequence)
         guard fault.code == .duplicateKey, fault.path.field == .sequence, repair.repair(fault) else {
@@ -45,8 +46,8 @@ struct TimestampUpdater {
         case .success(let command): return (record, command)
         case .failure(let fault):
             guard fault.code == .missingField, fault.path.field == .timestamp else { return nil }
-            // Insert the timestamp behind the opening brace of `aps`, which is the fault's offset. A comma may follow
-            // the timestamp, because the object has at least an event.
+            // Insert the timestamp behind the opening brace of `aps`, which is the fault's offset. The object has at
+            // least an event, so a comma must follow the timestamp.
             var recordWithTimestamp = record
             recordWithTimestamp.insert(contentsOf: "\"timestamp\":1000000000,".utf8, at: fault.offset + 1)
             return (try? decode(recordWithTimestamp).get()).map { (recordWithTimestamp, $0) }

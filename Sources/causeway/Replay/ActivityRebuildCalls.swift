@@ -30,8 +30,8 @@ struct ActivityRebuildCalls {
                 restartsActivities: scope.restartsActivities,
                 nowSeconds: nowSeconds
             )
-            // Without this flag, Redis would reply `alertHeld` if it keeps the alert of an older command, and would not
-            // admit this command. The flag does no harm, because a rebuild sends no alert.
+            // With this flag, Redis admits the command even if Redis keeps the alert of an older one; otherwise it
+            // would reply `alertHeld`. The flag does no harm, because a rebuild sends no alert.
             admission.mayReplaceHeldAlert = true
             let heldCommand = Self.heldCommand(command, of: record, app: app, activity: identifier)
             return (admission, heldCommand, command.hasAlert)
@@ -39,8 +39,8 @@ struct ActivityRebuildCalls {
         guard let (admission, heldCommand, hasAlert) = admissionParts else { return nil }
         let version = candidate.version
         admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
-        // No content has the digest 0. So after this call, Redis finds no state unchanged, and the next one is sent. If
-        // the command has an alert, `alert` tells Redis that this alert and all older ones have rung.
+        // No content has the digest 0. So after this call, Redis takes no next state for unchanged, and a worker sends
+        // it. `alert` tells Redis that the command's alert and all older ones have rung.
         settlementCall = StoreCall(
             tag: 0,
             subject: subject,
@@ -67,11 +67,11 @@ struct ActivityRebuildCalls {
         activity: [UInt8]
     ) -> [UInt8] {
         withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
-            var layout = Body.write(command, from: record, into: memory)
+            var layout = PushBody.write(command, from: record, into: memory)
             var body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyByteCount])
             if command.hasAlert {
                 let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyByteCount...])
-                layout = Body.writeWithoutAlert(body, layout, into: buffer)
+                layout = PushBody.writeWithoutAlert(body, layout, into: buffer)
                 body = UnsafeRawBufferPointer(buffer)
             }
             let identifier = command.identifier.isAbsent ? nil : command.identifier.bytes(in: record)

@@ -8,8 +8,8 @@ import LiveActivity
 struct AudienceRebuildCalls {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>
-    /// Finishes the only range of the command's fan-out. Without this call, the fan-out would stay unfinished. Redis
-    /// would then keep the number of ranges, one, for up to an hour, and only one lane could work on the next command.
+    /// Finishes the only range of the command's fan-out. Otherwise Redis would count the fan-out as unfinished for up
+    /// to an hour, and give the next command only one range too, so that only one lane could work on it.
     let finishRangeCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this configuration.
@@ -32,7 +32,8 @@ struct AudienceRebuildCalls {
         else {
             return nil
         }
-        // No content has the digest 0. So Redis does not find the next state unchanged, and the state is sent.
+        // No content has the digest 0. So Redis does not take the audience's next state for unchanged, and a worker
+        // sends it.
         admission.digest = 0
         let audience = audienceName.withUnsafeBytes { AudienceDigest(of: $0) }
         let app = Array(scope.apps[appIndex].bundleIdentifier.utf8)

@@ -47,8 +47,8 @@ struct MembershipRebuildCalls {
         var entryCalls: [AudienceCall<[UInt8]>] = []
         var departureConfirmationCall: StoreCall<[UInt8]>?
         if let departures {
-            // Write an entry for each audience that the member has left. But leave out an audience that this
-            // registration joins again, if the registration is as new as the departure, or newer.
+            // Write an entry for each audience that the member has left. Exception: this registration joins the
+            // audience again, and is at least as new as the departure.
             let registeredAtMilliseconds = joiningMember?.registration.registeredAtMilliseconds ?? .min
             for audience in departures.audiences
             where departures.leftAtMilliseconds > registeredAtMilliseconds || !joinedAudiences.contains(audience) {

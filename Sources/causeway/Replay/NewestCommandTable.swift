@@ -20,11 +20,12 @@ struct ReplayCandidate: Equatable {
     var byteCount: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
 }
 
-/// The newest command of each activity and of each audience, found by rules like those for a lane's waiting commands.
+/// The newest command of each activity and of each audience, found by rules like those for a lane's waiting commands:
 ///
-/// A newer update replaces an older one, and a newer end an older end: Redis admits it unless the older end was shown.
-/// An end replaces any update, and no update replaces an end. A start replaces a state with a lower version. Beside a
-/// newer update, the table also keeps the start. But a newer end replaces the start too.
+/// - A newer update replaces an older one, and a newer end an older end: Redis admits it unless the older end was
+///   shown.
+/// - An end replaces any update, and no update replaces an end.
+/// - A start replaces an older state. A newer update stays beside the start; a newer end replaces the start.
 ///
 /// The table's bytes are limited (R4). A full table takes no more activities and audiences. If a newer command of a
 /// known activity or audience has no room, the table keeps only the command's version and offset. The replay then sends
@@ -80,16 +81,16 @@ struct NewestCommandTable {
         entries[redisKey] = entry
     }
 
-    /// Marks a state of the table as unread: the workers will read the same command from another topic. Does nothing if
-    /// the table's state is another command.
+    /// Marks a state of the table as unread, because the workers will read the same command from another topic. Does
+    /// nothing if the table's state is another command.
     mutating func markStateAsUnread(_ command: ReplayCandidate, of redisKey: [UInt8]) {
         guard let state = entries[redisKey]?.state, state.event == command.event, state.version == command.version
         else { return }
         entries[redisKey]?.state?.isUnread = true
     }
 
-    /// Keeps a start in the entry, unless the entry has the same or a newer start, or an end that is not older. Drops a
-    /// state that is older than the start.
+    /// Keeps a start in the entry. Exceptions: the entry has the same start or a newer one, or an end of the same
+    /// version or a newer one. Drops a state that is older than the start.
     private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {
         if let knownStart = entry.start {
             guard start.version > knownStart.version else {

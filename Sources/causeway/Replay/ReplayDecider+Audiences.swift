@@ -29,7 +29,7 @@ extension ReplayDecider {
         case .unchanged: return ReplayVerdict(reason: .unchanged)
         case .ended: return ReplayVerdict(reason: .ended)
         case .superseded: return ReplayVerdict(reason: .superseded)
-        // Redis never replies to an admission with one of these verdicts.
+        // Redis never gives one of these verdicts on an admission.
         case .unknown, .settled, .claimedByAnother, .claimLost, .claimed, .finished, .directory, .page, .appended:
             return ReplayVerdict(reason: .superseded)
         }
@@ -86,12 +86,12 @@ extension ReplayDecider {
     /// Returns the body of the push to a member that joins after the command.
     private static func joinerBody(of command: Command, _ record: UnsafeRawBufferPointer) -> [UInt8] {
         withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
-            let layout = Body.write(command, from: record, into: memory)
+            let layout = PushBody.write(command, from: record, into: memory)
             let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyByteCount])
             guard command.hasAlert else { return JoinerBody.storedBytes(body, layout) }
-            let count = Body.byteCountWithoutAlert(body, layout)
+            let count = PushBody.byteCountWithoutAlert(body, layout)
             let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyByteCount...].prefix(count))
-            let layoutWithoutAlert = Body.writeWithoutAlert(body, layout, into: buffer)
+            let layoutWithoutAlert = PushBody.writeWithoutAlert(body, layout, into: buffer)
             return JoinerBody.storedBytes(UnsafeRawBufferPointer(buffer), layoutWithoutAlert)
         }
     }

@@ -14,8 +14,8 @@ struct ReplayDecider {
     var redisNowMilliseconds: Int64
     /// Whether the user allows the replay to send starts.
     var includesStarts: Bool
-    /// Whether any policy starts activities again after their lifetime. If so, an end that is older than an activity's
-    /// newest start is sent, because Causeway itself may have made this start (R13).
+    /// Whether any policy starts activities again after their lifetime. If so, an end is sent even if the activity's
+    /// newest start is newer, because Causeway itself may have made this start (R13).
     var restartsActivities: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }
@@ -138,12 +138,12 @@ struct ReplayDecider {
     /// Returns the digest of the content that the activity would show after the command.
     static func digest(of command: Command, _ record: UnsafeRawBufferPointer, dropsAlert: Bool) -> UInt64 {
         withUnsafeTemporaryAllocation(byteCount: command.bodyByteCount * 2, alignment: 1) { memory in
-            let layout = Body.write(command, from: record, into: memory)
+            let layout = PushBody.write(command, from: record, into: memory)
             let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyByteCount])
-            guard dropsAlert else { return Body.digest(body, layout) }
+            guard dropsAlert else { return PushBody.digest(body, layout) }
             let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyByteCount...])
-            let layoutWithoutAlert = Body.writeWithoutAlert(body, layout, into: buffer)
-            return Body.digest(UnsafeRawBufferPointer(buffer), layoutWithoutAlert)
+            let layoutWithoutAlert = PushBody.writeWithoutAlert(body, layout, into: buffer)
+            return PushBody.digest(UnsafeRawBufferPointer(buffer), layoutWithoutAlert)
         }
     }
 

@@ -3,12 +3,12 @@ import CausewayCommandLine
 import LiveActivity
 import Redis
 
-/// The decision about one command. If an activity or audience also has a start before its newest state, it has two
-/// decisions: one about the start, one about the state.
+/// The decision about one command. An activity or audience that has a start and a newer state has two decisions, one
+/// about each.
 struct ReplayDecision {
     var appIndex: Int
     /// The activity's or audience's key in Redis.
-    var key: [UInt8]
+    var redisKey: [UInt8]
     var candidate: ReplayCandidate
     var verdict: ReplayVerdict
 }
@@ -80,7 +80,7 @@ struct ReplayDecisions {
         var decisions: [ReplayDecision] = []
         func decide(_ candidate: ReplayCandidate, _ verdict: ReplayVerdict) {
             decisions.append(
-                ReplayDecision(appIndex: entry.appIndex, key: activity, candidate: candidate, verdict: verdict)
+                ReplayDecision(appIndex: entry.appIndex, redisKey: activity, candidate: candidate, verdict: verdict)
             )
         }
         for candidate in [entry.start, entry.state].compactMap(\.self) {
@@ -134,7 +134,7 @@ struct ReplayDecisions {
                     else { return ReplayVerdict(reason: .tableFull) }
                     return decider.verdict(onAudienceCommand: command, of: record, policy: policy, audience: inspection)
                 }
-                return ReplayDecision(appIndex: entry.appIndex, key: key, candidate: candidate, verdict: verdict)
+                return ReplayDecision(appIndex: entry.appIndex, redisKey: key, candidate: candidate, verdict: verdict)
             }
     }
 

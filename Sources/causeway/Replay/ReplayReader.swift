@@ -62,8 +62,8 @@ struct ReplayReader {
             for partition in 0..<partitionCount {
                 let logOffsets = try fetchLogOffsets(of: partition)
                 let begin = try fetchFirstOffset(of: partition, logOffsets, atOrAfter: from)
-                // Behind the first record of a later time, there may be records of the range: producers choose the
-                // timestamps. So read to the end, and let `read` leave out the records of later times.
+                // Producers choose the timestamps, so records of the range may follow a record of a later time. So read
+                // to the end of the log, and let `read` leave out the records of later times.
                 add(partition, begin..<logOffsets.upperBound)
             }
         case .offsets(let ranges):
@@ -79,8 +79,8 @@ struct ReplayReader {
                         "\(topic) no longer has the offsets \(range.lowerBound) to \(last) of partition \(partition)"
                     )
                 }
-                // A range without an end (`partition:from-`) may begin exactly at the end of the log. It is then empty,
-                // which is no fault.
+                // A range without an end (`partition:from-`) that begins exactly at the end of the log is empty, which
+                // is no fault.
                 let isOpen = range.upperBound == ReplayRange.openEndOffset
                 if isOpen ? range.lowerBound > logOffsets.upperBound : range.upperBound >= logOffsets.upperBound {
                     rangeFaults.append("partition \(partition) of \(topic) ends before offset \(logOffsets.upperBound)")
@@ -108,8 +108,8 @@ struct ReplayReader {
     ) throws(KafkaError) -> Int64 {
         if logOffsets.isEmpty { return logOffsets.lowerBound }
         if let found = try fetchOffset(of: partition, logOffsets, atOrAfter: milliseconds) { return found }
-        // The broker names no offset. Either all records are older than `milliseconds`, or the broker keeps no
-        // timestamps. The timestamp of the newest record shows which of the two is true.
+        // The broker names no offset if all records are older than `milliseconds`, or if it keeps no timestamps. The
+        // timestamp of the newest record shows which of the two is true.
         var newestTimestampMilliseconds: Int64?
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Int64(Self.requestTimeoutMilliseconds)
         _ = try reader.read(
@@ -193,15 +193,14 @@ struct ReplayReader {
 /// The offsets of a topic that the workers' group has committed. The workers will still read the later records
 /// themselves.
 struct GroupCommittedOffsets {
-    /// The committed offset of each partition; nil if the group has committed none. All records of such a partition are
-    /// then unread, unless ``isReadByGroup`` is false.
+    /// The committed offset of each partition; nil if the group has committed none. Then all records of the partition
+    /// are unread, unless ``isReadByGroup`` is false.
     private let committedOffsets: [Int64?]
     /// Whether the workers' group reads this topic: the topic is one of their inputs, or the group has committed an
     /// offset for it. If false, no record counts as unread.
     private let isReadByGroup: Bool
 
-    /// - Parameter isInput: whether the workers read the topic. If true, all records are unread as long as the group
-    ///   has committed no offset.
+    /// - Parameter isInput: whether the workers read the topic, even if they have not committed an offset yet.
     init(
         of topic: String,
         partitionCount: Int32,

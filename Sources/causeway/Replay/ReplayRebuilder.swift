@@ -29,9 +29,8 @@ struct ReplayRebuilder {
     /// any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
-    /// When the newest token of a tracked activity was registered (``trackTokens(of:)``); nil if the activity has no
-    /// token. The keys are the activities' keys in Redis. With `--execute` the dictionary is empty, because Redis then
-    /// knows the tokens.
+    /// For each tracked activity (``trackTokens(of:)``), by its key in Redis: when its newest token was registered; nil
+    /// if it has no token. Empty with `--execute`, because Redis then knows the tokens.
     private var tokenRegisteredAtMillisecondsByActivity: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -124,7 +123,8 @@ struct ReplayRebuilder {
                     tokenRegistration(activity.token),
                     allowsFrequentUpdates: activity.allowsFrequentUpdates,
                     shownVersion: activity.shownVersion,
-                    source: .reread,
+                    // 0: Redis keeps the alerts that it holds, because workers may still have to send them.
+                    source: .reread(alertsReleasedUntilMilliseconds: 0),
                     audiences: digests(of: activity.audiences, count: activity.audienceCount)
                 )
             )
@@ -147,8 +147,8 @@ struct ReplayRebuilder {
         }
     }
 
-    /// Collects the calls for a tombstone. Its key names an activity or a device, but neither says which of the two nor
-    /// names the app. So there are two calls for each app that the options include.
+    /// Collects the calls for a tombstone. Its key is the id of an activity or a device, and does not name the app. So
+    /// there are two calls for each app that the options include.
     private mutating func collectUnregistration(_ key: UnsafeRawBufferPointer?, recordTimestampMilliseconds: Int64)
         throws
     {
@@ -200,8 +200,8 @@ struct ReplayRebuilder {
     /// Makes the calls and returns the replies. If a call lets an activity or device join or leave audiences, also
     /// writes this to the audiences.
     ///
-    /// For a member with an unconfirmed departure, Redis returns no held command and admits no command. Then this
-    /// method
+    /// As long as a member's departure is not confirmed, Redis returns no held command and admits no command of the
+    /// member. So this method
     /// 1. writes an entry about the departure into the audience's page,
     /// 2. confirms this to Redis, and
     /// 3. makes the member's call again.

@@ -154,7 +154,8 @@ struct ReplayRun {
         includesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgressBar) throws -> Bool
     ) throws {
-        // After an interruption of the reading, still decide about the commands that were read.
+        // If a signal has interrupted the reading, the same signal must not stop the decisions about the commands that
+        // were read.
         let wasReadingInterrupted = !unreadRanges.isEmpty
         let interruption = interruption
         let isCancelled = { interruption.pendingSignal != nil && !wasReadingInterrupted }
@@ -193,7 +194,7 @@ struct ReplayRun {
         let app = scope.apps[decision.appIndex]
         let candidate = decision.candidate
         let audience = candidate.audience.map { String(decoding: $0, as: UTF8.self) }
-        let activity = audience == nil ? app.activity(ofKey: decision.key) : nil
+        let activity = audience == nil ? app.activity(ofKey: decision.redisKey) : nil
         let source = "\(topic)/\(candidate.partition)/\(candidate.offset)"
         guard options.json else {
             let alert = decision.verdict.dropsAlert ? ", without its alert" : ""
@@ -278,8 +279,8 @@ struct ReplayRun {
         } catch let error as RedisError {
             return "\(error)"
         } catch let error as KafkaError {
-            // librdkafka's texts do not name the address, so add it. If `isDescribedByReasonOnly` is true, the text is
-            // Causeway's own, and names the address where this helps.
+            // librdkafka's texts do not name the address, so add it. Causeway's own texts (`isDescribedByReasonOnly`)
+            // name it where this helps.
             return error.isDescribedByReasonOnly
                 ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {

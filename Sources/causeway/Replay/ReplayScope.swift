@@ -11,8 +11,8 @@ struct ReplayScope {
     /// The only app to replay; nil: all apps.
     var onlyApp: String?
     var onlyActivity: String?
-    /// The contract of each app; nil if a worker refuses no command because of it. The contracts are never deallocated:
-    /// the program needs them until it ends.
+    /// The contract of each app; nil if it has none, or if a worker only warns of commands that break it. The contracts
+    /// are never deallocated, because the program needs them until it ends.
     private let contracts: [UnmanagedContract?]
 
     /// - Parameter contractRules: the contract of each app; nil: the app has none.
@@ -35,8 +35,8 @@ struct ReplayScope {
 
     func includes(app name: String) -> Bool { onlyApp.map { $0 == name } ?? true }
 
-    /// Returns the app's index. A bundle id with JSON escapes in the record is not found; a worker does not find it
-    /// either.
+    /// Returns the app's index; nil if the app is unknown. As in a worker, a bundle id with JSON escapes counts as
+    /// unknown.
     func appIndex(_ name: TextRange, in record: UnsafeRawBufferPointer) -> Int? {
         let bytes = name.range.bytes(in: record)
         return apps.firstIndex { $0.bundleIdentifier.utf8.elementsEqual(bytes) }

@@ -31,7 +31,7 @@ struct ReplaySender {
     /// reach Kafka. The key is the copy's number, which is also its tag at the producer.
     private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
-    /// The numbers of copies that the producer never got. The commands of these copies were reopened, or may have been.
+    /// The numbers of copies that the producer never got, although their commands were reopened, or may have been.
     private var copyNumbersNotProduced: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
@@ -58,8 +58,8 @@ struct ReplaySender {
 
     /// Waits until the rate allows the command, and writes it.
     ///
-    /// - Returns: usually the decision's verdict; another one if a worker has admitted this command, or a newer one,
-    ///   since the decision. Nil if the sending ended before the command was written.
+    /// - Returns: the decision's verdict. Another verdict if, since the decision, a worker has admitted this command or
+    ///   a newer one. Nil if the sending ended before the command was written.
     mutating func send(_ decision: ReplayDecision, until isCancelled: () -> Bool) throws -> ReplayVerdict? {
         guard sender.waitForRateLimit(until: isCancelled), tally.failedCount < Self.failuresMax else {
             isStopped = true
@@ -99,7 +99,7 @@ struct ReplaySender {
         let store = try store ?? BlockingStore(configuration: redis)
         self.store = store
         let app = appIdentifiers[decision.appIndex]
-        let activity = ActivityKey.activity(ofKey: decision.key, app: app)
+        let activity = ActivityKey.activity(ofKey: decision.redisKey, app: app)
         let subject = StoreSubject(app: app, kind: .activity, identifier: activity)
         let version = decision.candidate.version
         let settlement = StoreCall<[UInt8]>.Operation
@@ -116,8 +116,8 @@ struct ReplaySender {
             if verdict != .retry { settlementCallsByCopyNumber[copyNumber] = nil }
             return verdict
         } catch {
-            // The call failed, but Redis may have reopened the version. So let `finish` settle the version again. If
-            // Redis did not reopen the version, this does no harm.
+            // Redis may have reopened the version although the call failed. So let `finish` settle the version again.
+            // If Redis did not reopen the version, this does no harm.
             copyNumbersNotProduced.append(copyNumber)
             isStopped = true
             throw error

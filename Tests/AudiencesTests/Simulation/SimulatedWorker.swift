@@ -72,6 +72,10 @@ final class SimulatedWorker {
         if parameters.memberCount % 3 == 0 { configuration.parkedMembersMax = 8 }
         // In a fifth of the runs, a few parked members halt a round.
         if parameters.memberCount % 5 == 1 { configuration.parkedCountThatHaltsRound = 4 }
+        // In a fifth of the runs, a few commands use up the bytes for commands.
+        if parameters.memberCount % 5 == 3 { configuration.commandBytesMax = 2_000 }
+        // In a seventh of the runs, a round's turn ends after two pushes.
+        if parameters.memberCount % 7 == 2 { configuration.consecutivePushesMax = 2 }
         // In a quarter of the runs, the store counts as a cluster, so the pages of running rounds wait for members too.
         if parameters.memberCount % 4 == 2 { configuration.hasSeveralStoreServers = true }
         // The seed chooses these three limits. The divisors differ, so that each value of a limit occurs with each

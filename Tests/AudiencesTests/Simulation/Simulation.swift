@@ -328,7 +328,7 @@ final class Simulation {
                 return violations.append("a command does not decode")
             }
             var body = [UInt8](repeating: 0, count: decoded.bodyByteCount)
-            let layout = body.withUnsafeMutableBytes { Body.write(decoded, from: text, into: $0) }
+            let layout = body.withUnsafeMutableBytes { PushBody.write(decoded, from: text, into: $0) }
             let templateText = Array((command.isStart ? Self.activityTemplate : "").utf8)
             templateText.withUnsafeBytes { template in
                 handOver(command, as: record, decoded, body, layout, template, to: worker)
@@ -341,7 +341,7 @@ final class Simulation {
         as record: UInt32,
         _ decoded: LiveActivity.Command,
         _ body: [UInt8],
-        _ layout: Body.Layout,
+        _ layout: PushBody.Layout,
         _ template: UnsafeRawBufferPointer,
         to worker: SimulatedWorker
     ) {

@@ -22,7 +22,7 @@ struct TextReportTests {
             balls: 14_286,
             phones: 3_000,
             seasonSeconds: 60,
-            replaySeconds: 61.5,
+            secondsToLastResult: 61.5,
             commands: 718_800,
             outcomes: [.init(outcome: "accepted", count: 180_000), .init(outcome: "superseded", count: 538_800)],
             pushes: 180_000,

@@ -86,14 +86,14 @@ struct OutageHourTests {
         func makePush(_ timestamp: Int64) -> OutageHistory.Push {
             OutageHistory.Push(arrivedAtMilliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
         }
-        pushes.add(makePush(1_000), isNewest: true)
+        pushes.add(makePush(1_000), hasNewestState: true)
         pushes.noteHostOutage(atSeconds: 1_001)
-        pushes.add(makePush(1_001), isNewest: true)
+        pushes.add(makePush(1_001), hasNewestState: true)
         pushes.noteHostReturn()
-        pushes.add(makePush(1_001), isNewest: false)
+        pushes.add(makePush(1_001), hasNewestState: false)
         #expect(pushes.newestStateFlagsByActivity == [:])
-        pushes.add(makePush(1_002), isNewest: false)
-        pushes.add(makePush(1_300), isNewest: true)
+        pushes.add(makePush(1_002), hasNewestState: false)
+        pushes.add(makePush(1_300), hasNewestState: true)
         #expect(pushes.newestStateFlagsByActivity == ["a": [false, true]])
     }
 

@@ -156,6 +156,19 @@ import Testing
         #expect(arena.allocatedChunkBytes == 0)
     }
 
+    /// Each size of blocks in use needs a chunk at least.
+    @Test func `A lane with little memory has small chunks`() {
+        var arena = Arena(chunkBytes: Arena.chunkBytesMin)
+        let blocks = [100, 1_000, 131_072].map { arena.allocate($0) }
+        #expect(arena.allocatedChunkBytes == 3 * 128 << 10)
+        for block in blocks.dropFirst() { arena.free(block) }
+        arena.deallocateFreeChunks()
+        #expect(arena.allocatedChunkBytes == 128 << 10)
+        arena.free(blocks[0])
+        arena.deallocateFreeChunks()
+        #expect(arena.allocatedChunkBytes == 0)
+    }
+
     /// Large records may follow a backlog of small ones. So the arena must be able to give back the memory of the small
     /// ones. A chunk with one block in use stays.
     @Test func `Completely free chunks are given back`() {

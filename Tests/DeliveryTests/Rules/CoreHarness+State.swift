@@ -6,6 +6,8 @@ extension CoreHarness {
     /// All results so far, as `u1 accepted`.
     var outcomes: [String] { results.map { "\($0.command) \($0.outcome)" } }
 
+    var acceptedResultCount: Int { results.count { $0.outcome == "accepted" } }
+
     /// The calls without a reply, except settlements (`isSettlement`), as `admit u1`.
     var outstandingCalls: [String] {
         calls.filter { !$0.isSettlement }.map { "\($0.ticket.purpose) \(delivery.view($0.ticket.record).name)" }
@@ -17,7 +19,7 @@ extension CoreHarness {
     var canReceive: Bool { delivery.canReceive }
     var inProgressRecordCount: Int { delivery.inProgressRecordCount }
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
-    var counters: DeliveryCounters { delivery.counters }
+    var carriedAlertCount: UInt64 { delivery.carriedAlertCount }
     var unacknowledgedRecordCount: Int { delivery.unacknowledgedRecordCount }
     var recordsAwaitingStoreCount: Int { delivery.recordsAwaitingStoreCount }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }

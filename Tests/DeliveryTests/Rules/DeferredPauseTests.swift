@@ -15,6 +15,9 @@ import Testing
     /// An alert may ring until it is 300 s old. After this time it is too old.
     private static let alertExpiresAfterMilliseconds: Int64 = 303_000
 
+    /// The id of the command that ends the activity because its lifetime is over.
+    private static let lifetimeEnd = "lifetime:\(CoreHarness.startSeconds * 1_000)"
+
     private func makeCore() -> CoreHarness {
         CoreHarness {
             $0.reloadable.deferAfterMilliseconds = 10_000
@@ -73,20 +76,68 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"] && core.outcomes == ["u1 superseded"])
     }
 
-    /// If the end stayed in the lane, the committed offset could not pass it while the state is deferred again and
-    /// again.
-    @Test func `The end of a lifetime waits for a deferred state, and is deferred with it`() throws {
+    /// Returns a core that has deferred u1 again, and with it the end of the lifetime. Kafka has not acknowledged these
+    /// two deferred records.
+    private func coreDeferringStateAndEnd() throws -> CoreHarness {
         let core = try coreAfterRefusal()
-        let identifier = "lifetime:\(CoreHarness.startSeconds * 1_000)"
-        core.receive(CommandText.end(9, id: identifier))
+        core.receive(CommandText.end(9, id: Self.lifetimeEnd))
         core.reply(.retry)
         core.elapseInSteps(Self.delayMilliseconds)
         #expect(core.outstandingCalls == [])
         core.receive(core.deferrals[0])
         core.elapseInSteps(Self.deferAgainMilliseconds)
-        #expect(core.deferrals.map(\.command) == ["u1", "u1", identifier])
+        try #require(core.deferrals.map(\.command) == ["u1", "u1", Self.lifetimeEnd])
+        return core
+    }
+
+    /// If the end stayed in the lane, the committed offset could not pass it while the state is deferred again and
+    /// again.
+    @Test func `The end of a lifetime waits for a deferred state, and is deferred with it`() throws {
+        let core = try coreDeferringStateAndEnd()
         core.acknowledgeAll()
         #expect(core.outstandingCalls == [] && core.inProgressRecordCount == 0)
+    }
+
+    /// The state comes back first, and is deferred again without the end. So the end then comes back before the state.
+    @Test func `The end of a lifetime waits for a deferred state that comes back after it`() throws {
+        let core = try coreDeferringStateAndEnd()
+        core.acknowledgeAll()
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(core.deferrals[1])
+        core.elapseInSteps(Self.deferAgainMilliseconds)
+        core.acknowledgeAll()
+        try #require(core.deferrals.map(\.command) == ["u1", "u1", Self.lifetimeEnd, "u1"])
+        core.receive(core.deferrals[2])
+        core.reply(.retry)
+        core.elapseInSteps(Self.delayMilliseconds)
+        #expect(core.outstandingCalls == [])
+        core.receive(core.deferrals[3])
+        core.elapseInSteps(Self.deferAgainMilliseconds)
+        #expect(core.deferrals.dropFirst(4).map(\.command) == ["u1", Self.lifetimeEnd])
+    }
+
+    @Test func `The end of a lifetime that cannot be deferred waits for a deferred state`() throws {
+        let core = try coreDeferringStateAndEnd()
+        core.report(.acknowledged, on: .deferral)
+        core.report(.failed, on: .deferral)
+        core.endBatch()
+        core.elapseInSteps(Self.delayMilliseconds)
+        #expect(core.outstandingCalls == [])
+        core.receive(core.deferrals[1])
+        core.elapseInSteps(Self.deferAgainMilliseconds)
+        #expect(core.deferrals.dropFirst(3).map(\.command) == ["u1", Self.lifetimeEnd])
+    }
+
+    /// Perhaps another lane reads the deferred state.
+    @Test func `The end of a lifetime does not wait for long if the deferred state never comes back`() throws {
+        let core = try coreDeferringStateAndEnd()
+        core.acknowledgeAll()
+        core.elapseInSteps(Self.delayMilliseconds)
+        core.receive(core.deferrals[2])
+        core.reply(.retry)
+        #expect(core.outstandingCalls == [])
+        core.elapseInSteps(Self.deferAgainMilliseconds)
+        #expect(core.outstandingCalls == ["admit \(Self.lifetimeEnd)"])
     }
 
     @Test func `An update that expires behind a pausing start is expired, not deferred`() throws {

@@ -33,6 +33,25 @@ import Testing
         #expect(core.canReceive)
     }
 
+    /// Each size of blocks has chunks of its own. Here the chunks use up their memory, and not the blocks in them.
+    @Test func `A lane whose chunks use too many bytes receives no more records until chunks are free`() {
+        let core = CoreHarness {
+            $0.blockChunkBytes = DeliveryConfiguration.blockChunkBytesMin
+            $0.allocatedBlockBytesMax = 8 * DeliveryConfiguration.blockChunkBytesMin
+        }
+        var receivedCount = 0
+        while core.canReceive, receivedCount < 2_000 {
+            let state = String(repeating: "y", count: [10, 100, 300, 700, 1_500, 3_000][receivedCount % 6])
+            core.receive(CommandText.update(1, of: "a\(receivedCount)", inside: #","x":"\#(state)""#))
+            receivedCount += 1
+        }
+        #expect((6..<2_000).contains(receivedCount))
+        while !core.outstandingCalls.isEmpty { core.reply(.unchanged) }
+        core.acknowledgeAll()
+        core.elapse(1_000)
+        #expect(core.inProgressRecordCount == 0 && core.canReceive)
+    }
+
     /// A held command needs several times the bytes of the registration that releases it.
     @Test func `A lane whose records use too many bytes releases few held commands at a time`() {
         let core = makeCoreWithHeldBackRegistrations()

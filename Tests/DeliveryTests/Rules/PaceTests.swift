@@ -180,7 +180,6 @@ import Testing
         core.elapseSpacing()
         core.push()
         core.returnPush()
-        #expect(core.counters.pushCount == 0)
         core.receive(.update(2))
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u1 superseded"])

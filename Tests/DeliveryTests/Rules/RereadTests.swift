@@ -148,6 +148,26 @@ import Testing
         #expect(!push.body.contains("alert"))
     }
 
+    /// Redis then gives such an alert to no later command. The record may be later than its `registeredAt`.
+    @Test(arguments: [(recordAt: 1, releasedUntil: 2), (recordAt: 5, releasedUntil: 5)])
+    func `A reread registration says until when it may have released alerts`(
+        recordAt: Int64,
+        releasedUntil: Int64
+    ) throws {
+        let core = makeRereadingCore()
+        core.receiveOne(
+            CommandText.registration(at: 2),
+            partition: core.registrationsPartition,
+            recordTimestampMilliseconds: (CoreHarness.startSeconds + recordAt) * 1_000
+        )
+        core.endBatch()
+        let releasedUntilMilliseconds = (CoreHarness.startSeconds + releasedUntil) * 1_000
+        guard case .register(_, _, _, .reread(releasedUntilMilliseconds), _) = try core.oldestCall.operation else {
+            Issue.record("\(try core.oldestCall)")
+            return
+        }
+    }
+
     @Test func `An older start that a reread registration releases again is recorded, not sent`() {
         let core = makeRereadingCore()
         core.register(CommandText.deviceRegistration())
@@ -190,7 +210,7 @@ import Testing
         core.reply(.registered, held: Self.makeCarrier(4, ofAlert: alert))
         let admission = try core.oldestCall.admission
         #expect(admission?.isReread == false)
-        #expect(admission?.mayReplaceHeldAlert == true, "otherwise Redis would offer the alert that it still holds")
+        #expect(admission?.mayReplaceHeldAlert == true, "otherwise Redis could offer an alert that it still holds")
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.body.contains("alert") == rings)

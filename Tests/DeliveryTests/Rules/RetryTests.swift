@@ -22,7 +22,6 @@ import Testing
         core.respond(.accepted, status: 200)
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.first?.attempts == 2)
-        #expect(core.counters.retryCount == 1)
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])

@@ -12,8 +12,7 @@ import Testing
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.settlements == ["u1 accepted"])
-        #expect(core.counters.outcomeCounts[0] == 1)
-        #expect(core.counters.pushCount == 1)
+        #expect(core.results.first?.attempts == 1)
     }
 
     @Test(arguments: [false, true])

@@ -18,7 +18,7 @@ import Testing
     }
 
     /// Returns the body that the core has for the push now.
-    private static func presentBody(_ push: SeenPush, _ core: CoreHarness) -> String {
+    private static func currentBody(_ push: SeenPush, _ core: CoreHarness) -> String {
         SeenPush(core.delivery.view(push.record), record: push.record).body
     }
 
@@ -42,7 +42,7 @@ import Testing
         let pushOfA = try Self.push(core)
         let pushOfB = try Self.push(core, timestamp: Self.firstTimestamp + 76)
         #expect(pushOfB.body == Self.body(1, timestamp: Self.firstTimestamp + 76))
-        #expect(Self.presentBody(pushOfA, core) == Self.body(1), "the connection may be reading these bytes")
+        #expect(Self.currentBody(pushOfA, core) == Self.body(1), "the connection may be reading these bytes")
         #expect(try Self.push(core).body == Self.body(1))
         core.receive(.update(1, of: "d"))
         #expect(try Self.push(core).body == Self.body(1))
@@ -57,7 +57,7 @@ import Testing
         let pushOfA = try #require(core.push())
         core.elapse(302_000)
         #expect(try #require(core.push()).body == Self.body(1))
-        #expect(Self.presentBody(pushOfA, core) == pushOfA.body, "the connection may be reading these bytes")
+        #expect(Self.currentBody(pushOfA, core) == pushOfA.body, "the connection may be reading these bytes")
         #expect(pushOfA.body.contains("alert"))
     }
 
@@ -70,7 +70,7 @@ import Testing
         core.acknowledgeAll()
         // The bodies of u2 and u3 are as long as the body of u1, so they could get its place in memory.
         core.receive(.update(2, of: "c"), .update(3, of: "d"))
-        #expect(Self.presentBody(pushOfB, core) == Self.body(1))
+        #expect(Self.currentBody(pushOfB, core) == Self.body(1))
     }
 
     @Test func `A carried alert is added to one activity only`() throws {

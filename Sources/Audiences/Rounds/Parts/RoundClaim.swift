@@ -23,7 +23,7 @@ struct RoundClaim: BitwiseCopyable {
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// Since when the present claim counts as held (monotonic milliseconds): the end of the pause before this claim.
+    /// Since when the current claim counts as held (monotonic milliseconds): the end of the pause before this claim.
     /// Nil for the round's first claim. In fact the store may have granted the claim later, because the round may also
     /// have waited for members. So `consecutiveLossCount` may begin again too early, which does no harm.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?

@@ -39,7 +39,7 @@ struct RoundProgress: BitwiseCopyable {
 
     /// The position that the round has reached: no member below it waits for its turn. Usually this is
     /// ``sendPosition``. If a page ends with positions that have no member, it is ``completedPosition``.
-    var presentPosition: UInt64 { max(sendPosition, completedPosition) }
+    var currentPosition: UInt64 { max(sendPosition, completedPosition) }
 
     /// Notes that all members below `position` have their outcomes or are parked.
     mutating func complete(upTo position: UInt64) {

@@ -44,9 +44,8 @@ extension OutageCase {
             apps: [OutageApp(pushStartedActivityCount: 40)],
             workers: OutageWorkers(beginsWithWrongKey: true),
             steps: [OutageStep(at: 12_000, .installValidKey)],
-            // The commands wait for the right key. After 10 s they are deferred, due 30 s later. The worker must read
-            // them again when APNs accepts the key, at about 12 s. If the worker waited until the commands are due,
-            // phones would get no state for about 40 s.
+            // The commands wait for the right key, and after 10 s are deferred for 30 s. But the worker must read them
+            // again as soon as APNs accepts the key, at about 12 s. Otherwise phones would get no state for about 40 s.
             expectations: [.noOutcome("failed"), .invalidationCount(0), .noSilenceLongerThan(milliseconds: 30_000)]
         ),
     ]

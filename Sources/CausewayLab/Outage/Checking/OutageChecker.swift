@@ -10,9 +10,9 @@ import LiveActivity
 ///   (``AlertRepeatCause``); they are counted separately.
 /// - **silence**: the time from a state to the push that brings this state or a newer one.
 ///
-/// Age counts from `aps.timestamp`. Invalid commands and commands after an end have no effect, so the newest state is
-/// never theirs. An activity that no phone ever had needs no end. If a start is lost, the updates of its activity do
-/// not count as lost too.
+/// Age counts from `aps.timestamp`. Invalid commands, and commands after an end, have no effect, so no phone must show
+/// their states. An activity that no phone ever had needs no end. If a start is lost, only the start counts as lost,
+/// not the updates after it.
 struct OutageChecker {
     private let ageLimits: AgeLimits
     private let alertRepeatCauses: [AlertRepeatCause]
@@ -175,7 +175,7 @@ struct OutageChecker {
         }
     }
 
-    /// Whether the command must still have its effect when the screens are read: it has not expired, and is not above
+    /// Whether the command should still have its effect when the screens are read: it has neither expired nor exceeded
     /// its age limit.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
         if let expiresAtMilliseconds = command.expiresAtMilliseconds,
@@ -186,8 +186,8 @@ struct OutageChecker {
         return !isOlder(command, thanSeconds: ageLimits.ageSecondsMax(of: command.event), at: screensReadAtMilliseconds)
     }
 
-    /// Whether a phone must have the activity: a phone already has it, its app began it, or its start is still
-    /// required.
+    /// Whether the activity must be on a phone. False only if no phone has had it, and its start command has expired or
+    /// is too old.
     private func mustBeOnPhone(_ observations: ActivityObservations) -> Bool {
         guard observations.screen == nil, let start = observations.commands.first(where: { $0.event == .start }) else {
             return true
@@ -246,8 +246,8 @@ struct OutageChecker {
         }
         for command in observations.commandsUntilFirstEnd {
             let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.atMilliseconds
-            // A silence lasts from a command to the first push with its state or a newer one. If no such push came, the
-            // silence lasts until the screens are read, but counts only if Causeway had to send such a push.
+            // A silence lasts from a command to the first push with its state or a newer one. Without such a push, it
+            // lasts until the screens are read, and counts only if Causeway had to send a push.
             guard
                 shownAtMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))
@@ -271,11 +271,11 @@ private struct ActivityObservations {
     let commands: [OutageHistory.Command]
     /// The valid commands up to the first end. Commands after an end have no effect.
     let commandsUntilFirstEnd: ArraySlice<OutageHistory.Command>
-    /// Pushes that APNs accepted or that reached the phone, ordered by time. The list leaves out the ends and restarts
-    /// that Causeway made because the lifetime was over.
+    /// Pushes that APNs accepted or that reached the phone, ordered by time, without the ends and restarts that
+    /// Causeway made because the lifetime was over.
     let acceptedPushes: [OutageHistory.Push]
-    /// The ends that Causeway made because the lifetime was over. They are the only pushes without a state, because
-    /// every command of a case has a state.
+    /// The ends that Causeway made because the lifetime was over. Only they have no state: every command of a case has
+    /// one.
     let lifetimeEnds: [OutageHistory.Push]
     /// The starts after the first of `lifetimeEnds`.
     let restarts: [OutageHistory.Push]

@@ -3,8 +3,8 @@ struct OutageFindings: Equatable {
     /// Phones that do not show the newest valid state. Also alerts that should have rung and never rang, and ends and
     /// restarts that never came although a lifetime was over.
     var losses: [String] = []
-    /// Pushes that APNs accepted after their age limit, or after a newer push or alert. Also pushes that no valid
-    /// command requests.
+    /// Pushes that were too old when APNs accepted them, or that came after a newer push or alert. Also pushes that no
+    /// valid command requests.
     var oldPushes: [String] = []
     /// Alerts and starts that reached a phone twice. Also ends and restarts that came too often after a lifetime was
     /// over.

@@ -99,8 +99,8 @@ struct AlertRepeatCause: Equatable {
     /// An alert may ring again if it rang at most this long before `happenedAtMilliseconds`.
     var alertRepeatWindowMilliseconds: Int64
 
-    /// An alert may also ring again if its first push was in flight at `happenedAtMilliseconds`: the push arrived at
-    /// most this long after that time.
+    /// A push may be in flight at `happenedAtMilliseconds`. So an alert may also ring again if its first push arrived
+    /// at most this long after that time.
     static let inFlightMillisecondsMax: Int64 = 1_000
 
     func allowsRepeatedAlert(firstAtMilliseconds: Int64, againAtMilliseconds: Int64) -> Bool {

@@ -1,11 +1,11 @@
-/// Compares the measurements of an outage hour with Causeway's promises for the outage, and for the time after the
-/// return of the affected app's APNs host.
+/// Compares the measurements of an outage hour with Causeway's promises: for the outage itself, and for the time after
+/// the affected app's APNs host has returned.
 struct OutageHourChecker {
     let schedule: OutageHourSchedule
     /// All minutes of the run, in order.
     let measuredMinutes: [OutageMinute]
-    /// For each activity of the affected app: its pushes after the host's return, in order. A flag says whether the
-    /// push had the activity's newest state (``PushesAfterHostReturn``).
+    /// By activity of the affected app: one flag for each push after the host's return, in order. True: the push had
+    /// the activity's newest state (``PushesAfterHostReturn``).
     let newestStateFlagsByActivity: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let outdatedActivityCount: Int

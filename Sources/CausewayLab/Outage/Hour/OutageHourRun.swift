@@ -155,8 +155,8 @@ final class OutageHourRun {
             return currentMinute.freshness.add(milliseconds: ageMilliseconds)
         }
         currentMinute.affectedAppPushCount += 1
-        let isNewest = command != nil && command == recentCommands.newestCommand(of: push.activity)
-        pushesAfterHostReturn.add(push, isNewest: isNewest)
+        let hasNewestState = command != nil && command == recentCommands.newestCommand(of: push.activity)
+        pushesAfterHostReturn.add(push, hasNewestState: hasNewestState)
     }
 
     /// Measures how long records wait for their commit. If a broker does not respond in time, a later call measures.

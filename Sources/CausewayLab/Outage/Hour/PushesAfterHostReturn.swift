@@ -17,12 +17,11 @@ struct PushesAfterHostReturn {
 
     mutating func noteHostReturn() { hostPhase = .returned }
 
-    /// Records a push that the host has accepted. Ignores two kinds of pushes:
-    /// - A push before the host's return.
-    /// - A push with an `aps.timestamp` up to the beginning of the outage. The worker may have written this push before
-    ///   the outage, and the host may have read it from its socket when it returned.
-    mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
+    /// Records a push that the host has accepted since its return. Ignores earlier pushes. Also ignores a push with an
+    /// `aps.timestamp` up to the beginning of the outage: the worker may have written this push before the outage, and
+    /// the returned host may have read it from its socket.
+    mutating func add(_ push: OutageHistory.Push, hasNewestState: Bool) {
         guard hostPhase == .returned, push.timestamp > outageBeganAtSeconds else { return }
-        newestStateFlagsByActivity[push.activity, default: []].append(isNewest)
+        newestStateFlagsByActivity[push.activity, default: []].append(hasNewestState)
     }
 }

@@ -1,8 +1,8 @@
 /// Keeps the last commands of each activity, to find the command of a push by its state. An hour has too many commands
 /// to keep all.
 struct RecentCommands {
-    /// The maximum number of commands that are kept for each activity. At this number, the older half is removed. A
-    /// push of a removed command counts as older than all kept commands.
+    /// The maximum number of commands that are kept for each activity. When an activity has so many, the older half is
+    /// removed. A push of a removed command counts as older than the kept ones.
     private static let commandsPerActivityMax = 32
 
     private var commandsByActivity: [String: [OutageHistory.Command]] = [:]

@@ -12,7 +12,7 @@ struct RecordEnding: BitwiseCopyable {
     /// How Redis must settle the command; nil: it settles nothing, usually because it did not admit the command.
     var settlement: Settlement?
     var followUps: FollowUps = []
-    /// The number of results that this record had before its present command. A record has a result for its own
+    /// The number of results that this record had before the command that it has now. A record has a result for its own
     /// command, and one for each held command that its token releases.
     var earlierResultCount: UInt8 = 0
     /// Whether the commit's metadata must not name this record as settled (R10): another record of this lane has taken

@@ -1,5 +1,5 @@
 /// Gives a body another command's alert, or removes a body's alert, for example because the alert is too old.
-extension Body {
+extension PushBody {
     /// An alert is inserted at the dictionary's beginning, between this key and a comma.
     private static let alertKey: StaticString = "\"alert\":"
     private static let comma = UInt8(ascii: ",")
@@ -16,7 +16,7 @@ extension Body {
 
     /// Writes a body with another alert. The alert replaces the body's own alert, if there is one.
     /// - Parameters:
-    ///   - body: a body that a function of ``Body`` wrote; its dictionary is never empty.
+    ///   - body: a body that a function of ``PushBody`` wrote; its dictionary is never empty.
     ///   - alert: the value of an alert: a JSON object.
     ///   - target: has room for ``byteCount(_:_:carryingAlertBytes:)`` bytes and does not overlap `body` or `alert`.
     /// - Returns: the positions of the parts in `target`.

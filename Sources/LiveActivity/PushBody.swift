@@ -2,7 +2,7 @@
 ///
 /// The dictionary and the keys are byte for byte as in the command's record, or as in its shortened copy if fields were
 /// dropped (R33). After a body is written, only its timestamp and its alert may be changed.
-public enum Body {
+public enum PushBody {
     /// The bytes before the dictionary.
     private static let opening: StaticString = "{\"aps\":"
     /// The position of Apple's dictionary in a body, which is the length of `opening`.

@@ -18,7 +18,7 @@ public protocol ClientEventHandler: AnyObject {
 
 /// The object that librdkafka passes to all callbacks of one client, as their context. The client's owner must keep the
 /// object until `rd_kafka_destroy` has returned.
-final class ClientCallbacks {
+final class CallbackContext {
     weak var eventHandler: (any ClientEventHandler)?
     /// Weak, because the consumer owns this object.
     weak var consumer: Consumer?
@@ -41,8 +41,8 @@ final class ClientCallbacks {
         }
     }
 
-    /// Passes a log line, an error or statistics to the event handler. Only producers need this method: they poll
-    /// events, and librdkafka then calls no callbacks. A producer calls it for each event in its queue.
+    /// Passes a log line, an error or statistics to the event handler. A producer calls this for each such event in its
+    /// queue: it polls its queue for events, and librdkafka then calls no callbacks.
     func passToEventHandler(_ event: OpaquePointer) {
         guard let eventHandler else { return }
         switch rd_kafka_event_type(event) {
@@ -68,9 +68,9 @@ final class ClientCallbacks {
 }
 
 /// Returns the context of `client`; nil before `rd_kafka_new` has stored it.
-private func callbacks(of client: OpaquePointer?) -> ClientCallbacks? {
+private func callbackContext(of client: OpaquePointer?) -> CallbackContext? {
     guard let client, let opaque = rd_kafka_opaque(client) else { return nil }
-    return Unmanaged<ClientCallbacks>.fromOpaque(opaque).takeUnretainedValue()
+    return Unmanaged<CallbackContext>.fromOpaque(opaque).takeUnretainedValue()
 }
 
 private func bytes(of text: UnsafePointer<CChar>?) -> UnsafeRawBufferPointer {
@@ -83,7 +83,7 @@ private func logCallback(
     _ facility: UnsafePointer<CChar>?,
     _ message: UnsafePointer<CChar>?
 ) {
-    callbacks(of: client)?.eventHandler?
+    callbackContext(of: client)?.eventHandler?
         .clientLogged(
             level: level,
             facility: bytes(of: facility),
@@ -97,8 +97,8 @@ private func errorCallback(
     _ reason: UnsafePointer<CChar>?,
     _ opaque: UnsafeMutableRawPointer?
 ) {
-    guard let client, let handler = callbacks(of: client)?.eventHandler else { return }
-    // The code of a fatal error says only that the client has a fatal error, so ask for the error itself.
+    guard let client, let handler = callbackContext(of: client)?.eventHandler else { return }
+    // For every fatal error, `code` is `_FATAL`, so ask the client which error it is.
     let error = fatalError(of: client) ?? KafkaError(rd_kafka_resp_err_t(code), reason.map { String(cString: $0) })
     handler.clientFailed(error)
 }
@@ -109,7 +109,7 @@ private func statisticsCallback(
     _ count: Int,
     _ opaque: UnsafeMutableRawPointer?
 ) -> Int32 {
-    callbacks(of: client)?.eventHandler?
+    callbackContext(of: client)?.eventHandler?
         .clientReportedStatistics(json: UnsafeRawBufferPointer(start: json, count: count))
     return 0
 }

@@ -1,7 +1,7 @@
-/// The pause before the next attempt to connect, or to look up a cluster's hash slots. It is a random time from 0 to a
-/// maximum, so that workers that lost their server together do not all reconnect at the same moment (R21). The maximum
-/// is 0.1 s at first. Each failure doubles it, up to 5 s.
-struct ReconnectPause {
+/// A random pause before the next attempt to connect, or to look up a cluster's hash slots. It is random, so that
+/// workers that lost their server together do not all return at the same moment (R21). Its maximum is 0.1 s at first.
+/// Each failure doubles the maximum, up to 5 s.
+struct RetryPause {
     static let firstPauseMillisecondsMax: Int64 = 100
     static let pauseMillisecondsMax: Int64 = 5_000
 

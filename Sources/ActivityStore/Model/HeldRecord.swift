@@ -1,0 +1,12 @@
+/// Reads the records of held commands, in the model of the scripts.
+enum HeldRecord {
+    /// Returns the number of a member of a held command's record; nil if the record has no such member. Members of
+    /// these names come before `aps` (`CommandRecord`). Behind it, a producer may use the same names.
+    static func number(_ name: String, in record: [UInt8]) -> Int64? {
+        let apsKey = record.firstRange(of: Array(#""aps":"#.utf8))
+        let members = apsKey.map { record[..<$0.lowerBound] } ?? record[...]
+        guard let key = members.firstRange(of: Array("\"\(name)\":".utf8)) else { return nil }
+        let digits = members[key.upperBound...].prefix { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
+        return Int64(String(decoding: digits, as: UTF8.self))
+    }
+}

@@ -1,0 +1,82 @@
+import Delivery
+import LiveActivity
+
+/// Says how much memory this core's tables need, for the worker's memory budget. (R4)
+extension Audiences {
+    // Each number is for one more element of a table that is full: the element's slot, what it needs on the heap at most,
+    // and its places in other tables and queues. A queue (`IndexQueue`) has at most twice the places that it needs,
+    // because their number is a power of two. So have the timers, because an array grows by doubling.
+
+    /// The memory of one command, and of its audience. The bytes of the command's texts and bodies are not included
+    /// (``AudiencesConfiguration/commandBytesMax``).
+    public static var bytesPerCommand: Int {
+        Slab<CommandSlot>.strideBytes + Slab<AudienceSlot>.strideBytes + heapBytes(Limits.identifierBytesMax)
+            + bytesPerDictionaryEntry + 2 * 2 * MemoryLayout<AudienceIndex>.stride
+            + 2 * 2 * MemoryLayout<ReturnedCommand>.stride
+            + sampledSegments.count * bytesPerStoreCall + 2 * bytesPerTimer
+    }
+
+    public static var bytesPerParkedMember: Int { Slab<ParkedMember>.strideBytes }
+
+    /// The memory of one refused member, with its result, its invalidation and its calls.
+    public static var bytesPerRefusedMember: Int {
+        Slab<RefusedMemberSlot>.strideBytes + 2 * 2 * MemoryLayout<OutgoingAudienceRecord>.stride
+            + 2 * bytesPerStoreCall
+    }
+
+    /// The memory of one change of a member's audiences, with the request for a state. The bodies of the states are not
+    /// included (``AudiencesConfiguration/newestStateBytesMax``).
+    public static var bytesPerMembershipChange: Int {
+        let packedBytes =
+            Limits.identifierBytesMax + Limits.tokenDigitsMax + audiencesPerChange * AudienceList.digestBytes
+        return Slab<MembershipChangeSlot>.strideBytes + heapBytes(packedBytes) + Slab<NewestStateRequest>.strideBytes
+            + Slab<NewestStateSlot>.strideBytes + 2 * bytesPerDictionaryEntry
+            + 2 * 2 * MemoryLayout<ChangingMember>.stride + 2 * bytesPerStoreCall + bytesPerTimer
+    }
+    /// The audiences of one change: the eight that a registration names, and at most sixteen that the member has left
+    /// (`StoreLimits.unconfirmedDeparturesMax`).
+    private static var audiencesPerChange: Int { 3 * Limits.audiencesPerRegistrationMax }
+
+    /// A call has a place in its queue, and perhaps in the queue of calls that are set aside (`StoreQueue`).
+    private static var bytesPerStoreCall: Int { 2 * 2 * MemoryLayout<AudienceTicket>.stride }
+    /// A slot may have a timer, and an obsolete one.
+    private static var bytesPerTimer: Int { 2 * 2 * MemoryLayout<TimerQueue.Timer>.stride }
+    /// A key of 16 bytes with an index. A dictionary that has just doubled is three eighths full.
+    private static var bytesPerDictionaryEntry: Int { (16 + 4) * 8 / 3 + 1 }
+    /// The bytes of a block on the heap, with what the allocator adds.
+    private static func heapBytes(_ byteCount: Int) -> Int { byteCount + 16 }
+
+    /// The memory of the tables of commands, parked members, refused members, membership changes and newest states, if
+    /// all of them are full.
+    public static func tableBytes(_ configuration: AudiencesConfiguration) -> Int {
+        configuration.commandsMax * bytesPerCommand + configuration.commandBytesMax
+            + configuration.parkedMembersMax * bytesPerParkedMember
+            + configuration.refusedMembersMax * bytesPerRefusedMember
+            + configuration.membershipChangesMax * bytesPerMembershipChange + configuration.newestStateBytesMax
+    }
+}
+
+extension AudiencesConfiguration {
+    /// Lowers the limits of these tables so far that full tables need at most this memory. All limits shrink in the
+    /// same proportion, except that ``parkedMembersMax`` stays at ``parkedMembersMin`` or above. Limits that fit stay
+    /// as they are.
+    public mutating func limitTableBytes(to byteCount: Int) {
+        let minBytes = Self.parkedMembersMin * Audiences.bytesPerParkedMember
+        let neededBytes = Audiences.tableBytes(self)
+        guard byteCount < neededBytes else { return }
+        let share = Double(max(0, byteCount - minBytes)) / Double(neededBytes - minBytes)
+        func lowered(_ limit: Int) -> Int { max(1, Int(Double(limit) * share)) }
+        commandsMax = lowered(commandsMax)
+        commandBytesMax = lowered(commandBytesMax)
+        parkedMembersMax = Self.parkedMembersMin + lowered(max(0, parkedMembersMax - Self.parkedMembersMin))
+        refusedMembersMax = lowered(refusedMembersMax)
+        membershipChangesMax = lowered(membershipChangesMax)
+        newestStateBytesMax = lowered(newestStateBytesMax)
+    }
+
+    /// The memory of the tables with the limits of a new configuration.
+    public static var defaultTableBytes: Int {
+        // The apps and the policies do not matter here.
+        Audiences.tableBytes(AudiencesConfiguration(apps: [], reloadable: ReloadableSettings(appCount: 0), seed: 0))
+    }
+}

@@ -1,0 +1,33 @@
+/// Compares the times of registrations and unregistrations of one member.
+public enum RegistrationTime {
+    /// How far a stored time may be ahead of the clock, in milliseconds: twice as far as a worker lets it be ahead of
+    /// its record (``Registration/limitTime(toLeadOver:)``), because the clocks of Kafka and Redis differ.
+    ///
+    /// Former releases also stored the times of clocks that are days ahead. Until the clock reaches such a time, it
+    /// counts as unknown. It must not count as the latest possible time either: a registration of the present moment
+    /// would still be older.
+    public static let leadMillisecondsMax: Int64 = 2 * Limits.timestampLeadSecondsMax * 1_000
+
+    /// Whether a registration at this time is older than the stored one, so that it changes nothing. Of two times that
+    /// are both too far ahead, the earlier one is older, so that a repeated registration still changes nothing.
+    public static func isOlder(
+        _ milliseconds: Int64,
+        than storedMilliseconds: Int64,
+        nowMilliseconds: Int64
+    ) -> Bool {
+        guard milliseconds < storedMilliseconds else { return false }
+        let latestMilliseconds = nowMilliseconds + leadMillisecondsMax
+        return storedMilliseconds <= latestMilliseconds || milliseconds > latestMilliseconds
+    }
+
+    /// Whether a token was registered when APNs already knew that it was dead, or later. APNs perhaps does not know
+    /// this registration yet, so the token stays. (R17)
+    public static func isRegistered(
+        _ milliseconds: Int64,
+        sinceInvalidAt invalidAtMilliseconds: Int64,
+        nowMilliseconds: Int64
+    ) -> Bool {
+        milliseconds == invalidAtMilliseconds
+            || isOlder(invalidAtMilliseconds, than: milliseconds, nowMilliseconds: nowMilliseconds)
+    }
+}
