@@ -5,8 +5,9 @@ public enum BreakerCause: UInt8, Sendable {
     /// Too many pushes to devices got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or the topic
     /// is wrong, not the tokens.
     case deviceTokens
-    /// Several pushes got 403 or 429 TooManyProviderTokenUpdates, and no response between them showed that APNs accepts
-    /// the provider token. Usually the signing key, its team or its environment is wrong.
+    /// Several pushes got `providerRefused` (``ResponseDisposition``) or 429 TooManyProviderTokenUpdates, and no
+    /// response between them showed that APNs accepts the provider token. Usually the signing key, its team, its
+    /// environment or the topic is wrong, or a proxy responds in APNs' place.
     case providerToken
 
     /// The name of this cause in log lines.
@@ -23,13 +24,12 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// (`failureWindowMilliseconds`). Without this minimum, one failure would open the breaker of a pool that sends
     /// little. Range 1 to 100,000.
     public var failureWindowPushesMin = 50
+    /// The breaker opens if more than this percentage of the ended pushes in the failure window are failures. Range 1
+    /// to 100.
+    public var failurePercentMax = 50
     /// The length of a suspect window, in ended pushes. In each window, the breaker counts the suspect responses:
     /// BadDeviceToken and DeviceTokenNotForTopic. If there are many, the environment or the topic may be wrong for all
     /// tokens. Range 1 to 100,000.
-    public var failurePercentMax = 50
-    /// How many ended pushes a suspect window has. In each window, the breaker counts the suspect responses from 0:
-    /// BadDeviceToken and DeviceTokenNotForTopic. Many of them show that the environment or the topic may be wrong for
-    /// all tokens. Range 1 to 100,000.
     public var pushesPerSuspectWindow = 1_000
     /// The breaker checks the share of suspect responses only if the suspect window (`pushesPerSuspectWindow`) has at
     /// least this many of them. Without this minimum, one invalid token at the beginning of a window would open the
@@ -38,13 +38,13 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The breaker opens if more than this percentage of the ended pushes in the suspect window got a suspect response.
     /// Range 1 to 100.
     public var suspectPercentMax = 5
-    /// The breaker opens at this many refusals of the provider token: responses with 403 or
-    /// TooManyProviderTokenUpdates. A response that shows that APNs accepts the token sets the count to 0. Range 1 to
-    /// 1,000.
+    /// The breaker opens at this many refusals of the provider: responses that are `providerRefused`
+    /// (``ResponseDisposition``), such as a 403, or TooManyProviderTokenUpdates. A response that shows that APNs accepts
+    /// the token sets the count to 0. Range 1 to 1,000.
     ///
-    /// Two kinds of responses with 403 do not count:
+    /// Two kinds of responses do not count:
     /// - ExpiredProviderToken and UnrelatedKeyIdInToken, because a new provider token may repair the fault.
-    /// - Responses on a connection that tries a new signing key, because they say nothing about the key in use.
+    /// - Refusals of a new signing key that a connection tries, because they say nothing about the key in use.
     public var providerTokenRefusalsMax = 5
     /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
     /// Range 1 to 600,000.
@@ -80,8 +80,8 @@ enum CircuitBreakerSample {
     /// APNs responded with 429, but not TooManyProviderTokenUpdates. The response shows that APNs works. But it does
     /// not show that APNs accepts the provider token, because APNs may respond with 429 before it checks this token.
     case throttled
-    /// APNs responded with 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot
-    /// repair. A 403 on a connection that tries a new signing key is `inconclusive` instead.
+    /// APNs responded with 429 TooManyProviderTokenUpdates, or refuses the provider for a fault that a new provider
+    /// token cannot repair. A refusal of a new signing key that a connection tries is `inconclusive` instead.
     case providerTokenRefused
     /// The push does not show whether APNs works: for example, its connection was lost. The breaker counts the push as
     /// ended, but neither as a success nor as a failure. If the push was a probe, the probe has failed.

@@ -249,7 +249,7 @@ extension Connection {
         let reason = body.reason
         let mayReachAPNs = mayReachAPNs(slot)
         var completion = pushCompletion(slot, wasStreamRefused: wasStreamRefused, mayReachAPNs: mayReachAPNs)
-        let isTrialKeyRefused = trialToken != nil && slot.status == 403
+        let isTrialKeyRefused = trialToken != nil && isKeyRefused(status: slot.status, reason)
         // APNs refused the new key before it processed the push, so the push can be sent again with the old key.
         if isTrialKeyRefused { completion = .notProcessed }
         let disposition = ResponseDisposition(completion: completion, status: slot.status, reason: reason)
@@ -292,6 +292,12 @@ extension Connection {
             hasTimedOut: hasTimedOut,
             roundTripMilliseconds: loop.nowMilliseconds - submittedAtMilliseconds
         )
+    }
+
+    /// Whether a response refuses the key that signed the connection's provider token. If the breaker is open,
+    /// TopicDisallowed does not show this: APNs may refuse the topic with every key.
+    private func isKeyRefused(status: UInt16, _ reason: Reason) -> Bool {
+        status == 403 || status == 400 && reason == .topicDisallowed && pool.breaker.isClosed
     }
 
     /// Notes that a push has timed out. Retires the connection if several pushes in a row have timed out, or if this

@@ -19,6 +19,8 @@ public final class ConnectionBudget: Sendable {
         /// failure began. An entry is removed after `failureMemoryMilliseconds`, or by
         /// ``noteUsable(_:nowMilliseconds:)``.
         var failedAtMillisecondsByAddress: [SocketAddress: Int64] = [:]
+        /// When the next pool that starts may open its first connection.
+        var nextFirstOpeningAtMilliseconds: Int64 = .min
 
         mutating func forgetOldFailures(nowMilliseconds: Int64) {
             guard !failedAtMillisecondsByAddress.isEmpty else { return }
@@ -66,12 +68,26 @@ public final class ConnectionBudget: Sendable {
     static let failureMemoryMilliseconds: Int64 = 600_000
     /// The maximum number of addresses whose failure is known at one time (R4). APNs has about eight for each host.
     static let failedAddressesMax = 256
+    /// The time between the first connections of two pools. Apple asks senders not to open all connections at once
+    /// (developer forums, thread 778909). With one app in one environment, the pools of 16 lanes need less than a second.
+    static let firstOpeningIntervalMilliseconds: Int64 = 50
     private let state = Mutex(State())
 
     public init(connectionsMax: Int = 64, connectionsPerAddressMax: Int = 16) {
         precondition((1...4_096).contains(connectionsMax) && (1...4_096).contains(connectionsPerAddressMax))
         self.connectionsMax = connectionsMax
         self.connectionsPerAddressMax = connectionsPerAddressMax
+    }
+
+    /// Reserves the time of a pool's first connection, and returns it. Every pool calls this method once, when it
+    /// starts. The times of pools that start together are ``firstOpeningIntervalMilliseconds`` apart. Later connections
+    /// do not wait for them, because each pool opens these one by one.
+    func reserveFirstOpening(nowMilliseconds: Int64) -> Int64 {
+        state.withLock { state in
+            let openingAtMilliseconds = max(state.nextFirstOpeningAtMilliseconds, nowMilliseconds)
+            state.nextFirstOpeningAtMilliseconds = openingAtMilliseconds + Self.firstOpeningIntervalMilliseconds
+            return openingAtMilliseconds
+        }
     }
 
     /// Reserves a connection to one address, and returns this address. Takes the address with the lowest `rank` from

@@ -19,7 +19,8 @@ struct ConnectionOpeningSchedule {
     /// Whether the pool waits for room in the ``ConnectionBudget``, because there was none at the last attempt.
     private(set) var awaitsConnectionBudget = false
 
-    /// The longest random delay before the pool's first connection. The delay spreads the openings of all lanes.
+    /// The longest random delay before the pool's first connection. The delay spreads the openings of workers that start
+    /// together.
     private static let firstOpeningJitterMillisecondsMax: Int64 = 250
     /// The delay between two attempts while the budget permits no connection. The delay is random, so that the pools of
     /// a process do not all ask at once. It is at least a second, because each attempt may ask DNS for the addresses.
@@ -27,6 +28,8 @@ struct ConnectionOpeningSchedule {
 
     private let openingIntervalMilliseconds: Int64
     private var backoff: Backoff
+    /// The earliest time of the pool's first opening; nil before ``reserveFirstOpening(from:nowMilliseconds:)``.
+    private var firstOpeningAtMilliseconds: Int64?
     private var lastAttemptAtMilliseconds: Int64?
     /// When the last attempt began whose connection did not become usable; nil after ``noteSuccess()``.
     private(set) var failedAttemptAtMilliseconds: Int64?
@@ -40,15 +43,21 @@ struct ConnectionOpeningSchedule {
         )
     }
 
+    /// Reserves the time of the pool's first opening. The pools of all lanes start at the same moment, and without this
+    /// time they would open their first connections at once.
+    mutating func reserveFirstOpening(from budget: ConnectionBudget, nowMilliseconds: Int64) {
+        firstOpeningAtMilliseconds = budget.reserveFirstOpening(nowMilliseconds: nowMilliseconds)
+    }
+
     /// Returns the time from now until the pool may open its next connection.
     func waitMilliseconds(nowMilliseconds: Int64) -> Int64 {
         var generator = SystemRandomNumberGenerator()
         if awaitsConnectionBudget { return Int64.random(in: Self.connectionBudgetWaitMilliseconds, using: &generator) }
         let backoffMilliseconds = backoff.delayMilliseconds(using: &generator)
         guard let lastAttemptAtMilliseconds else {
-            // Lanes, and perhaps several workers, start at the same moment. Without the random time, all their pools
-            // would open their first connections at once.
-            return backoffMilliseconds
+            // Several workers may start at the same moment too. Without the random time, their pools would open
+            // connections at the same moments.
+            return backoffMilliseconds + max(0, (firstOpeningAtMilliseconds ?? nowMilliseconds) - nowMilliseconds)
                 + Int64.random(
                     in: 0...min(openingIntervalMilliseconds / 8, Self.firstOpeningJitterMillisecondsMax),
                     using: &generator

@@ -115,12 +115,17 @@ public final class Pool {
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedPushSinceTokenRefusal }
     private var hasAcceptedPushSinceTokenRefusal = false
 
-    /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one, at the
-    /// pace of ``PoolConfiguration/openingIntervalMilliseconds``.
+    /// Schedules the opening of the first connection, some time after those of the pools that share the
+    /// ``ConnectionBudget``. Further connections that the pool wants follow one by one, at the pace of
+    /// ``PoolConfiguration/openingIntervalMilliseconds``.
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
         beginSizingInterval()
+        openingSchedule.reserveFirstOpening(
+            from: configuration.connectionBudget,
+            nowMilliseconds: loop.nowMilliseconds
+        )
         scheduleOpeningIfNeeded()
     }
 
@@ -273,30 +278,6 @@ public final class Pool {
         // count the refusal.
         if sample == .deviceTokenSuspect { hasAcceptedPushSinceTokenRefusal = false }
         if transition != .none { breakerChanged(transition) }
-    }
-
-    /// Retires the connection if the reason concerns only this connection: APNs closes it, or refuses its provider
-    /// token. After ExpiredProviderToken or UnrelatedKeyIdInToken, the token source may also forget the token.
-    private func retireIfNeeded(_ connection: Connection, after reason: Reason) {
-        switch reason {
-        case .expiredProviderToken, .unrelatedKeyIdInToken:
-            if let token = connection.providerToken {
-                tokenSource.forgetRefusedToken(token, unixSeconds: loop.wallMilliseconds / 1_000)
-            }
-            retireForProviderToken(connection, reason)
-        case .tooManyProviderTokenUpdates:
-            retireForProviderToken(connection, reason)
-        case .idleTimeout, .shutdown:
-            connection.retire(.serverClosing)
-        default:
-            break
-        }
-    }
-
-    private func retireForProviderToken(_ connection: Connection, _ reason: Reason) {
-        guard connection.isLive else { return }
-        report(.providerTokenFailed(reason: reason, detail: ""))
-        connection.retire(.providerToken)
     }
 
     private func breakerChanged(_ transition: CircuitBreaker.Transition) {

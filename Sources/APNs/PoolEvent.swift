@@ -21,8 +21,8 @@ public enum PoolEvent: Sendable {
     /// The breaker opened. The pool takes one probe at a time until the breaker closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
-    /// A provider token or a new key cannot be used. APNs responded with ExpiredProviderToken, UnrelatedKeyIdInToken or
-    /// TooManyProviderTokenUpdates, or refused the new key, or no token could be signed.
+    /// A provider token or a new key cannot be used. APNs responded with ExpiredProviderToken, UnrelatedKeyIdInToken,
+    /// TooManyProviderTokenUpdates or TopicDisallowed, or refused the new key, or no token could be signed.
     case providerTokenFailed(reason: Reason, detail: String)
     /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained
@@ -35,7 +35,7 @@ public enum RetirementCause: UInt8, Sendable {
     /// APNs responded with IdleTimeout or Shutdown.
     case serverClosing
     /// The connection has no usable provider token, for one of these reasons:
-    /// - APNs refused the token or its key, or responded with TooManyProviderTokenUpdates.
+    /// - APNs refused the token or its key, or responded with TooManyProviderTokenUpdates or TopicDisallowed.
     /// - The token is too old.
     /// - A new key has replaced the token's key.
     /// - The connection was trying a new key, but this key failed in another pool, or a newer key was offered.

@@ -40,7 +40,8 @@ public struct PushResponse: ~Copyable {
     public var disposition: ResponseDisposition
 
     /// Whether the response shows that APNs accepts the provider token. A 429 or 5xx does not show this, because an
-    /// overloaded server may respond before it checks the token.
+    /// overloaded server may respond before it checks the token. Nor does a refusal of the topic or of the request's
+    /// form, because a key that may not send to the topic cannot be used, and a proxy checks no token.
     public var showsAcceptedProviderToken: Bool {
         switch disposition {
         case .accepted, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone: true

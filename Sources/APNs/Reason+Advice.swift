@@ -18,7 +18,8 @@ extension Reason {
         case .badExpirationDate: "a channel without storage accepts only the expiration 0"
         case .payloadTooLarge: "send less: a broadcast may have 5,120 bytes"
         case .topicDisallowed:
-            "the team of the key does not own the bundle id: check bundleId, teamId and keyId of the app"
+            "the key may not send pushes to the bundle id: check bundleId, teamId and keyId of the app"
+        case .badTopic: "the topic is invalid: check bundleId of the app"
         case .badCertificate, .badCertificateEnvironment, .topicMismatch:
             "the key or certificate is not for this app and environment"
         case .forbidden, .invalidProviderToken, .missingProviderToken, .unrelatedKeyIdInToken,
@@ -30,9 +31,13 @@ extension Reason {
             "other programs sign provider tokens for the same team: let them share one token, or wait 20 minutes"
         case .idleTimeout, .internalServerError, .serviceUnavailable, .shutdown:
             "APNs cannot process requests now: try again later"
-        case .badCollapseId, .badMessageId, .badPriority, .badTopic, .duplicateHeaders, .invalidPushType,
-            .missingTopic, .payloadEmpty, .missingChannelId, .badRequestParams, .badRequestPayload, .missingPushType,
+        case .duplicateHeaders, .invalidPushType, .missingTopic, .missingChannelId, .missingPushType, .badCollapseId,
             .badPath, .methodNotAllowed:
+            """
+            APNs does not accept a request of this form: connect without a proxy that changes requests; otherwise \
+            report it as a defect of Causeway
+            """
+        case .badMessageId, .badPriority, .payloadEmpty, .badRequestParams, .badRequestPayload:
             "APNs does not accept a request of this form: report it as a defect of Causeway"
         // Nobody knows what helps against an unknown reason. The other reasons are only for pushes to device tokens,
         // so a broadcast or a request about channels never gets them.

@@ -7,7 +7,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     /// No reason was given: for example, APNs accepted the push, or did not respond.
     case absent
     /// A reason was given, but it is none of the other cases. The status of the response then decides what the sender
-    /// does.
+    /// does (``ResponseDisposition``).
     case unknown
     case badCollapseId
     case badDeviceToken

@@ -13,8 +13,10 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs responded with ExpiredProviderToken or UnrelatedKeyIdInToken. Send the push again. The pool replaces the
     /// connection, and also the token, except if the token is 0 to 20 minutes old.
     case refreshProviderToken
-    /// APNs refuses the sender (403): the key, team, environment or certificate is wrong. Retry later, because an
-    /// operator may replace the key.
+    /// APNs refuses the sender, not this push. Retry later, because an operator may correct the fault. These are wrong:
+    /// - The key, its team, its environment or a certificate (403).
+    /// - Something that every push of the pool has in common, such as the topic (`TopicDisallowed`, `BadTopic`).
+    /// - Probably the way to APNs, if the response has no reason: a proxy responded in APNs' place.
     case providerRefused
     /// The device token is dead (410). Retire the token, unless it was registered after the response's timestamp.
     case tokenDead
@@ -27,7 +29,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// The channel does not exist: it was deleted, it belongs to the other environment, or APNs calls its id invalid.
     /// The sender needs a new channel.
     case channelGone
-    /// APNs refuses this push, or the push is malformed. No retry would help.
+    /// APNs refuses a value of this push, such as its priority, or the push is malformed. No retry would help.
     case rejected
     /// The push was sent, and no valid response came. APNs may have accepted the push.
     case ambiguous
@@ -55,7 +57,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
             } else if status / 100 == reason.documentedStatus / 100, let known = ResponseDisposition(known: reason) {
                 self = known
             } else {
-                self = ResponseDisposition(refusal: status)
+                self = ResponseDisposition(refusal: status, reason)
             }
         }
     }
@@ -92,26 +94,36 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
             self = .throttled
         case .tooManyProviderTokenUpdates, .internalServerError, .serviceUnavailable:
             self = .retryLater
-        case .badCollapseId, .badExpirationDate, .badMessageId, .badPriority, .badTopic, .duplicateHeaders,
-            .invalidPushType, .missingDeviceToken, .missingTopic, .payloadEmpty, .topicDisallowed, .badPath,
-            .methodNotAllowed, .payloadTooLarge, .featureNotEnabled, .missingChannelId, .badRequestParams,
-            .badRequestPayload, .missingPushType, .cannotCreateChannelConfig:
+        case .badExpirationDate, .badMessageId, .badPriority, .payloadEmpty, .payloadTooLarge, .badRequestParams,
+            .badRequestPayload, .cannotCreateChannelConfig:
+            self = .rejected
+        // Who turns the capability off destroys all channels, so a later broadcast to this channel cannot succeed.
+        case .featureNotEnabled:
             self = .rejected
         case .badCertificate, .badCertificateEnvironment, .topicMismatch, .forbidden, .invalidProviderToken,
             .missingProviderToken, .badEnvironmentKeyIdInToken:
             self = .providerRefused
+        // The configuration gives each push of a pool the same topic. The method, the form of the path and the set of
+        // header fields are the same too, so every push would get this response. Perhaps a proxy changes requests.
+        case .badTopic, .missingTopic, .topicDisallowed, .badPath, .methodNotAllowed, .invalidPushType,
+            .missingPushType, .duplicateHeaders, .badCollapseId, .missingDeviceToken, .missingChannelId:
+            self = .providerRefused
         }
     }
 
-    /// Decides by the status alone. A 410 without a reason still means a dead token, and a 403 a refused
-    /// provider.
-    private init(refusal status: UInt16) {
+    /// Decides by the status if the reason does not decide. A 410 without a reason still means a dead token, a 413 a
+    /// body that is too large, and a 403 a refused provider.
+    ///
+    /// For other statuses, a reason shows that APNs itself refuses the push. APNs gives a reason with each refusal, so a
+    /// response without one is probably from a proxy, which would respond in the same way to every push.
+    private init(refusal status: UInt16, _ reason: Reason) {
         switch status {
         case 403: self = .providerRefused
         case 410: self = .tokenDead
+        case 413: self = .rejected
         case 429: self = .throttled
         case 500...599: self = .retryLater
-        default: self = .rejected
+        default: self = reason == .absent ? .providerRefused : .rejected
         }
     }
 }

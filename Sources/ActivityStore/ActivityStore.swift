@@ -47,8 +47,8 @@ public final class ActivityStore {
     /// The number of servers that have keys but accept no calls now; 1 while the servers of a cluster are unknown.
     public var unavailableServerCount: Int { redis.unavailableServerCount }
 
-    /// Whether several servers share the keys. If only some of them are available, only the calls for their keys can be
-    /// issued.
+    /// Whether several servers share the keys. A call can then be issued only while the server that has its key is
+    /// available.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The number of calls, and of the connections' own commands, that have no reply yet.
@@ -102,8 +102,8 @@ extension RedisError {
     /// once (`retriableAtOnce`).
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // With `retriableAfterPause`, only this call pauses, and other calls continue. For example, if too few replicas
-        // acknowledge a write, only the calls that wait for replicas fail.
+        // Other calls may succeed although this call failed, so only this call pauses. For example, if replicas are
+        // missing, only the calls that wait for replicas fail.
         if mayBeCausedByCall || code == .replicasMissing { return .retriableAfterPause }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .retriableAtOnce
@@ -111,8 +111,8 @@ extension RedisError {
         }
     }
 
-    /// What the error means to a core whose keys several servers may share. If they do, an error of one server says
-    /// nothing about the other servers, so the calls to these must not pause.
+    /// What the error means to a core, if several servers may share the keys. An error of one of them says nothing
+    /// about the others, so the calls to the others must not pause.
     public func storeFailure(hasSeveralServers: Bool) -> StoreFailure {
         let failure = storeFailure
         return hasSeveralServers && failure == .serverRefusesMostCalls ? .retriableAfterPause : failure

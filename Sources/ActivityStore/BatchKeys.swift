@@ -28,8 +28,9 @@ struct BatchKeys: ~Copyable {
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
     /// Adds a key.
-    /// - Returns: whether the batch probably has this key already: it has a key with the same ``KeyFingerprint``. Then
-    ///   the script reads the key's value again. If these are two different keys, reading again only costs time.
+    /// - Returns: whether an earlier call of the batch probably has the same key (an equal ``KeyFingerprint``). The
+    ///   script then reads the value again, because the earlier call may have changed it. If the two keys differ, this
+    ///   only costs time.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)

@@ -29,8 +29,8 @@ struct CommandCallBatch: ~Copyable {
     static let pacesMax = 8
     /// The number of the first argument that has a pace. Argument 1 has all calls.
     private static let firstPaceArgumentNumber: UInt8 = 2
-    /// The length of a call without token and alert, in bytes. If the first argument of the script has at least this
-    /// length, it consists of calls. The name of an operation is always shorter.
+    /// The length of a call without token and alert, in bytes. So a batch has at least this length. The name of an
+    /// operation is always shorter: in this way, the script tells a batch from a name.
     static let callBytesMin = StoredVersion.byteCount + 2 + StoredActivity.secondsBytes + StoredDigest.byteCount
     /// The maximum length of one call in the argument that has all calls, in bytes.
     private static let callBytesMax =
@@ -216,14 +216,14 @@ enum CallRequestBits {
     }
 }
 
-/// What a settlement reports, as a number that the script `admit` reads. The script settles a version if the code is
-/// below `throttled`.
+/// What a settlement reports, as a number that the script `admit` reads. Codes below `throttled` settle a version, the
+/// others do not.
 enum SettlementCode: UInt8 {
     case accepted = 0
     case notShown = 1
     case unknown = 2
-    /// APNs responded with 429. Of all settlements, only this one needs the clock. The script recognizes this code by
-    /// its two lowest bits, so no other code may have both of them set.
+    /// APNs responded with 429. Only this settlement needs the server's clock, and the script recognizes it by the two
+    /// lowest bits of the code. So no other code may have both bits.
     case throttled = 3
     /// Redis must retire the token (R17), but settle no version. There are two cases: the push of a command found the
     /// token dead, and the command now waits for the next token; or a push to an audience found the token dead.

@@ -3,9 +3,9 @@ import LiveActivity
 /// The keys of the timetables of lifetimes, and of the Redis hashes that belong to each timetable.
 ///
 /// A timetable's key is `{causeway:lifetimes:<number>}`. The hash function FNV-1a, applied to an activity's key, gives
-/// the number of the activity's timetable. So the servers of a cluster share the activities. The keys of the Redis
-/// hashes begin with the timetable's key. So they have the same hash tag (the part in braces), and are in the same hash
-/// slot, as all keys of a script call must be.
+/// the number of the activity's timetable. So the activities are spread over the servers of a cluster. The keys of the
+/// Redis hashes begin with the timetable's key. So they have the same hash tag (the part in braces), and are in the
+/// same hash slot, as all keys of a script call must be.
 public enum LifetimeKey {
     /// The number of timetables. All workers must use the same number, because it decides in which timetable an
     /// activity is. Each poll of a worker's `LifetimeKeeper` reads every timetable.
@@ -59,8 +59,8 @@ public enum LifetimeKey {
     /// Returns the app and the activity that an activity's key names; nil if the bytes are no such key.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {
         let markers = [UInt8(ascii: "="), ActivityKey.lowercaseUUIDMarker, ActivityKey.uppercaseUUIDMarker]
-        // The app ends before the first of these markers, because a bundle id contains none of them. Later ones belong
-        // to the activity's id.
+        // The first marker ends the app, because a bundle id contains no marker. A later marker belongs to the
+        // activity's id.
         guard key.first == UInt8(ascii: "{"), key.last == UInt8(ascii: "}"),
             let end = key.firstIndex(where: markers.contains), end > 1, end < key.count - 2
         else { return nil }

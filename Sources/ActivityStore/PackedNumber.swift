@@ -2,9 +2,8 @@
 /// So a division by the factor gives the left number, and the remainder is the right one. For example, 3 × 256 + 17 =
 /// 785, and 785 ÷ 256 is 3, with the remainder 17. The right number may itself consist of two numbers.
 enum PackedNumber {
-    /// Packs a timestamp (left) with another number (right). In a call, the right number is the request
-    /// (``requestFactor``), for example 1,790,000,000 × 65,536 + 770. In a reply, the right number is the priority and
-    /// the pushes left (``priorityFactor``).
+    /// Packs a timestamp (left) and one more number (right): in a call the number of ``requestFactor``, for example
+    /// 1,790,000,000 × 65,536 + 770; in a reply the number of ``priorityFactor``.
     static let timestampFactor: Int64 = 1 << 16
     /// Packs the request of a call: byte 15 (``CallRequestBits``) × this factor + byte 14 (``PaceByteFlags`` and the
     /// number of the pace's argument). For example, 3 × 256 + 2 = 770.
@@ -15,12 +14,11 @@ enum PackedNumber {
     /// Packs bytes 14–20 of an activity's value: the time at which Redis last allowed a push × this factor + the byte
     /// of the phase. For example, 1,790,000,000,123 × 256 + 97, the letter `a`.
     static let sentAtFactor: Int64 = 1 << 8
-    /// Packs bytes 1–7 of an activity's value: byte 7 × ``flagsFactor`` + bytes 5–6 × this factor + bytes 1–4. Byte 7
-    /// is the token's form with flags, bytes 5–6 are the number of the token's bytes with flags, and bytes 1–4 are the
-    /// last second in which Redis admits updates. For example, 1 × 2⁴⁸ + 80 × 2³² + 1,790,028,200.
+    /// Packs bytes 1–6 of an activity's value: the token's length with flags (bytes 5–6) × this factor + the last
+    /// second in which Redis admits updates (bytes 1–4). For example, 80 × 2³² + 1,790,028,200.
     static let tokenByteCountFactor: Int64 = 1 << 32
-    /// Packs bytes 1–7 of an activity's value: byte 7 × this factor + the number in bytes 1–6 (see
-    /// ``tokenByteCountFactor``).
+    /// Packs bytes 1–7 of an activity's value: the token's form with flags (byte 7) × this factor + the number that
+    /// ``tokenByteCountFactor`` packs.
     static let flagsFactor: Int64 = 1 << 48
 }
 

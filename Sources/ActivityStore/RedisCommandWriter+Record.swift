@@ -14,7 +14,8 @@ extension RedisCommandWriter {
 
     static let startBudgetArgumentBytes = StoredBucket.byteCount + StoredBucket.longestFillByteCount
 
-    /// Writes the bucket of a start, and the longest time in which such a bucket fills (``StoredBucket``).
+    /// Writes a device's bucket of starts (``StoredBucket``), and the longest time in which the bucket of any policy
+    /// fills.
     mutating func writeArgument(_ bucket: Policy.Bucket) {
         writeArgument(byteCount: Self.startBudgetArgumentBytes) {
             $0.writeBytes(StoredBucket.byteCount) { StoredBucket.write(bucket, to: $0) }
@@ -71,9 +72,9 @@ extension RedisCommandWriter {
         )
     }
 
-    /// Writes a retirement as three arguments. The first two are the token, in the form of the fields `t` and `u` of a
-    /// device's hash, but without the registration time in `t`. The third is a time: the token is retired only if it
-    /// was registered earlier. If the third argument is empty, the registration time does not matter.
+    /// Writes a retirement as three arguments: the token in two parts, like the fields `t` and `u` of a device's hash
+    /// but without the time in `t`; and a time. The token is retired only if it was registered before this time. An
+    /// empty argument instead of the time: it is retired in any case.
     mutating func writeRetirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         writeDeviceTokenArguments(retirement.token, retirement.environment, registeredAtMilliseconds: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
@@ -121,8 +122,9 @@ extension RedisCommandWriter {
     /// command carries. In a settlement: the version of the command whose alert APNs has accepted.
     mutating func writeAlertVersion(_ version: Version) { writeStoredVersion(version) }
 
-    /// Writes the token's part of a call of a ``CommandCallBatch``: byte 27 and those that follow. `milliseconds` is
-    /// the time in bytes 29–34.
+    /// Writes the token's part of a call of a ``CommandCallBatch``, from byte 27 on. For an update or end,
+    /// `milliseconds` is when the token was registered. For a settlement, the token is retired only if it was
+    /// registered before `milliseconds`.
     mutating func writeToken(_ token: UnsafeRawBufferPointer, _ environment: APNsEnvironment, milliseconds: UInt64) {
         Self.withEncodedToken(token, environment) { form, token in
             writeNumber(UInt64(token.count), byteCount: 2)

@@ -17,7 +17,8 @@ import Redis
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 /// | | if the registration is read again: until when it may have released alerts, milliseconds (6) | |
 ///
-/// For a new activity, the script copies the bytes from byte 6 to the digests: the end of a value has the same form.
+/// For a new activity, the script copies bytes 6 to the last digest as they are: they are also the end of the new
+/// value.
 ///
 /// The reply to a script call has limited room for held commands. A registration whose held command does not fit
 /// changes nothing and gets the verdict `full`. The core repeats this registration after a pause of at most a second.

@@ -25,13 +25,13 @@ public enum StoreLimits {
     /// these writes). A Live Activity can stay on the Lock Screen for 12 hours. The expiry is twice this time, plus an
     /// hour: not every push renews the expiry, but only the first one in each 1,000 seconds.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
-    /// The largest factor by which Redis lengthens the delay before the next claim of a life. The factor doubles with
-    /// each claim: 1, 2, 4, 8. After a claim, the worker writes a command to Kafka that ends or restarts the activity.
-    /// When a worker reads this command, the delay begins, so that no worker writes a further command during the delay.
+    /// The largest factor of the delay before a life may be claimed again. The factor doubles with each claim: 1, 2, 4,
+    /// 8. After a claim, the worker writes a command to Kafka that ends or restarts the activity. The delay begins when
+    /// a worker reads this command. Without it, a worker would soon claim the life again and write the same command.
     public static let claimDelayFactorMax: Int64 = 8
-    /// How often workers may claim a life while Redis has admitted another end of its activity, such as a producer's,
-    /// but not settled that end. Normally the settlement of that end removes the life from the timetable. After this
-    /// many claims, the end seems to be lost, and the script `lifetime` removes the life.
+    /// How often workers may claim a life whose activity has another end, such as a producer's, that is admitted but
+    /// not settled. Normally the settlement of that end removes the life from the timetable. After this many claims,
+    /// the end seems to be lost, and the script `lifetime` removes the life.
     public static let claimsDuringAnotherEndMax: Int64 = 4
     /// How long Redis stores a device after its hash was last changed by a registration, an unregistration, a hold or a
     /// ``StoreCall/Operation/takeStartToken(attributesType:startBudget:registration:)``: 90 days. The time is long,
@@ -41,7 +41,7 @@ public enum StoreLimits {
     /// ends the activity (Apple, "ActivityKit"). A push may reach the phone later, because the lane may have to retry
     /// the push of an update that was admitted in time.
     public static let updatePeriodSeconds: Int64 = 8 * 3_600
-    /// The maximum number of doublings of a spacing. Even a spacing of 1 ms, doubled 22 times, is more than an hour,
-    /// the longest spacing.
+    /// How often 429s may double a spacing. More doublings have no effect: 1 ms, doubled 22 times, is more than an
+    /// hour, and no spacing is longer than an hour.
     public static let spacingDoublingsMax = 22
 }

@@ -120,14 +120,14 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.hasThrottleBit) * formAndLengthFactor),
         ("PRIORITY_LOW", Int64(GrantedPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(GrantedPriority.high.rawValue)),
         ("PRIORITY_DEMOTED", Int64(GrantedPriority.demoted.rawValue)),
-        // Where the parts of a pace begin (`StoredPace`), counted from 1. Part 1: spacing and budget. Part 2: the same
-        // for activities with frequent updates. Part 3: the longest spacing. Last part: the longest time to fill.
+        // Where some parts of a pace begin (`StoredPace`), counted from 1: spacing and budget; spacing and frequent
+        // budget; the longest spacing; the longest time in which a bucket of any policy fills.
         ("AT_BUDGET_PART", 1),
         ("AT_FREQUENT_BUDGET_PART", Int64(StoredPace.frequentBudgetPartByteOffset + 1)),
         ("AT_LONGEST_SPACING", Int64(StoredPace.longestSpacingByteOffset + 1)),
         ("AT_LONGEST_FILL", Int64(StoredPace.longestFillByteOffset + 1)),
-        // A call in a batch: its least length, and the highest bit of its byte 14. The other bits are in
-        // `bitsWithModulus`.
+        // A call in a batch: its least length, and the highest bit of its byte 14. The other bits need a modulus, so
+        // they are in `bitsWithModulus`.
         ("CALL_BYTES", Int64(CommandCallBatch.callBytesMin)),
         ("IS_TOO_OLD", Int64(PaceByteFlags.isTooOldBit)),
         // Byte 14 is the number of the pace's argument plus four flags. The number is this byte modulo the lowest
@@ -135,9 +135,9 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("PACE_NUMBER_MODULUS", Int64(PaceByteFlags.isLifetimeEndBit)),
         // Byte 15 of a settlement is its code plus flags. The code is this byte modulo the lowest flag.
         ("SETTLEMENT_CODE_MODULUS", Int64(CallRequestBits.tokenFollowsBit)),
-        // Bits of byte 15, moved to their place in the packed number `requestAndPace` (admit-batches.lua).
-        // ACCEPTANCE_REQUEST is the whole number in a settlement that has the code ACCEPTED, but neither a token nor an
-        // alert.
+        // Bits of byte 15, at their places in the number `requestAndPace` that packs bytes 14 and 15
+        // (admit-batches.lua). ACCEPTANCE_REQUEST is the whole number for a settlement with the code ACCEPTED and
+        // without a token or alert.
         ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallRequestBits.mayReplaceHeldAlertBit)),
         ("IS_END_IN_REQUEST", bitInRequest(CallRequestBits.isEndBit)),
         ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallRequestBits.isSettlementBit)),
@@ -149,9 +149,9 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("SETTLED_NOT_SHOWN", Int64(SettlementCode.notShown.rawValue)),
         ("THROTTLED", Int64(SettlementCode.throttled.rawValue)),
         ("REFUND", letter("g")),
-        // A call in a batch of registrations: its two highest bits, and how to read where its token comes from:
-        // `(bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@`. For example, if `bits` is 41
-        // (32 + 8 + 1), the result is (41 % 16 - 41 % 4) / 4 = 2.
+        // A call in a batch of registrations: its two highest bits, and two numbers for reading where its token comes
+        // from (`RegistrationSource`): `(bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@`. For
+        // example, if `bits` is 41 (32 + 8 + 1), the result is (41 % 16 - 41 % 4) / 4 = 2.
         ("IS_DEPARTURE_CONFIRMATION", Int64(RegistrationBits.isDepartureConfirmationBit)),
         ("REGISTRATION_MAY_REPEAT_KEY", Int64(RegistrationBits.mayRepeatKeyBit)),
         ("SOURCE_FACTOR", 1 << Int64(RegistrationBits.sourceShift)),
@@ -188,8 +188,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("VERSION_FOLLOWS", Int64(RegistrationBits.versionFollowsBit)),
     ]
 
-    /// Bytes 5 to 7 of an activity's value, as the script reads them in one number: byte 7 × this factor + bytes 5 and
-    /// 6.
+    /// Packs bytes 5–7 of an activity's value: byte 7 × this factor + the number in bytes 5–6.
     private static let formAndLengthFactor = PackedNumber.flagsFactor / PackedNumber.tokenByteCountFactor
 
     private static func bitInRequest(_ bit: UInt8) -> Int64 { Int64(bit) * PackedNumber.requestFactor }

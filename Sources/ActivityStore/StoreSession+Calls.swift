@@ -52,7 +52,7 @@ extension StoreSession {
             registrationBatch.append(key, confirmingDeparturesAt: atMilliseconds)
             enqueue(StoreSessionCall(tag: tag, kind: .confirmDepartures), on: connection)
         case .admitStart, .recordStart, .hold, .unregister, .reopen, .confirmDepartures:
-            writeActivityOrDeviceCall(call, key: key, on: connection)
+            writeUnbatchedCall(call, key: key, on: connection)
         case .takeStartToken, .holdStart, .registerDevice, .settleStart, .refundStart:
             writeDeviceCall(call, key: key, on: connection)
         case .reportLifetimeEvent, .checkLifetime:
@@ -61,8 +61,8 @@ extension StoreSession {
         return .issued
     }
 
-    /// Collects an update or an end. First writes the registrations that were collected, so that Redis gets the calls
-    /// in their order, and all other collected calls if they leave no room.
+    /// Collects an update or an end. First writes the collected registrations, so that Redis gets all calls in their
+    /// order. Also writes the batch first if it has no room for this call.
     private func collectAdmission(
         _ admission: StateAdmission<Bytes>,
         key: Bytes,
@@ -83,17 +83,16 @@ extension StoreSession {
         enqueue(call, on: connection)
     }
 
-    /// Adds a call that is in one of the batches to the calls without a reply. Writes the batches if one of them is
-    /// full.
+    /// Notes that a call in one of the batches awaits its reply. Writes the batches if one of them is full.
     private func enqueue(_ call: StoreSessionCall, on connection: RedisConnection) {
         outstandingCalls.append(call)
         connection.appendCall(isWritten: false, needsReplicas: call.kind.needsReplicas)
         if commandCallBatch.isFull || registrationBatch.isFull { flush(on: connection) }
     }
 
-    /// Writes a call as a Redis command of its own: an operation that is not collected, and that only activities have,
-    /// or activities and devices.
-    private func writeActivityOrDeviceCall(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
+    /// Writes an operation that no batch collects, as a Redis command of its own. Activities have all of these
+    /// operations, devices only some. `writeDeviceCall` writes those that only devices have.
+    private func writeUnbatchedCall(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
         case .admitStart(let version, let claim, let previousClaim):
             write(.start, call.tag, key, argumentCount: 4, argumentBytes: 88, on: connection) {

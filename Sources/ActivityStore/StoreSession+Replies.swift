@@ -19,9 +19,9 @@ extension StoreSession {
 
     /// Handles the reply to a batch: an array with these elements:
     /// - one for each call, for example a verdict, a number or the activity's stored value;
-    /// - if the element of an update or end is a number, one more for this call: the activity's stored value, from
-    ///   which the token is read. These elements come in the order of the calls;
-    /// - the server's clock. It is missing only if no call's own element is a stored value.
+    /// - for each update or end whose element is a number, in the order of the calls: the activity's stored value, from
+    ///   which the token is read;
+    /// - the server's clock. It may be missing if the element of no call is a stored value.
     private func handleBatchReply(
         _ reply: Reply,
         callCount: Int,
@@ -228,9 +228,9 @@ extension StoreSession {
         return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
     }
 
-    /// Reads a reply that allows a push and is only the activity's value before the admission. The push gets the
-    /// timestamp and the priority that the command asked for. The token is in the value. The number of pushes left in
-    /// the budget is computed from the value and the server's clock.
+    /// Reads a reply that allows a push just as the command asked for it: the reply is only the activity's value before
+    /// the admission, with the token. The push gets the timestamp and the priority from the command. The pushes left in
+    /// the budget are computed from the value and the server's clock.
     private func parseSendVerdict(
         asAskedBy call: StoreSessionCall,
         value: Bytes,
@@ -304,9 +304,8 @@ extension StoreSession {
 extension Reply {
     /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference:
     /// - In a verdict, this byte is a printable character, at least 32.
-    /// - In a value, this byte is below 16. A value is the whole reply to a call only if it is plain
-    ///   (admit-batches.lua). The highest flag of a plain value is ``StoredActivity/Flag/allowsFrequentUpdatesBit``
-    ///   (8).
+    /// - In a value, this byte is below 16. Only a plain value is the whole reply to a call (admit-batches.lua), and
+    ///   its highest flag in this byte is ``StoredActivity/Flag/allowsFrequentUpdatesBit`` (8).
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredActivity.tokenByteOffset && bytes[StoredActivity.flagsByteOffset] < 0x10
     }
@@ -341,8 +340,8 @@ extension StoreVerdict {
         }
     }
 
-    /// Finds the verdict with which a reply begins. The order of the search does not matter, because no verdict's word
-    /// begins with another verdict's word.
+    /// Finds the verdict with which a reply begins. The verdicts may be searched in any order, because no verdict's
+    /// word is the beginning of another one.
     init?(beginning reply: UnsafeRawBufferPointer, among verdicts: VerdictSet) {
         for verdict in verdicts {
             let word = verdict.scriptWord
@@ -357,7 +356,7 @@ extension StoreVerdict {
 }
 
 /// A set of verdicts, as one bit for each raw value, so that reading a reply allocates nothing. A loop over the set
-/// begins with the lowest raw value. The most common verdict has this value, so a search usually ends at once.
+/// begins with the lowest raw value. This is the most common verdict, so a search usually ends at once.
 struct VerdictSet: Sequence, IteratorProtocol {
     private var bits: UInt32
 

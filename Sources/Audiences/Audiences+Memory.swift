@@ -3,9 +3,9 @@ import LiveActivity
 
 /// Says how much memory this core's tables need, for the worker's memory budget. (R4)
 extension Audiences {
-    // Each number is for one more element of a table that is full: the element's slot, what it needs on the heap at most,
-    // and its places in other tables and queues. A queue (`IndexQueue`) has at most twice the places that it needs,
-    // because their number is a power of two. So have the timers, because an array grows by doubling.
+    // Each number below is the memory that one more element of a full table needs: its slot, its bytes on the heap, and
+    // its places in other tables and queues. A place in a queue (`IndexQueue`) counts twice, because the number of
+    // places is a power of two. So does a timer, because an array grows by doubling.
 
     /// The memory of one command, and of its audience. The bytes of the command's texts and bodies are not included
     /// (``AudiencesConfiguration/commandBytesMax``).
@@ -39,9 +39,9 @@ extension Audiences {
 
     /// A call has a place in its queue, and perhaps in the queue of calls that are set aside (`StoreQueue`).
     private static var bytesPerStoreCall: Int { 2 * 2 * MemoryLayout<AudienceTicket>.stride }
-    /// A slot may have a timer, and an obsolete one.
+    /// A slot may have two timers in the queue: the current one, and an obsolete one that is not removed yet.
     private static var bytesPerTimer: Int { 2 * 2 * MemoryLayout<TimerQueue.Timer>.stride }
-    /// A key of 16 bytes with an index. A dictionary that has just doubled is three eighths full.
+    /// An entry has a key of 16 bytes and an index of 4. A dictionary that has just doubled is only three eighths full.
     private static var bytesPerDictionaryEntry: Int { (16 + 4) * 8 / 3 + 1 }
     /// The bytes of a block on the heap, with what the allocator adds.
     private static func heapBytes(_ byteCount: Int) -> Int { byteCount + 16 }
@@ -57,9 +57,9 @@ extension Audiences {
 }
 
 extension AudiencesConfiguration {
-    /// Lowers the limits of these tables so far that full tables need at most this memory. All limits shrink in the
-    /// same proportion, except that ``parkedMembersMax`` stays at ``parkedMembersMin`` or above. Limits that fit stay
-    /// as they are.
+    /// Lowers the limits of the tables that ``Audiences/tableBytes(_:)`` counts, until these tables need at most
+    /// `byteCount` bytes when they are full. All limits shrink in the same proportion, but ``parkedMembersMax`` never
+    /// below ``parkedMembersMin``. If the tables fit already, the limits stay as they are.
     public mutating func limitTableBytes(to byteCount: Int) {
         let minBytes = Self.parkedMembersMin * Audiences.bytesPerParkedMember
         let neededBytes = Audiences.tableBytes(self)

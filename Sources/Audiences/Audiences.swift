@@ -12,7 +12,8 @@ import Numbers
 ///   ``rewindRequest(_:now:)``, ``beginRevoking(_:now:)``, ``release(partition:now:)``
 /// - the audience store: ``withNextStoreCall(now:_:)``, ``storeReplied(tag:_:now:)``
 /// - the activity store: ``withNextActivityStoreCall(now:_:)``, ``activityStoreReplied(tag:now:)``
-/// - APNs: ``takeNextPush(_:permitsRetry:pushesInFlightMax:isProbing:now:)``, ``pushResponseReceived(tag:_:now:)``
+/// - APNs: ``takeNextPush(_:traffic:permitsRetry:pushesInFlightMax:isProbing:now:)``,
+///   ``pushResponseReceived(tag:_:now:)``
 /// - the keeper of channels: ``takeChannelRequest()``, ``channelProvided(appIndex:audience:_:now:)``
 /// - Kafka's producer: ``nextOutgoingRecord(now:)``, ``deliveryReportReceived(_:_:now:)``
 /// - the clock: ``advance(now:)`` at ``nextDueMilliseconds``
@@ -36,8 +37,8 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audiencesByKey: [AudienceKey: AudienceIndex] = [:]
-    /// The audiences that may begin a command at the next ``endBatch(now:)``. An audience is added when a new command
-    /// for it comes, or when ``dropWaitingCommands(where:)`` lets a rider (``CommandSlot/rider``) wait again.
+    /// The audiences that may begin a command at the next ``endBatch(now:)``: a new command has come for them, or
+    /// ``dropWaitingCommands(where:)`` has made a rider (``CommandSlot/rider``) wait again.
     var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>
     /// Admitted commands of which not every fan-out record is queued yet, in order.
@@ -50,7 +51,6 @@ public struct Audiences: ~Copyable {
 
     var partitions = PartitionTable<FanoutPartition>()
     var rangeVersions: Slab<RangeVersionSlot>
-    /// Bytes of all fan-out records in memory.
     var fanoutRecordBytes = 0
     var rounds: Slab<RoundSlot>
     var roundsByKey: [RoundKey: RoundIndex] = [:]
@@ -67,14 +67,12 @@ public struct Audiences: ~Copyable {
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
     var channelsByKey: [ChannelKey: ChannelIndex] = [:]
-    /// The slot of `channels` at which the last ``evictIdleChannel(now:)`` ended its search for an idle channel. The
-    /// next search begins behind this slot. So the searches together reach all channels, although each compares only a
-    /// few.
+    /// Where in `channels` the last search for an idle channel ended (``evictIdleChannel(now:)``). One search compares
+    /// only a few channels. The next search begins behind this slot, so that the searches together reach all channels.
     var evictionSearchIndex = ChannelIndex(rawValue: 0)
     /// Requests to the keeper of channels that the shell has not taken yet.
     var channelRequests: [CoreChannelRequest] = []
 
-    /// Number of commands that wait for the channel of their audience.
     var commandsAwaitingChannelCount = 0
     /// For each audience with a pause: when the pause ends (monotonic milliseconds). A pause begins after a command of
     /// the audience has waited for a channel without success. During the pause, no command of the audience begins to
@@ -113,9 +111,9 @@ public struct Audiences: ~Copyable {
     var offeredPush = OfferedPush()
     /// When the shell last called ``advance(now:)`` (monotonic milliseconds).
     private var advancedAtMilliseconds: Int64 = 0
-    /// When the shell called ``advance(now:)`` in the previous iteration (monotonic milliseconds). Since then, the
-    /// shell has asked each pool for pushes. Whether a pool is unavailable is decided for this time, not for the
-    /// current one. Otherwise every pool would seem unavailable after the lane has not run for a while.
+    /// When the shell called ``advance(now:)`` in the previous iteration (monotonic milliseconds). Since that time, the
+    /// shell has asked each pool for pushes. So a pool is unavailable if it had no room for some time before this time,
+    /// not before the current one. Otherwise every pool would seem unavailable after the lane has not run for a while.
     private(set) var previouslyAdvancedAtMilliseconds: Int64 = 0
     /// How many start commands to single devices (`Audiences+Starts`) wait to be produced, or wait for Kafka's
     /// acknowledgement.
@@ -134,8 +132,8 @@ public struct Audiences: ~Copyable {
         returnedCommands = IndexQueue(limit: configuration.commandsMax * 2)
         commandsToFanOut = IndexQueue(limit: configuration.commandsMax)
         rangeVersions = Slab(limit: configuration.fanoutRecordsMax)
-        // A round keeps its slot after its last record has settled, until its last checkpoint is recorded. So there can
-        // be more rounds than records.
+        // Twice as many slots as fan-out records: when a round's last record has settled, the round keeps its slot
+        // until its last checkpoint is recorded.
         rounds = Slab(limit: configuration.fanoutRecordsMax * 2)
         let appCount = configuration.apps.count
         let pagesMax = configuration.pagesPerAppMax * appCount
@@ -145,12 +143,11 @@ public struct Audiences: ~Copyable {
         parkedMembers = Slab(limit: configuration.parkedMembersMax)
         refusedMembers = Slab(limit: configuration.refusedMembersMax)
         broadcasts = Slab(limit: configuration.fanoutRecordsMax)
-        // An idle channel has no fan-out record, but keeps its slot for some time, unless a new channel needs the slot.
-        // So there can be more channels than fan-out records.
+        // Twice as many slots as fan-out records: an idle channel has no record, but keeps its slot for some time.
         channels = Slab(limit: configuration.fanoutRecordsMax * 2)
         membershipChanges = Slab(limit: configuration.membershipChangesMax)
-        // Room for all queued members that the shell has not taken yet, and for the members of all changes that are
-        // under way.
+        // Each change that is under way will queue its member here. The shell may still have to take as many members of
+        // earlier changes (``canReceiveMembershipChange``).
         membersToSettle = IndexQueue(limit: configuration.membershipChangesMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipChangesMax)
         newestStates = Slab(limit: configuration.membershipChangesMax + 1)
@@ -179,13 +176,13 @@ public struct Audiences: ~Copyable {
         memberReferenceBuffer.deallocate()
     }
 
-    /// Says which rounds must wait for members that Redis has lost. The shell sets this value. A round waits at most
-    /// ``waitForMembersMillisecondsMax``.
+    /// Decides which rounds must wait for members that Redis has lost (monotonic milliseconds). The shell sets this
+    /// value. For example, 5,000: a round whose members were lost at 4,000 continues, and a round whose members were
+    /// lost at 6,000 waits for a value above 6,000. A round waits at most ``memberWaitMillisecondsMax``.
     /// - `.max`, the initial value: no round waits.
     /// - `.min`: every round that has lost its members or its claim waits.
-    /// - Another value: when the shell last found that rounds need not wait (monotonic milliseconds). The store then
-    ///   had all members, or had lacked some for ``waitForMembersMillisecondsMax``. With 5,000, a round whose members
-    ///   were lost at 4,000 continues. A round whose members were lost at 6,000 waits for a value above 6,000.
+    /// - Another value: when the shell last found that the store had all members, or had lacked some for
+    ///   ``memberWaitMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
     /// Whether rounds must wait: the store lacks members, or the shell does not know yet whether members are missing.
     var mustRoundsWait: Bool { membersLastCompleteAtMilliseconds == .min }
@@ -193,8 +190,8 @@ public struct Audiences: ~Copyable {
     /// cannot connect to the store, or loses a connection; in a cluster, also when it connects. The core sets it when
     /// it finds that the store has lost a round.
     public var storeMayHaveLostDataAtMilliseconds = Int64.min
-    /// Whether the store may lack members: ``membersLastCompleteAtMilliseconds`` is not later than the store's last
-    /// possible loss of data (``storeMayHaveLostDataAtMilliseconds``).
+    /// Whether the store may lack members: it may have lost data (``storeMayHaveLostDataAtMilliseconds``) since the
+    /// shell last let rounds continue (``membersLastCompleteAtMilliseconds``).
     public var mayStoreLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeMayHaveLostDataAtMilliseconds }
 
     /// The number of commands to audiences that the core has not returned to `Delivery` yet.

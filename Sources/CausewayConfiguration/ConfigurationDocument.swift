@@ -10,6 +10,14 @@ struct ConfigurationDocument {
     static let bytesMax = 1 << 20
     /// The maximum number of values. Without this limit, YAML aliases could make a small file use much memory.
     static let nodesMax = 10_000
+    /// The maximum number of levels: the file's map is the first, and the values of its keys are the second.
+    static let levelsMax = 16
+
+    /// Why the snapshot cannot represent the document, or which limit the document exceeds.
+    private struct FormFault: Error {
+        var place: ConfigurationPlace
+        var message: String
+    }
 
     /// The place in the file of each key that has a value of the right kind: `worker.lanes`, `apps.match.keyId`,
     /// `kafka.consumer.fetch.min.bytes`.
@@ -42,12 +50,10 @@ struct ConfigurationDocument {
         guard let mapping = root.mapping else {
             return addFault(place(of: root), "", "must be a map of sections, such as kafka: and redis:")
         }
-        guard Self.remainingNodeCount(root, outOf: Self.nodesMax, depth: 0) != nil else {
-            return addFault(
-                .wholeFile,
-                "",
-                "has more than \(Self.nodesMax) values, lists of lists, or keys that are not texts"
-            )
+        do throws(FormFault) {
+            _ = try remainingNodeCount(root, outOf: Self.nodesMax, depth: 0)
+        } catch {
+            return addFault(error.place, "", error.message)
         }
         checkSection(mapping, section: "", sectionPattern: "")
         snapshot = try YAMLSnapshot(
@@ -57,31 +63,35 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Returns how many values the document may still have after those in `node`: `allowedCount` less their number.
-    /// Returns nil if the document must be refused: it has too many values, is nested too deeply, or has a form that
-    /// the snapshot cannot represent, such as a list of lists.
-    private static func remainingNodeCount(_ node: Node, outOf allowedCount: Int, depth: Int) -> Int? {
+    /// Counts the values in `node`, and returns how many further values the document may have: `allowedCount` less this
+    /// number. Throws if there are too many values, if `node` is nested too deeply, or if the snapshot cannot represent
+    /// its form.
+    private func remainingNodeCount(_ node: Node, outOf allowedCount: Int, depth: Int) throws(FormFault) -> Int {
+        func fault(at node: Node, _ message: String) -> FormFault {
+            FormFault(place: place(of: node), message: message)
+        }
         var remainingCount = allowedCount - 1
-        guard remainingCount >= 0, depth < 16 else { return nil }
+        if case .sequence(let sequence) = node { remainingCount -= sequence.count }
+        guard remainingCount >= 0 else {
+            throw FormFault(place: .wholeFile, message: "has more than \(Self.nodesMax) values")
+        }
+        guard depth < Self.levelsMax else { throw fault(at: node, "is nested deeper than \(Self.levelsMax) levels") }
         switch node {
         case .scalar:
-            return remainingCount
+            break
         case .sequence(let sequence):
-            remainingCount -= sequence.count
-            return remainingCount >= 0 && sequence.allSatisfy { $0.scalar != nil } ? remainingCount : nil
+            if let element = sequence.first(where: { $0.scalar == nil }) {
+                throw fault(at: element, "is a list or a map in a list; a list can have only single values")
+            }
         case .mapping(let mapping):
             for (key, value) in mapping {
-                guard key.scalar != nil,
-                    let countAfterValue = remainingNodeCount(value, outOf: remainingCount, depth: depth + 1)
-                else {
-                    return nil
-                }
-                remainingCount = countAfterValue
+                guard key.scalar != nil else { throw fault(at: key, "must be a text, because it is a key") }
+                remainingCount = try remainingNodeCount(value, outOf: remainingCount, depth: depth + 1)
             }
-            return remainingCount
         case .alias:
-            return nil
+            throw fault(at: node, "is an alias of no value")
         }
+        return remainingCount
     }
 
     private static func placeAndMessage(of error: YamlError) -> (ConfigurationPlace, String) {

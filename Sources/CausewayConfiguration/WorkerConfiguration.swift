@@ -102,6 +102,10 @@ extension WorkerConfiguration {
         package struct Endpoint: Sendable {
             package var host: String
             package var port = 443
+            /// The host for broadcasts; nil: `host`.
+            package var broadcastHost: String?
+            /// The port for broadcasts; 0: `port`.
+            package var broadcastPort = 0
             package var managementHost: String
             package var managementPort: Int
         }

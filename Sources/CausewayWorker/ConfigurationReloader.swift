@@ -27,8 +27,8 @@ actor ConfigurationReloader {
     /// The time between two polls of the file. A changed file is read only when two polls in a row find it in the same
     /// state, because the first of these polls may find a half-written file.
     static let pollInterval = Duration.seconds(1)
-    /// After a rejection, each time after this many polls the unchanged file is read again. Another file that was
-    /// missing may now be there.
+    /// How many polls pass until a rejected configuration is read again, although its file has not changed. For
+    /// example, a file of shapes that was missing may now be there.
     static let pollsPerRetry = 10
 
     private let source: ConfigurationSource
@@ -101,8 +101,8 @@ actor ConfigurationReloader {
         do throws(ShapesFileError) {
             for app in newConfiguration.apps {
                 let contract = try app.readContractRule()
-                // An app that the file no longer names keeps its contract until the restart. So does an app with a new
-                // bundle id, because its new contract is one for the new id.
+                // The worker keeps its apps and bundle ids until a restart. So an app that the file no longer names, or
+                // names with another bundle id, keeps its contract too.
                 let index = runningConfiguration.apps.firstIndex { $0.name == app.name && $0.bundleId == app.bundleId }
                 if let index { newContracts[index] = contract }
             }

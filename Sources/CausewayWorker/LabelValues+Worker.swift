@@ -9,8 +9,8 @@ import Redis
 extension LabelValues {
     /// Makes the labels of a worker with this configuration.
     ///
-    /// - Parameter signingKeys: the signing keys; `keyIdentifiers` has their ids in the same order. If a key file is
-    ///   replaced later, its label keeps the id that the key had when the labels were made.
+    /// - Parameter keyIdentifiers: the ids of `signingKeys`, in the same order. The labels keep these ids, even if a
+    ///   key file is replaced later.
     init(
         _ configuration: WorkerConfiguration,
         signingKeys: [ConfiguredSigningKey],
@@ -19,8 +19,8 @@ extension LabelValues {
     ) {
         self.init(
             apps: configuration.apps.map(\.name),
-            pools: configuration.apps.flatMap { app in
-                app.environments.map { Pool(app: app.name, environment: "\($0.name)") }
+            pools: configuration.pools.map {
+                Pool(app: configuration.apps[$0.appIndex].name, environment: $0.environmentLabel)
             },
             outcomes: Outcome.allCases.map { "\($0.name)" },
             responses: ResponseTable(

@@ -96,12 +96,12 @@ package enum StartupCheck {
         var configurationWithPresentFiles = kafka
         configurationWithPresentFiles.propertyFiles.removeAll { !findings.shouldCheckFile($0.path) }
         for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.shouldCheckFile(file.path) {
-            // librdkafka refuses a user without a password. This machine does not have the file with the password, so
-            // the check uses the file's path as the password.
+            // librdkafka refuses a user without a password, and the password's file is not on this machine. So check
+            // with any password: here the file's path.
             configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
-            // Without `requiresFiles`, skip a property that names a file or directory that this machine does not have.
+            // Leave out a property that names a missing file or directory, except with `requiresFiles`.
             KafkaPropertyFile(property).map { findings.shouldCheckFile($0.path) } ?? true
         }
         do {
@@ -152,17 +152,17 @@ package enum StartupCheck {
             if !faults.contains(where: { $0 == (key, message) }) { faults.append((key, message)) }
         }
 
-        /// Whether a file is checked. With `requiresFiles`, every file is checked, and a missing one is a fault.
-        /// Otherwise missing files are skipped: the check may run on a machine that does not have the worker's files.
+        /// Whether a file is checked. Without `requiresFiles`, a missing file is not checked: the machine that checks
+        /// the configuration may not have the worker's files.
         func shouldCheckFile(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
 
-        /// Runs `make`, and records its error as a fault of the key.
+        /// Runs `check`, and records its error as a fault of the key.
         ///
         /// - Returns: whether there was no fault.
         @discardableResult
-        mutating func checkKey(_ key: String, _ make: () throws -> Void) -> Bool {
+        mutating func checkKey(_ key: String, _ check: () throws -> Void) -> Bool {
             do {
-                try make()
+                try check()
                 return true
             } catch {
                 add(key, "\(error)")
@@ -170,9 +170,9 @@ package enum StartupCheck {
             }
         }
 
-        mutating func checkKey(_ key: String, file: String?, _ make: (String) throws -> Void) {
+        mutating func checkKey(_ key: String, file: String?, _ check: (String) throws -> Void) {
             guard let file, !file.isEmpty, shouldCheckFile(file) else { return }
-            checkKey(key) { try make(file) }
+            checkKey(key) { try check(file) }
         }
     }
 }

@@ -10,9 +10,8 @@ final class SynchronousProducer {
     private static let acknowledgementTimeoutMilliseconds: Int64 = 15_000
     // Closing the client cannot be interrupted, so a close may delay the worker's stop by this time.
     private static let closeTimeoutMilliseconds: Int64 = 1_000
-    /// How often the wait for acknowledgements checks whether the task is cancelled. If the task is cancelled, the wait
-    /// ends.
-    private static let flushStepMilliseconds: Int64 = 250
+    /// A cancelled task stops its wait for acknowledgements after this time at the latest.
+    private static let cancellationCheckIntervalMilliseconds: Int64 = 250
 
     private let topicName: String
     private let properties: [KafkaProperties.Property]
@@ -62,10 +61,10 @@ final class SynchronousProducer {
             }
         }
         var (acknowledgedCount, failureCode) = (0, Int32(-1))
-        var remainingFlushCount = Self.acknowledgementTimeoutMilliseconds / Self.flushStepMilliseconds
+        var remainingFlushCount = Self.acknowledgementTimeoutMilliseconds / Self.cancellationCheckIntervalMilliseconds
         var isDone = false
         while !isDone, remainingFlushCount > 0, !Task.isCancelled {
-            isDone = producer.flush(timeoutMilliseconds: Self.flushStepMilliseconds) { _, code, _ in
+            isDone = producer.flush(timeoutMilliseconds: Self.cancellationCheckIntervalMilliseconds) { _, code, _ in
                 if code == 0 { acknowledgedCount += 1 } else { failureCode = code }
             }
             remainingFlushCount -= 1

@@ -42,7 +42,7 @@ package final class Worker: Service {
         let setup = try WorkerSetup(configuration: configuration, logger: logger, version: version)
         self.setup = setup
         configurationReloader = source.map { source in
-            ConfigurationReloader(source, running: configuration, contracts: setup.contracts, log: setup.log) {
+            ConfigurationReloader(source, running: configuration, contracts: setup.initialContracts, log: setup.log) {
                 configuration,
                 contracts in
                 setup.offerSettings(of: configuration, contracts: contracts)
@@ -57,11 +57,11 @@ package final class Worker: Service {
     /// configuration has a fault, logs the fault and applies nothing.
     package func reload() async { await configurationReloader?.reload() }
 
-    /// Stops a draining worker (one that settles its last records before it stops) without waiting longer for its
-    /// records in flight. The offsets of settled records are committed; the next owner reads all other records again.
+    /// Ends a graceful shutdown early: waits no longer for records in flight. The offsets of settled records are
+    /// committed. The partitions' next owners read all other records again.
     ///
-    /// The clients of Kafka are still closed in order. Each closing step that has not begun gets half a second. Call
-    /// this only after the graceful shutdown has begun.
+    /// The Kafka clients are still closed, one after the other. Each closing step that has not begun gets half a
+    /// second. Call this only after the graceful shutdown has begun.
     package func stopAtOnce() {
         signals.requestStopAtOnce()
         setup.traceExporter?.cancelRequests()

@@ -44,10 +44,10 @@ extension WorkerSetup {
         )
     }
 
-    /// Makes the budget of the whole process for connections to APNs. It limits the number of all connections, and the
-    /// number of connections to one address. Each limit is two connections for each pool of each lane, so that a pool
-    /// can open a new connection before it closes the old one. But each limit is at least the default of
-    /// ``ConnectionBudget``, and at most 4,096. A pool's only connection is never refused.
+    /// Makes the limits for connections to APNs from the whole process: for all connections, and for those to one
+    /// address. Both limits allow two connections for each pool of each lane, so that a pool can open a new connection
+    /// before it closes the old one. Each limit is at least the default of ``ConnectionBudget``, and at most 4,096. A
+    /// pool's only connection is never refused.
     private static func makeConnectionBudget(poolCount: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         return ConnectionBudget(
@@ -60,8 +60,8 @@ extension WorkerSetup {
         try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
     }
 
-    /// Makes the configuration of a lane's pools: one for each app and environment. All lanes share the token sources
-    /// and the budget of connections.
+    /// Makes the configuration of a lane's pools (`WorkerConfiguration.pools`). All lanes share the token sources and
+    /// the budget of connections.
     static func makePools(
         _ configuration: WorkerConfiguration,
         tokenSources: [ConfiguredSigningKey: ProviderTokenSource],
@@ -69,37 +69,38 @@ extension WorkerSetup {
         laneCount: Int
     ) throws -> [LaneSetup.PoolSetup] {
         let tls = try Self.makeTLSContext(of: configuration.apns)
-        let poolCount = laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
-        let budget = makeConnectionBudget(poolCount: poolCount)
-        return try configuration.apps.enumerated()
-            .flatMap { appIndex, app in
-                try app.environments.map { environment in
-                    let key = app.signingKey(for: environment)
-                    guard let source = tokenSources[key], let signingKeyIndex = keys.firstIndex(of: key) else {
-                        preconditionFailure("every configured key has a token source")
-                    }
-                    let endpoint = configuration.apns.endpoint(for: environment)
-                    var pool = PoolConfiguration(
-                        host: endpoint.host,
-                        port: UInt16(clamping: endpoint.port),
-                        tls: tls,
-                        appHeaders: try AppPushHeaders(liveActivitiesOf: app.bundleId)
-                    )
-                    pool.connectionsMax = configuration.apns.connectionsPerPool
-                    pool.connectionBudget = budget
-                    pool.inFlightPushesPerConnectionMax = configuration.apns.inFlightPerConnection
-                    pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
-                    pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
-                    try pool.validate()
-                    return LaneSetup.PoolSetup(
-                        identifier: PoolIdentifier(appIndex: UInt16(appIndex), environment: environment),
-                        name: "\(app.name)/\(environment.name)",
-                        configuration: pool,
-                        tokenSource: source,
-                        signingKeyIndex: signingKeyIndex
-                    )
-                }
+        let configuredPools = configuration.pools
+        let budget = makeConnectionBudget(poolCount: laneCount * configuredPools.count)
+        return try configuredPools.map { configuredPool in
+            let app = configuration.apps[configuredPool.appIndex]
+            let key = app.signingKey(for: configuredPool.environment)
+            guard let source = tokenSources[key], let signingKeyIndex = keys.firstIndex(of: key) else {
+                preconditionFailure("every configured key has a token source")
             }
+            var pool = PoolConfiguration(
+                host: configuredPool.host,
+                port: UInt16(clamping: configuredPool.port),
+                tls: tls,
+                appHeaders: try AppPushHeaders(liveActivitiesOf: app.bundleId)
+            )
+            pool.connectionsMax = configuration.apns.connectionsPerPool
+            pool.connectionBudget = budget
+            pool.inFlightPushesPerConnectionMax = configuration.apns.inFlightPerConnection
+            pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
+            pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
+            try pool.validate()
+            return LaneSetup.PoolSetup(
+                identifier: PoolIdentifier(
+                    appIndex: UInt16(configuredPool.appIndex),
+                    environment: configuredPool.environment
+                ),
+                traffic: configuredPool.traffic,
+                name: "\(app.name)/\(configuredPool.environmentLabel)",
+                configuration: pool,
+                tokenSource: source,
+                signingKeyIndex: signingKeyIndex
+            )
+        }
     }
 }
 

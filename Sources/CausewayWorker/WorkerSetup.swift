@@ -31,9 +31,9 @@ struct WorkerSetup: @unchecked Sendable {
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
     private let storeWatchMailbox = StoreWatchMailbox()
-    /// The lanes' requests to the channel keeper. A full buffer discards new requests. A discarded request for a
-    /// channel comes again with a later command. If a request about an audience's end is discarded, the keeper's daily
-    /// comparison finds this end.
+    /// The lanes' requests to the channel keeper. A full buffer discards new requests, but none is lost for good: a
+    /// request for a channel comes again with a later command, and the keeper's daily comparison finds an audience's
+    /// end.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.
@@ -149,7 +149,7 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// Makes the actor that notices a loss of data in Redis.
     ///
-    /// - Parameter onFault: called if the Redis server belongs to a cluster, and `redis.mode` is not `cluster`.
+    /// - Parameter onFault: called if `redis.mode` is not `cluster`, although the Redis server belongs to a cluster.
     func makeStoreWatch(onFault: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
         try StoreWatch(
             redis: redisConfiguration,
@@ -233,13 +233,13 @@ struct WorkerSetup: @unchecked Sendable {
     }
 
     /// The contract with which each app starts; nil for an app without shapes.
-    var contracts: [ContractRule?] { deliveryConfiguration.reloadable.apps.map(\.contract) }
+    var initialContracts: [ContractRule?] { deliveryConfiguration.reloadable.apps.map(\.contract) }
 
     /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes.
     ///
     /// - Parameters:
-    ///   - configuration: must have all apps with which the worker started, even if the reloaded file no longer names
-    ///     some of them.
+    ///   - configuration: has all apps with which the worker started, also those that the reloaded file no longer
+    ///     names.
     ///   - contracts: the contract of each app of `configuration`. This method does not read the files of shapes,
     ///     because the file of an app that is no longer named may be gone.
     func offerSettings(of configuration: WorkerConfiguration, contracts: [ContractRule?]) {

@@ -7,15 +7,15 @@ extension Delivery {
         Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }
 
-    /// The bytes that `usedBlockBytesMax` limits: the blocks in use with the records' texts, tokens and bodies, and what
-    /// long ids of activities need beyond `bytesPerRecord`.
-    var usedBlockBytes: Int { records.usedBlockBytes + activities.additionalIdentifierBytes }
+    /// The bytes that `usedBlockBytesMax` limits: the blocks with the records' texts, tokens and bodies, and the part
+    /// of long activity ids that `bytesPerRecord` does not include.
+    var usedBlockBytes: Int { records.usedBlockBytes + activities.unusualIdentifierBytes }
 
-    /// Whether the chunks of blocks, in use or free, have as many bytes as they may have. Usually the core deallocates
-    /// unused chunks long before. But a chunk with a single block in use stays, for example after the size of most
-    /// records has changed. Then the lane receives nothing until its records have settled and chunks are free. (R4)
-    var areBlocksAllocated: Bool { allocatedBlockBytes >= configuration.allocatedBlockBytesMax }
-    private var allocatedBlockBytes: Int { records.allocatedBlockBytes + activities.additionalAllocatedBytes }
+    /// Whether the lane may allocate no more memory for blocks. Then it receives nothing until its records have settled
+    /// and chunks (`Arena`) are free. Usually the core deallocates unused chunks long before. But a chunk with a single
+    /// block in use stays, for example after the size of most records has changed. (R4)
+    var isBlockMemoryFull: Bool { allocatedBlockBytes >= configuration.allocatedBlockBytesMax }
+    private var allocatedBlockBytes: Int { records.allocatedBlockBytes + activities.unusualIdentifierChunkBytes }
 
     /// The core deallocates unused blocks when they have more bytes than `usedBlockBytesMax` divided by this number.
     /// `MemoryBudget` reserves more bytes than these for unused blocks.
@@ -23,12 +23,12 @@ extension Delivery {
     /// The shortest interval between two deallocations. They must be rare, because each visits every free block.
     private static var deallocationIntervalMilliseconds: Int64 { 1_000 }
 
-    /// If much block memory is unused, or no more may be allocated, returns to the system each chunk (`Arena`) in which every block is free. Such
-    /// chunks are usual after a backlog, or when the size of most records has changed.
+    /// Returns to the system each chunk (`Arena`) in which every block is free, if much block memory is unused, or if
+    /// no more may be allocated. Such chunks are usual after a backlog, or when the size of most records has changed.
     mutating func deallocateUnusedBlocks(now: Moment) {
         guard
             allocatedBlockBytes - usedBlockBytes > configuration.usedBlockBytesMax / Self.unusedBytesDivisor
-                || areBlocksAllocated,
+                || isBlockMemoryFull,
             now.monotonicMilliseconds >= deallocatedBlocksAtMilliseconds + Self.deallocationIntervalMilliseconds
         else { return }
         deallocatedBlocksAtMilliseconds = now.monotonicMilliseconds

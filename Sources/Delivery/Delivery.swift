@@ -63,16 +63,16 @@ public struct Delivery: ~Copyable {
     var outgoingRecords: OutgoingRecordQueues
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<RecordIndex>
-    /// Reread commands to audiences (`isReread`). The core of audiences takes them only while
-    /// `areAudienceMembersComplete` or `hasNoRoomForRereadHandovers` is true. They have a queue of their own, so that
-    /// other commands do not wait behind them.
+    /// Commands to audiences that are read again after Redis lost data (`isReread`). They may have to wait until Redis
+    /// has the members again (`areAudienceMembersComplete`). So they have a queue of their own: other commands do not
+    /// wait behind them.
     var rereadHandovers: IndexQueue<RecordIndex>
     /// Whether Redis has all members of audiences, as the shell says. False while some may be missing after a loss of
     /// data: the commands in `rereadHandovers` then wait, as long as the lane has room. True again when the members are
     /// registered again, or when the wait for them reaches its limit. (R26)
     public var areAudienceMembersComplete = true
     /// Whether the commands in `rereadHandovers` must not wait for members, because the lane is nearly full.
-    var hasNoRoomForRereadHandovers = false
+    var rereadHandoversMustNotWait = false
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
     var earliestPoolReviewAtMilliseconds: Int64 = .min
@@ -89,8 +89,8 @@ public struct Delivery: ~Copyable {
     public internal(set) var carriedAlertCount: UInt64 = 0
     /// When unused blocks were last deallocated, a monotonic time.
     var deallocatedBlocksAtMilliseconds: Int64 = 0
-    /// The number of records that cannot continue before Redis replies to a call. A record whose outcome Redis only has
-    /// to note does not count (`StoreTicket.Purpose.isAwaited`).
+    /// The number of records that cannot continue before Redis replies. A record whose outcome is only recorded in
+    /// Redis does not count (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var recordsAwaitingStoreCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -105,10 +105,10 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.reloadable.policies)
         contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // Receiving stops at `activityCountThatStopsReceiving` activities. But each record that is already in the lane
-        // may add one more: for example, a registration may release a held command of an activity that the lane does
-        // not have. (A registration may release several starts, one after another. But while the lane has many
-        // activities, it frees the activity of a finished start before the next start comes.)
+        // Receiving stops at `activityCountThatStopsReceiving` activities. But each record in the lane may still add
+        // one: for example, a registration may release a held command of an activity that the lane does not have. (It
+        // may release several starts, one after another. But while the lane has many activities, it frees the activity
+        // of each finished start before the next start comes.)
         let activitiesMax = Self.activityCountThatStopsReceiving(configuration) + recordsMax
         // A record has at most four calls at a time.
         let callsMax = recordsMax * 4
@@ -132,9 +132,9 @@ public struct Delivery: ~Copyable {
     }
 
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. Half of
-    /// them are for activities with records, and half for activities that have only a wait, such as the spacing after
-    /// their last push. Such activities never need more than their half (`mayKeepSlot`), so waits alone do not stop the
-    /// lane. After a revocation, activities whose commands were dropped may stop it for a short time.
+    /// them are for activities with records. The other half is for activities that only wait, for example for the end
+    /// of the spacing after their last push. `mayKeepSlot` keeps these within their half, so waits alone do not stop
+    /// the lane. After a revocation, activities whose commands were dropped may stop it for a short time.
     private static func activityCountThatStopsReceiving(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
@@ -157,7 +157,8 @@ public struct Delivery: ~Copyable {
     /// The number of records that the lane has received and has neither settled nor dropped.
     public var inProgressRecordCount: Int { records.count }
 
-    /// The number of records that are finished, being deferred or being refunded, and wait only for acknowledgements.
+    /// The number of records that wait only for acknowledgements of Kafka or Redis: they are finished, being deferred
+    /// or being refunded.
     public var unacknowledgedRecordCount: Int { records.unacknowledgedCount }
 
     /// Returns the number of admitted pushes of a pool that wait for a stream.
@@ -169,7 +170,7 @@ public struct Delivery: ~Copyable {
     /// Known issue (K17): in a cluster, the commands that wait for one server can fill the lane. Then commands of other
     /// servers wait too.
     public var canReceive: Bool {
-        !records.isFull && usedBlockBytes < configuration.usedBlockBytesMax && !areBlocksAllocated
+        !records.isFull && usedBlockBytes < configuration.usedBlockBytesMax && !isBlockMemoryFull
             && activities.count < Self.activityCountThatStopsReceiving(configuration)
     }
 }

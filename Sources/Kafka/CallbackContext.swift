@@ -98,7 +98,7 @@ private func errorCallback(
     _ opaque: UnsafeMutableRawPointer?
 ) {
     guard let client, let handler = callbackContext(of: client)?.eventHandler else { return }
-    // For every fatal error, `code` is `_FATAL`, so ask the client which error it is.
+    // librdkafka gives all fatal errors the same code, so ask the client which error it is.
     let error = fatalError(of: client) ?? KafkaError(rd_kafka_resp_err_t(code), reason.map { String(cString: $0) })
     handler.clientFailed(error)
 }

@@ -50,12 +50,10 @@ public final class GroupPositionReader {
         precondition(!isOpen, "positions must be closed before they are released")
     }
 
-    /// Asks the brokers for the committed offset and the end of the log of each partition. The result has the order of
-    /// the partitions.
-    ///
-    /// - Parameter timeoutMilliseconds: the limit of each request: one for all committed offsets, and one for the end
-    ///   of each log.
-    public func readPositions(timeoutMilliseconds: Int32) throws(KafkaError) -> [Position] {
+    /// Asks the group's coordinator for the committed offset of each partition; nil if nothing has been committed. The
+    /// result has the order of the partitions. It also has partitions without a leader, because the coordinator knows
+    /// their offsets.
+    public func readCommittedOffsets(timeoutMilliseconds: Int32) throws(KafkaError) -> [Int64?] {
         precondition(isOpen)
         let list = rd_kafka_topic_partition_list_new(Int32(partitions.count))
         guard let list else { throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "no memory for a list of partitions") }
@@ -63,27 +61,37 @@ public final class GroupPositionReader {
         for partition in partitions { rd_kafka_topic_partition_list_add(list, topic, partition) }
         let code = rd_kafka_committed(handle, list, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
-        var positions: [Position] = []
+        var committedOffsets: [Int64?] = []
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
-            // If the coordinator refused this partition, its offset is not known. So throw: a nil `committedOffset`
-            // would say that the group has committed nothing.
-            guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
-                let reason = String(cString: rd_kafka_err2str(element.err))
-                throw KafkaError(element.err, "\(topic) [\(element.partition)]: \(reason)")
-            }
+            // If the coordinator refused this partition, its offset is not known. So throw: nil would say that the group
+            // has committed nothing.
+            guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(element.err, element.partition) }
+            committedOffsets.append(element.offset >= 0 ? element.offset : nil)
+        }
+        return committedOffsets
+    }
+
+    /// Asks the brokers for the committed offset and the end of the log of each partition. The result has the order of
+    /// the partitions.
+    ///
+    /// - Parameter timeoutMilliseconds: the limit of each request: one for all committed offsets, and one for the end
+    ///   of each log.
+    /// - Throws: also if one partition has no leader. A caller that does not need the ends of the logs uses
+    ///   ``readCommittedOffsets(timeoutMilliseconds:)``.
+    public func readPositions(timeoutMilliseconds: Int32) throws(KafkaError) -> [Position] {
+        var positions: [Position] = []
+        let committedOffsets = try readCommittedOffsets(timeoutMilliseconds: timeoutMilliseconds)
+        for (partition, committedOffset) in zip(partitions, committedOffsets) {
             var (low, high): (Int64, Int64) = (0, 0)
-            let code = rd_kafka_query_watermark_offsets(
-                handle,
-                topic,
-                element.partition,
-                &low,
-                &high,
-                timeoutMilliseconds
-            )
-            guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
-            positions.append(Position(committedOffset: element.offset >= 0 ? element.offset : nil, logEndOffset: high))
+            let code = rd_kafka_query_watermark_offsets(handle, topic, partition, &low, &high, timeoutMilliseconds)
+            guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(code, partition) }
+            positions.append(Position(committedOffset: committedOffset, logEndOffset: high))
         }
         return positions
+    }
+
+    private func makeError(_ code: rd_kafka_resp_err_t, _ partition: Int32) -> KafkaError {
+        KafkaError(code, "\(topic) [\(partition)]: \(String(cString: rd_kafka_err2str(code)))")
     }
 
     public func close(timeoutMilliseconds: Int64) {

@@ -67,6 +67,23 @@ public final class PartitionReader {
 
     /// Asks how many partitions the topic has.
     public func fetchPartitionCount(timeoutMilliseconds: Int32) throws(KafkaError) -> Int32 {
+        try fetchMetadata(timeoutMilliseconds: timeoutMilliseconds) { $0.partition_cnt }
+    }
+
+    /// Asks which partitions of the topic have no leader now. Until such a partition has a leader, nobody can read its
+    /// records or its offsets.
+    public func fetchPartitionsWithoutLeader(timeoutMilliseconds: Int32) throws(KafkaError) -> Set<Int32> {
+        try fetchMetadata(timeoutMilliseconds: timeoutMilliseconds) { topic in
+            let partitions = UnsafeBufferPointer(start: topic.partitions, count: Int(topic.partition_cnt))
+            return Set(partitions.filter { $0.leader < 0 }.map(\.id))
+        }
+    }
+
+    /// Asks for the topic's metadata, and passes it to `body`.
+    private func fetchMetadata<Value>(
+        timeoutMilliseconds: Int32,
+        _ body: (rd_kafka_metadata_topic) -> Value
+    ) throws(KafkaError) -> Value {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
         let code = rd_kafka_metadata(handle, 0, topicHandle, &metadata, timeoutMilliseconds)
@@ -77,7 +94,7 @@ public final class PartitionReader {
         }
         let topicCode = topicMetadata.pointee.err
         guard topicCode == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(topicCode) }
-        return topicMetadata.pointee.partition_cnt
+        return body(topicMetadata.pointee)
     }
 
     /// Returns the partition to which a producer writes a record with this key. Nil if the partitioner chooses at

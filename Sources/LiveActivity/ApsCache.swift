@@ -8,9 +8,9 @@ public struct ApsCache: ~Copyable {
     /// Nil in a cache that never remembers a dictionary (``disabled``).
     private let dictionaryStart: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
-    /// The number of the last record's `aps` dictionary. Valid only if this record was decoded without a fault. Records
-    /// with the same number have the same dictionary: a dictionary that is parsed gets a new number, and a dictionary
-    /// that is copied from this cache keeps its number.
+    /// Records with the same number have the same `aps` dictionary. This is the number of the last record, if it was
+    /// decoded without a fault. A dictionary that is parsed gets a new number. A dictionary that is copied from this
+    /// cache keeps its number.
     public private(set) var apsDictionaryNumber: UInt64 = 0
     /// A command that has only the fields of the remembered dictionary. The fields' positions are positions in the
     /// record from which the dictionary was parsed.
@@ -53,8 +53,8 @@ public struct ApsCache: ~Copyable {
     }
 
     /// Forgets the last dictionary and increases ``apsDictionaryNumber``. The core calls this after it has dropped
-    /// fields from a record (R33). Records with the same number share a body, so no later record may get the number of
-    /// a record whose body lacks fields.
+    /// fields from a record (R33): records with the same number share a body, and no later record may share the
+    /// shortened body.
     public mutating func forget() {
         apsDictionaryNumber &+= 1
         dictionaryByteCount = 0

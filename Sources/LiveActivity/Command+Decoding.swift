@@ -79,7 +79,7 @@ extension Command {
         try command.checkAddress(text, start, members)
         try command.checkAps(apsKeys)
         command.bodyByteCount = PushBody.byteCount(aps: command.aps, payloadMembers: command.payloadMembers)
-        // Check the size in this function: a function around this one would copy the command once more.
+        // Check the size here, and not in the callers: each function around this one copies the command once more.
         guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.bodyTooLargeFault }
         return command
     }

@@ -56,11 +56,11 @@ public struct Command: Sendable, BitwiseCopyable {
     /// `aps.dismissal-date` in the form of ``staleDateSeconds``. If it is 0 or has passed, the device removes the
     /// activity at once.
     public var dismissalDateSeconds: Int64
-    /// The version of the older command whose alert this command carries. The timestamp is 0 if the alert is this
-    /// command's own or absent. Only a command that Causeway wrote can carry another command's alert.
+    /// The version of the older command whose alert this command carries, which happens only in a command that Causeway
+    /// wrote. A timestamp of 0: the alert is this command's own, or absent.
     public var carriedAlertVersion: Version
-    /// The length of the request body that ``PushBody/write(_:from:into:)`` composes. The maximum is ``bodyBytesMax``. Only
-    /// a command from one of the functions `decodeIgnoringBodyLimit` may have a longer body.
+    /// The length of the command's request body (``PushBody/write(_:from:into:)``). It exceeds ``bodyBytesMax`` only in
+    /// a command that a function `decodeIgnoringBodyLimit` decoded.
     public var bodyByteCount: Int
 
     /// The maximum length of the body. APNs allows a longer body for a broadcast channel.

@@ -21,9 +21,9 @@ public struct CommandRecord {
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
-    /// The command's `id`. If the producer gave no id, this is the place of the producer's record,
-    /// `topic/partition/offset`: results then name the producer's record, and not this copy. Nil if the place is longer
-    /// than ``Limits/commandIdentifierBytesMax``.
+    /// The command's `id` or, if the producer gave none, the place of the producer's record (`topic/partition/offset`),
+    /// so that results name that record and not this copy. Nil if the place is longer than
+    /// ``Limits/commandIdentifierBytesMax``.
     public var identifier: UnsafeRawBufferPointer?
     public var sequence: UInt64 = 0
     /// The priority that the command asks for: 5, 10, or 0 as in ``Command/priority``.
@@ -33,8 +33,8 @@ public struct CommandRecord {
     /// The command's own expiration, UNIX seconds; -1 if it has none.
     public var expirationSeconds: Int64 = -1
     /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
-    /// Exception: Redis may hold another record of this same command. If the alert comes from that record, the version
-    /// is the command's own. Only Causeway may write this field.
+    /// If the alert comes from another record of this same command, which Redis holds, this is the command's own
+    /// version. Only Causeway may write this field.
     public var carriedAlertVersion: Version?
     /// How updates reach the activity that this start begins; nil if ``aps`` is complete. ``write(to:)`` adds the
     /// address to ``aps``.

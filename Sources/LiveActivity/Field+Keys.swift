@@ -1,6 +1,5 @@
-/// Finds the field that a key names; nil for an unknown key. There is one function for each kind of object. The
-/// function of an object with many names first checks the key's length, and then compares the key only with names of
-/// this length.
+/// Finds the field that a key names; nil for an unknown key. There is one function for each kind of object. If an
+/// object has many fields, the key is compared only with the names of its own length.
 extension Field {
     @inline(__always)
     static func commandField(forKey key: UnsafeRawBufferPointer) -> Field? {

@@ -37,7 +37,7 @@ struct JSONMemberRemoval {
     /// - Returns: the position after the object.
     private mutating func removeMembers(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .contentState, unknownKeys: .unchecked)
-        // The position, in the result, of the comma after the last member that was kept; nil if there is no such comma.
+        // The position, in the result, of the comma after the last kept member; nil if there is no such comma.
         var lastCommaPosition: Int?
         while try members.next(in: text, { _ in nil }) != nil {
             let keyPosition = members.keyPosition

@@ -1,8 +1,8 @@
 extension JSONText {
     /// Reads and validates any value without interpreting it, and returns the position after it.
     ///
-    /// `objectBits` replaces a recursion: it has a bit for each open container of the value, 1 for an object and 0 for
-    /// an array. The lowest bit is the innermost container.
+    /// `objectBits` replaces a recursion. It has a bit for each container that is open inside the value: 1 for an
+    /// object, and 0 for an array. The lowest bit is the innermost container.
     /// - Parameter depth: the number of open containers around the value.
     func skipValue(_ start: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
         var objectBits: UInt64 = 0

@@ -146,8 +146,8 @@ public struct JSONWriter: ~Copyable {
 
     /// Copies the bytes from `start` on, up to the first byte that must be escaped, is not ASCII, or is 0x7F.
     ///
-    /// Eight bytes at a time are copied first, and checked afterwards. If one of the eight bytes must not be copied,
-    /// the next write overwrites this byte. The caller has made room for all of `text`.
+    /// Eight bytes are copied at once, and checked afterwards. If one of them must not be copied, the next write
+    /// overwrites that byte and those behind it. The caller has made room for all of `text`.
     /// - Returns: the position of the first byte that was not copied.
     @inline(__always)
     private mutating func putPlainBytes(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {

@@ -6,8 +6,7 @@ import Numbers
 ///
 /// The id of an end is `lifetime:<began>`. The id of a start is `lifetime:<began>:<timestamp>.<sequence>`.
 public struct LifetimeCommandIdentifier: Sendable, Equatable {
-    /// When a life begins, UNIX milliseconds. In the id of an end, this is the beginning of the life that the end ends.
-    /// In the id of a start, it is the beginning of the new life.
+    /// When the life began that an end ends, or when the life begins that a start begins, UNIX milliseconds.
     public let beganAtMilliseconds: Int64
     /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of an end.
     public let stateVersion: Version?

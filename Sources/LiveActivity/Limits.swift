@@ -44,8 +44,8 @@ public enum Limits {
     /// How many seconds `aps.timestamp` may be ahead of the worker's clock. A version that is further ahead would
     /// supersede all correct updates of the activity until the clock reaches its time.
     public static let timestampLeadSecondsMax: Int64 = 300
-    /// The maximum number of nodes (roots, fields and elements) in all shapes of one app. It is also the maximum number
-    /// of raw values of all enums together.
+    /// The maximum number of nodes (roots, fields and elements) in all shapes of one app. All enums together may also
+    /// have this many raw values.
     public static let shapeNodesPerAppMax = 4_096
     /// The maximum number of fields of one object in a shape: ``FieldSet`` has one bit for each.
     public static let shapeFieldsPerObjectMax = 128

@@ -6,10 +6,9 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case unchanged
     /// This version has been settled already, or another record with this version is in progress.
     case duplicate
-    /// A newer version replaced this version before APNs accepted this version. An end is also `superseded` if a newer
-    /// start has begun the activity again (R13). A command that Causeway itself makes when a lifetime is over is
-    /// `superseded` if it is not needed any more, for example because the producer has ended the activity meanwhile
-    /// (R35).
+    /// A newer version replaced this one before APNs accepted it. Also an end, if a newer start has begun the activity
+    /// again (R13). Also a lifetime command (R35) that is not needed any more, for example because the producer has
+    /// ended the activity.
     case superseded
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
     /// start, until a token registers.
@@ -19,7 +18,8 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// The command is too late, for one of these reasons:
     /// - Its expiration passed before it was sent.
     /// - It is a start or a command to an audience, and became too old (R20).
-    /// - It is too old for any phone to show its activity, and Redis does not know the activity.
+    /// - It is too old for any phone to show its activity, and Redis does not know the activity or the command would be
+    ///   sent without an expiration of its own.
     /// - It is the end of a lifetime, and Redis has no token.
     /// - It restarts an activity, and the policy does not restart activities any more.
     case expired
@@ -34,7 +34,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// begin a second activity. (R16)
     case unknown
 
-    /// What every module knows of an outcome. The switch has no `default`, so that the compiler asks for a new row.
+    /// Each outcome's properties. The switch has no `default`, so that the compiler asks for those of a new outcome.
     private var definition: (name: StaticString, isFinal: Bool, isError: Bool) {
         switch self {
         case .accepted: (name: "accepted", isFinal: true, isError: false)

@@ -9,7 +9,7 @@
 /// Apple publishes none of the numbers, so an operator can configure them. `Config/causeway.yaml` says for each default
 /// where it comes from.
 public struct Policy: Sendable, Equatable {
-    /// A budget, kept as a token bucket: the bucket is full at first, and is refilled at a constant rate. Each version
+    /// A budget of pushes, kept as a bucket that is full at first, and is refilled at a constant rate. Each version
     /// that is pushed at priority 10, and each start, draws one push from the bucket.
     ///
     /// An audience or channel has two buckets, ``Policy/budget`` and ``Policy/frequentBudget``. A command of priority
@@ -22,9 +22,9 @@ public struct Policy: Sendable, Equatable {
         /// How many of `pushes` only alerts and ends may draw. Without this reserve, updates could use up the bucket,
         /// and the next alert would be sent at priority 5. 0...`pushes`.
         public var reservedForAlerts: Int
-        /// The longest time in which an empty bucket fills, over all policies: seconds. Commands with different policies
-        /// draw on the same stored time, so a bucket that fills faster must not cut this time to its own. 0: no other
-        /// policy counts. `PolicyTable` sets it.
+        /// How long the slowest bucket of all policies takes to fill from empty, in seconds; 0: no other policy counts.
+        /// Commands of one activity may name different policies, and all draw on one stored time. A bucket that fills
+        /// faster must not cut this time to its own. `PolicyTable` sets this number.
         public var longestFillSeconds = 0
 
         public static let pushesMax = 10_000
@@ -78,7 +78,7 @@ public struct Policy: Sendable, Equatable {
         public var spacingMilliseconds: Int64 { Int64(packedSpacingMilliseconds) }
         public var throttledSpacingMillisecondsMax: Int64 { Int64(packedThrottledSpacingMillisecondsMax) }
         public var throttleRecoveryMilliseconds: Int64 { Int64(packedThrottleRecoveryMilliseconds) }
-        /// See ``Bucket/longestFillSeconds``. Both buckets have the same, because an activity stores one time for both.
+        /// As ``Bucket/longestFillSeconds``, for both buckets: an activity stores one time for both.
         public var longestFillSeconds: Int { Int(packedLongestFillSeconds) }
         public var budget: Bucket { packedBudget.makeBucket(longestFillSeconds: packedLongestFillSeconds) }
         public var frequentBudget: Bucket {

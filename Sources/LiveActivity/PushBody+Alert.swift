@@ -1,6 +1,6 @@
 /// Gives a body another command's alert, or removes a body's alert, for example because the alert is too old.
 extension PushBody {
-    /// An alert is inserted at the dictionary's beginning, between this key and a comma.
+    /// An alert is inserted at the dictionary's beginning: first this key, then the alert, then a comma.
     private static let alertKey: StaticString = "\"alert\":"
     private static let comma = UInt8(ascii: ",")
 

@@ -19,7 +19,7 @@ public enum PushBody {
         /// The custom keys without braces; absent if there are none.
         public var payloadMembers: ByteRange
 
-        /// The layout of a record without a body.
+        /// The layout if there is no body: all parts are absent.
         public static let none = Layout(
             aps: .absent,
             timestampDigits: .absent,

@@ -47,8 +47,8 @@ public struct Registration: Sendable, BitwiseCopyable {
 }
 
 extension Registration {
-    /// Lowers a time that is too far ahead: to ``Limits/timestampLeadSecondsMax`` after the record's own time. Compared
-    /// with a time in the future, all later registrations, tombstones and refusals of the token would be older.
+    /// Limits the registration's time to ``Limits/timestampLeadSecondsMax`` after the record's own time. If a time were
+    /// far in the future, all later registrations, tombstones and refusals of the token would count as older.
     ///
     /// - Parameter milliseconds: Kafka's timestamp of the record, so that a reread record gets the same time; without a
     ///   timestamp, when the record was received.

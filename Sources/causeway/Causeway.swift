@@ -38,6 +38,7 @@ struct Causeway: AsyncParsableCommand {
     )
 
     static func main() async {
+        CoreDumps.prevent()
         let arguments = CommandLine.arguments
         if let message = SiblingProgram.lab.wrongProgramMessage(for: arguments) {
             exit(withError: ValidationError(message))

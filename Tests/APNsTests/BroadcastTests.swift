@@ -11,21 +11,22 @@ import Testing
     /// APNs' responses to broadcasts and requests about channels, and what each means. A push to a device does not get
     /// these responses, or they mean something else for it.
     static let channelOnlyResponses: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
-        (400, "FeatureNotEnabled", .rejected), (400, "MissingChannelId", .rejected),
+        (400, "FeatureNotEnabled", .rejected), (400, "MissingChannelId", .providerRefused),
         (400, "BadChannelId", .channelGone), (400, "ChannelNotRegistered", .channelGone),
         (400, "BadRequestParams", .rejected), (400, "BadRequestPayload", .rejected),
-        (400, "MissingPushType", .rejected), (400, "CannotCreateChannelConfig", .rejected),
+        (400, "MissingPushType", .providerRefused), (400, "CannotCreateChannelConfig", .rejected),
         (403, "TopicMismatch", .providerRefused),
     ]
     /// APNs' responses to broadcasts and requests about channels, with the same meaning as for a push to a device. The
     /// last ones are refusals that concern device tokens.
     static let sharedResponses: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
-        (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
-        (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
+        (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .providerRefused),
+        (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .providerRefused),
+        (400, "BadPriority", .rejected),
         (403, "BadCertificate", .providerRefused), (403, "BadCertificateEnvironment", .providerRefused),
         (403, "MissingProviderToken", .providerRefused), (403, "ExpiredProviderToken", .refreshProviderToken),
-        (403, "InvalidProviderToken", .providerRefused), (404, "BadPath", .rejected),
-        (405, "MethodNotAllowed", .rejected), (413, "PayloadTooLarge", .rejected),
+        (403, "InvalidProviderToken", .providerRefused), (404, "BadPath", .providerRefused),
+        (405, "MethodNotAllowed", .providerRefused), (413, "PayloadTooLarge", .rejected),
         (429, "TooManyRequests", .throttled),
         (429, "TooManyProviderTokenUpdates", .retryLater), (500, "InternalServerError", .retryLater),
         (503, "Service Unavailable", .retryLater), (503, "ServiceUnavailable", .retryLater),

@@ -22,6 +22,26 @@ import Testing
         #expect(Set(waits).count > 50)
     }
 
+    /// A worker with eight lanes and five apps in two environments has 80 pools, which all start at once.
+    @Test func `About twenty first connections of a worker are opened in each second`() throws {
+        let budget = ConnectionBudget()
+        let waits = try (0..<80)
+            .map { _ in
+                var schedule = try makeSchedule()
+                schedule.reserveFirstOpening(from: budget, nowMilliseconds: 5_000)
+                return schedule.waitMilliseconds(nowMilliseconds: 5_000)
+            }
+        for (index, wait) in waits.enumerated() {
+            let reservedMilliseconds = Int64(index) * 50
+            #expect((reservedMilliseconds...reservedMilliseconds + 250).contains(wait))
+        }
+        // The first pools, for example of the only app, do not wait for long.
+        #expect(waits.prefix(16).allSatisfy { $0 <= 1_000 })
+        // The pool of a worker that is long running does not wait for the pools before it.
+        #expect(budget.reserveFirstOpening(nowMilliseconds: 60_000) == 60_000)
+        #expect(budget.reserveFirstOpening(nowMilliseconds: 60_000) == 60_050)
+    }
+
     @Test func `The next connection is opened about two seconds after the last one`() throws {
         var schedule = try makeSchedule()
         schedule.beginAttempt(nowMilliseconds: 10_000)

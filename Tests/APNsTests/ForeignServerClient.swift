@@ -14,13 +14,17 @@ final class ForeignServerClient {
     private var nextTag: UInt64 = 0
     private let channel: [UInt8]?
 
-    /// - Parameter channel: every second push is a broadcast to this channel; nil sends no broadcasts.
-    init(port: UInt16, channel: String? = nil) throws {
+    /// - Parameters:
+    ///   - channel: every second push is a broadcast to this channel; nil sends no broadcasts.
+    ///   - refusalsMax: how many refusals of the provider open the breaker. A server that is no APNs may refuse all
+    ///     pushes.
+    init(port: UInt16, channel: String? = nil, refusalsMax: Int? = nil) throws {
         self.channel = channel.map { Array($0.utf8) }
         loop = try EventLoop()
         var configuration = try PoolFixture.configuration(port: port)
         configuration.backoffBaseMilliseconds = 20
         configuration.backoffJitterMillisecondsMax = 20
+        if let refusalsMax { configuration.breaker.providerTokenRefusalsMax = refusalsMax }
         pool = try Pool(
             loop: loop,
             configuration: configuration,

@@ -84,7 +84,7 @@ enum Caddy {
             @device path /3/*
             header @device apns-id {http.request.header.apns-id}
             respond @dead `{"reason":"Unregistered","timestamp":1700000000000}` 410
-            respond @refused `{"reason":"BadTopic"}` 400
+            respond @refused `{"reason":"BadPriority"}` 400
             respond 200
         }
         """

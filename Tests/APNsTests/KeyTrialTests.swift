@@ -43,12 +43,13 @@ import Testing
         #expect(fixture.server.connections.allSatisfy { $0.requestCount > 0 })
     }
 
-    /// APNs may send a 429, 500 or 503 before it has checked the provider token. Such a response proves nothing about
-    /// the key, so the key stays the candidate.
+    /// APNs may send a 429, 500 or 503 before it has checked the provider token, and a proxy may send a 404. Such a
+    /// response proves nothing about the key, so the key stays the candidate.
     @Test(
         arguments: [
             (503, "ServiceUnavailable", false), (500, "InternalServerError", false), (429, "TooManyRequests", false),
-            (429, "TooManyProviderTokenUpdates", false), (410, "Unregistered", true), (400, "BadDeviceToken", true),
+            (429, "TooManyProviderTokenUpdates", false), (404, "BadPath", false), (410, "Unregistered", true),
+            (400, "BadDeviceToken", true), (400, "BadPriority", true),
         ]
     )
     func `Only a response that depends on the token proves its key`(status: Int, reason: String, isProof: Bool) throws {
@@ -153,15 +154,18 @@ import Testing
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
     }
 
-    /// APNs refuses the new key. The trial costs one attempt of one push, and the old key stays in use.
-    @Test func `A refused key is discarded`() throws {
+    /// APNs refuses the new key, or the new key may not send to the topic. The trial costs one attempt of one push, and
+    /// the old key stays in use.
+    @Test(arguments: [APNs.Reason.invalidProviderToken, .topicDisallowed])
+    func `A refused key is discarded`(reason: APNs.Reason) throws {
         let fixture = try PoolFixture { $0.breaker.providerTokenRefusalsMax = 1 }
         fixture.warmUp()
         let firstConnection = fixture.server.connections[0]
         fixture.server.respond = {
-            $0.connection === firstConnection ? .accepted : .status(403, reason: "InvalidProviderToken")
+            $0.connection === firstConnection
+                ? .accepted : .status(Int(reason.documentedStatus), reason: "\(reason)")
         }
-        let newKeyPath = TestCredentials.keyPath("Wrong.p8")
+        let newKeyPath = TestCredentials.keyPath("Wrong\(reason).p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "WRONGKEY00")
         var tag: UInt64 = 0
@@ -176,13 +180,42 @@ import Testing
                 == ProviderTokenSource.KeyStatus(
                     keyIdentifier: "ABC123DEFG",
                     candidateKeyIdentifier: nil,
-                    candidateRefusalReason: .invalidProviderToken
+                    candidateRefusalReason: reason
                 )
         )
         #expect(fixture.recorder.count(.notProcessed) == 1)
         #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount - 1)
         #expect(fixture.pool.breakerCause == nil)
         #expect(fixture.submit(100_000))
+    }
+
+    /// The bundle id is wrong, so APNs refuses the topic with every key. Other apps may use the new key, so the trial must
+    /// not discard it.
+    @Test func `A key is not discarded if APNs refuses the topic with the old key too`() throws {
+        let fixture = try PoolFixture {
+            $0.breaker.providerTokenRefusalsMax = 1
+            $0.breaker.probeDelayMilliseconds = 20
+        }
+        fixture.server.respond = { _ in .status(400, reason: "TopicDisallowed") }
+        fixture.pool.start()
+        var tag: UInt64 = 0
+        fixture.runLoop(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return fixture.pool.breakerCause == .providerToken
+        })
+        let newKeyPath = TestCredentials.keyPath("WrongTopic.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        let tokens = fixture.pool.tokenSource
+        try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        var isTried = false
+        fixture.recorder.onResponse = { if $0.connectionNumber != 1 { isTried = true } }
+        fixture.runLoop(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return isTried
+        })
+        fixture.recorder.onResponse = nil
+        #expect(tokens.keyStatus.keyIdentifier == "ABC123DEFG" && tokens.keyStatus.candidateRefusalReason == nil)
+        #expect(tokens.keyStatus.candidateKeyIdentifier == "NEXTKEY000")
     }
 
     /// A trial's connection gets its first push so late that its provider token is too old. APNs would refuse this

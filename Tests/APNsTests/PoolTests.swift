@@ -54,10 +54,12 @@ import Testing
     }
 
     /// A connection sends one request at a time until a response proves that APNs accepts the provider token. A 403
-    /// proves the opposite. The other responses may come from an overloaded server, which has not checked the token.
+    /// proves the opposite. A key whose topic is refused cannot be used either. The other responses may come from an
+    /// overloaded server, which has not checked the token.
     @Test(
         arguments: [
-            (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .throttled),
+            (403, "Forbidden", .providerRefused), (400, "TopicDisallowed", .providerRefused),
+            (429, "TooManyRequests", .throttled),
             (500, "InternalServerError", .retryLater), (503, "ServiceUnavailable", .retryLater),
         ] as [(Int, String, ResponseDisposition)]
     )

@@ -8,18 +8,20 @@ import Testing
 @Suite(.ownThread) struct ResponseTests {
     /// Apple's table for `/3/device`, with the disposition that each row must get.
     static let deviceResponses: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
-        (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
+        (400, "BadCollapseId", .providerRefused), (400, "BadDeviceToken", .tokenSuspect),
         (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
-        (400, "BadTopic", .rejected), (400, "DeviceTokenNotForTopic", .topicSuspect),
-        (400, "DuplicateHeaders", .rejected), (400, "IdleTimeout", .retrySoon), (400, "InvalidPushType", .rejected),
-        (400, "MissingDeviceToken", .rejected), (400, "MissingTopic", .rejected), (400, "PayloadEmpty", .rejected),
-        (400, "TopicDisallowed", .rejected), (403, "BadCertificate", .providerRefused),
+        (400, "BadTopic", .providerRefused), (400, "DeviceTokenNotForTopic", .topicSuspect),
+        (400, "DuplicateHeaders", .providerRefused), (400, "IdleTimeout", .retrySoon),
+        (400, "InvalidPushType", .providerRefused), (400, "MissingDeviceToken", .providerRefused),
+        (400, "MissingTopic", .providerRefused), (400, "PayloadEmpty", .rejected),
+        (400, "TopicDisallowed", .providerRefused), (403, "BadCertificate", .providerRefused),
         (403, "BadCertificateEnvironment", .providerRefused), (403, "ExpiredProviderToken", .refreshProviderToken),
         (403, "Forbidden", .providerRefused), (403, "InvalidProviderToken", .providerRefused),
         (403, "MissingProviderToken", .providerRefused), (403, "UnrelatedKeyIdInToken", .refreshProviderToken),
-        (403, "BadEnvironmentKeyIdInToken", .providerRefused), (404, "BadPath", .rejected),
-        (405, "MethodNotAllowed", .rejected), (410, "ExpiredToken", .tokenDead), (410, "Unregistered", .tokenDead),
-        (413, "PayloadTooLarge", .rejected), (429, "TooManyProviderTokenUpdates", .retryLater),
+        (403, "BadEnvironmentKeyIdInToken", .providerRefused), (404, "BadPath", .providerRefused),
+        (405, "MethodNotAllowed", .providerRefused), (410, "ExpiredToken", .tokenDead),
+        (410, "Unregistered", .tokenDead), (413, "PayloadTooLarge", .rejected),
+        (429, "TooManyProviderTokenUpdates", .retryLater),
         (429, "TooManyRequests", .throttled), (500, "InternalServerError", .retryLater),
         (503, "ServiceUnavailable", .retryLater), (503, "Shutdown", .retrySoon),
     ]
@@ -51,7 +53,9 @@ import Testing
             #expect("\(response.reason)" == row.reason, "log lines have Apple's spelling")
             #expect(response.reason.documentedStatus == row.status)
             #expect(response.disposition == row.disposition, "\(row.reason)")
-            let isAccepted = ![403, 429, 500, 503].contains(row.status) && row.reason != "IdleTimeout"
+            let isAccepted =
+                ![403, 429, 500, 503].contains(row.status) && row.reason != "IdleTimeout"
+                && row.disposition != .providerRefused
             #expect(response.showsAcceptedProviderToken == isAccepted, "\(row.reason)")
             #expect(response.tokenInvalidAtMilliseconds == 1_790_000_000_123)
         }
@@ -83,14 +87,19 @@ import Testing
     }
 
     @Test(arguments: [
-        (UInt16(200), ResponseDisposition.accepted), (299, .accepted), (301, .rejected), (400, .rejected),
-        (403, .providerRefused),
-        (404, .rejected), (410, .tokenDead), (413, .rejected), (418, .rejected), (429, .throttled),
-        (500, .retryLater), (503, .retryLater), (599, .retryLater), (600, .rejected),
+        (UInt16(200), ResponseDisposition.accepted), (299, .accepted), (403, .providerRefused), (410, .tokenDead),
+        (413, .rejected), (429, .throttled), (500, .retryLater), (503, .retryLater), (599, .retryLater),
     ])
     func `An unknown reason is judged by its status`(status: UInt16, expected: ResponseDisposition) {
         #expect(ResponseDisposition(completion: .responded, status: status, reason: .unknown) == expected)
         #expect(ResponseDisposition(completion: .responded, status: status, reason: .absent) == expected)
+    }
+
+    /// APNs gives a reason with each refusal. A proxy gives none, and refuses the other pushes too.
+    @Test(arguments: [UInt16(301), 400, 401, 404, 405, 407, 418, 431, 600])
+    func `Only a refusal with a reason is about its push`(status: UInt16) {
+        #expect(ResponseDisposition(completion: .responded, status: status, reason: .unknown) == .rejected)
+        #expect(ResponseDisposition(completion: .responded, status: status, reason: .absent) == .providerRefused)
     }
 
     @Test func `A reason that does not belong to its status is ignored`() {

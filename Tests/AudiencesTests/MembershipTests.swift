@@ -115,6 +115,46 @@ import Testing
         #expect(harness.send().map(\.priority) == [10])
     }
 
+    /// The policy's 3,600 s for an update and 14,400 s for an end say only how long APNs stores a push. (R18)
+    @Test(arguments: [(Event.update, 28_800, 3_600), (.end, 43_200, 14_400)] as [(Event, Int64, Int64)])
+    func `A new member gets the newest state until the state is too old`(
+        event: Event,
+        ageSecondsMax: Int64,
+        storedSeconds: Int64
+    ) {
+        let harness = RoundHarness()
+        harness.handOver(0, event)
+        harness.performPendingWork()
+        harness.advanceClock(milliseconds: (ageSecondsMax - 10) * 1_000)
+        harness.register(name)
+        harness.performPendingWork()
+        harness.send()
+        let nowSeconds = harness.nowMilliseconds / 1_000
+        #expect(harness.pushesInFlight.map(\.push.expirationSeconds) == [nowSeconds + storedSeconds])
+        harness.respondToPushes()
+        harness.advanceClock(milliseconds: 20_000)
+        harness.register(SimulatedNames.names[0][1], record: 2)
+        harness.performPendingWork()
+        #expect(harness.send().isEmpty)
+    }
+
+    @Test func `A new member gets the newest state until the expiration of its command`() {
+        let harness = RoundHarness()
+        let expirationSeconds = harness.nowMilliseconds / 1_000 + 60
+        harness.handOver(0, .update, expirationSeconds: expirationSeconds)
+        harness.performPendingWork()
+        harness.advanceClock(milliseconds: 50_000)
+        harness.register(name)
+        harness.performPendingWork()
+        harness.send()
+        #expect(harness.pushesInFlight.map(\.push.expirationSeconds) == [expirationSeconds])
+        harness.respondToPushes()
+        harness.advanceClock(milliseconds: 20_000)
+        harness.register(SimulatedNames.names[0][1], record: 2)
+        harness.performPendingWork()
+        #expect(harness.send().isEmpty)
+    }
+
     @Test func `A member that already shows the state gets no push`() {
         let harness = RoundHarness()
         harness.admit(3, timestamp: RoundHarness.startSeconds)

@@ -149,6 +149,29 @@ import Testing
         #expect(harness.core.commandCount == 0)
     }
 
+    /// Both command 1 and command 2 have alerts. While Redis decides about command 2, the record of command 1 is read
+    /// again, and command 3 replaces this copy. Command 3 must not carry the alert of command 1, which is older than the
+    /// alert under way. If command 2 must wait again, command 3 carries the alert of command 2. (R14)
+    @Test(arguments: [true, false])
+    func `The alert of a copy that is read again does not ring after a newer alert`(isAdmitted: Bool) {
+        let harness = RoundHarness()
+        let firstTimestamp = harness.nowMilliseconds / 1_000 + 1
+        harness.handOver(1, .update, hasAlert: true)
+        harness.handOver(2, .update, hasAlert: true)
+        let endings = endings(in: harness, isAdmitted: isAdmitted) {
+            harness.handOver(1, .update, hasAlert: true, record: 11)
+            harness.handOver(3, .update, record: 13)
+        }
+        let endingOfCommand2 = isAdmitted ? "2 fannedOut" : "2 superseded"
+        #expect(endings == ["1 superseded", "11 superseded", endingOfCommand2, "13 fannedOut"])
+        let recordsWithAlert = harness.producedRecords.filter { $0.contains("\"alert\"") }
+        let carrier = isAdmitted ? "\"c\":2}" : "\"c\":3}"
+        #expect(recordsWithAlert.count == 1 && recordsWithAlert.allSatisfy { $0.contains(carrier) })
+        let carriedAlertTimestamps = harness.instructions.compactMap { $0.carriedAlertVersion?.timestamp }
+        #expect(carriedAlertTimestamps == (isAdmitted ? [] : [firstTimestamp + 1]))
+        #expect(harness.core.commandCount == 0)
+    }
+
     /// Command 3650 carries the alert of command 1, which becomes too old. While command 3650 waits again, a late command
     /// brings another alert.
     @Test func `A command whose carried alert became too old can carry the alert of another command`() {

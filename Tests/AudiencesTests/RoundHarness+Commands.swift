@@ -17,15 +17,13 @@ extension RoundHarness {
         appIndex: Int = 0,
         channel: AudienceChannel? = nil,
         broadcastCount: UInt8 = 0,
-        grantedTimestamp: Int64? = nil,
-        expirationSeconds: Int64? = nil
+        grantedTimestamp: Int64? = nil
     ) {
         let app = String(decoding: Self.apps[appIndex], as: UTF8.self)
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let timestamp = Self.startSeconds + Int64(number)
-        let expirationMember = expirationSeconds.map { "\"expiration\":\($0)," } ?? ""
         let value = Array(
-            "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\(expirationMember)\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
+            "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
         )
         guard let range = SegmentRange(index: 0, rangeCount: 1) else { return }
@@ -72,7 +70,11 @@ extension RoundHarness {
                 mayUseReserve: false,
                 rangeCount: 1,
                 body: Array(stored.bytes),
-                expirationSeconds: nowMilliseconds / 1_000 + 3_600
+                expirationSeconds: AgeRules.stateExpirationSeconds(
+                    timestamp: timestamp,
+                    isEnd: isEnd,
+                    ownExpirationSeconds: -1
+                )
             )
             store.nowMilliseconds = nowMilliseconds
             _ = store.perform(makeCall(.admit(admission)))

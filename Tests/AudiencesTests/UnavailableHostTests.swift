@@ -95,12 +95,21 @@ import Testing
     /// The pool takes no push, and no newer version comes. So only the expiration can settle the version.
     @Test func `An expired version settles without the host`() {
         let harness = makeHarness(hasAlert: false, response: .accepted)
-        harness.advanceClock(milliseconds: 3_500_000)
+        // An update is too old after eight hours.
+        harness.advanceClock(milliseconds: 28_700_000)
         #expect(harness.core.recordCount == 1)
         for _ in 0..<10 { harness.advanceClock(milliseconds: 30_000) }
         #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
         #expect(harness.committableOffset == 1)
         #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":2}", in: harness.result(of: 1) ?? ""))
+    }
+
+    /// The policy's hour for an update says only how long APNs stores a push. (R18)
+    @Test func `The newest version waits for the host for hours`() {
+        let harness = makeHarness(hasAlert: false, response: .retryLater)
+        for _ in 0..<240 { harness.advanceClock(milliseconds: 30_000) }
+        #expect(harness.core.recordCount == 1)
+        #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(Self.names))
     }
 
     /// The lane asks for pushes of the sandbox in each iteration, because its pool is not full. But the pool has no
@@ -135,7 +144,7 @@ import Testing
         // The checkpoint is recorded, so its timer cannot wake the round later.
         for _ in 0..<3 { harness.advanceClock(milliseconds: 1_000) }
         #expect(harness.sendAndAcceptPushes().isEmpty)
-        // The policy's limit for alerts is an hour. Command 2 expires ten minutes after the alert.
+        // The policy's limit for alerts is an hour.
         for _ in 0..<3 { harness.advanceClock(milliseconds: 1_000) }
         harness.advanceClock(milliseconds: 3_000_000)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2, 2, 2])

@@ -8,9 +8,12 @@ struct CapacityTests {
     @Test(arguments: [1, 2, 4, 16, 256] as [Int64], [1, 4, 510] as [Int64])
     func `The planned memory of a pod suffices, and 64 MiB less do not`(processorCount: Int64, poolCount: Int64) throws
     {
+        // The memory of a connection depends on the number of pushes that it may have in flight.
+        let inFlightPerConnection: Int64 = poolCount == 4 ? 4_096 : 1_000
         var demand = CapacityDemand(pushesPerMinute: 60_000, activityCount: 1_000)
         demand.fleet.processorsPerPod = processorCount
         demand.fleet.poolCount = poolCount
+        demand.fleet.inFlightPushesPerConnectionMax = inFlightPerConnection
         let plan = try CapacityPlan(demand: demand)
         /// Returns how many commands a lane can keep. Each needs 1,024 bytes of blocks.
         func recordsMax(podMebibytes mebibytes: Int64) -> Int {
@@ -18,7 +21,8 @@ struct CapacityTests {
                 totalBytes: (mebibytes << 20) / 100 * MemoryBudget.usableControlGroupPercent,
                 laneCount: Int(processorCount),
                 connectionsMax: Int(processorCount * poolCount * plan.connectionsPerPool),
-                appCount: demand.fleet.appCountMax
+                appCount: demand.fleet.appCountMax,
+                inFlightPerConnection: Int(inFlightPerConnection)
             )
             return budget.map { min($0.recordsMax(configured: .max), $0.usedBlockBytesMax / 1_024) } ?? 0
         }
@@ -64,6 +68,25 @@ struct CapacityTests {
         #expect(planWithoutRestarts.redisMebibytes == 473 && plan.redisMebibytes == 3_047)
         #expect(plan.text.contains("1,800 bytes in Redis") && plan.text.contains("1,000,000 activities at a time"))
         #expect(!planWithoutRestarts.text.contains("afterLifetime"))
+    }
+
+    @Test func `More pushes in flight on a connection need more memory, and fewer need more connections`() throws {
+        var demand = CapacityPage.demand
+        demand.fleet.poolCount = 100
+        let plan = try CapacityPlan(demand: demand)
+        demand.fleet.inFlightPushesPerConnectionMax = 4_096
+        let largePlan = try CapacityPlan(demand: demand)
+        // 4 lanes with 100 pools of 2 connections: 3,096 more pushes x 384 B on each are 907 MiB. Some queues grow with
+        // the memory too.
+        #expect((907...1_500).contains(largePlan.podMebibytes - plan.podMebibytes))
+        // APNs allows 1,000 streams, so the connections have no more pushes in flight.
+        #expect(largePlan.neededConnectionCount == plan.neededConnectionCount)
+        #expect(
+            largePlan.text.contains("at most 4,096 on each connection") && !plan.text.contains("on each connection")
+        )
+        demand.fleet.inFlightPushesPerConnectionMax = 10
+        // 9,000 pushes in flight, on connections that are half full with 5.
+        #expect(try CapacityPlan(demand: demand).neededConnectionCount == 1_800)
     }
 
     @Test func `The measured costs give the CPU time of the season in which they were measured`() {
@@ -115,13 +138,16 @@ struct CapacityTests {
         #expect(try CapacityPlan(demand: demand).text.contains("Redis Cluster"))
     }
 
-    @Test(arguments: ["updates-per-minute", "activities", "pools", "busy-percent", "commands-per-push"])
+    @Test(arguments: [
+        "updates-per-minute", "activities", "pools", "in-flight-per-connection", "busy-percent", "commands-per-push",
+    ])
     func `A number out of its range is named in the error`(_ field: String) {
         var demand = CapacityDemand(pushesPerMinute: 1, activityCount: 1)
         switch field {
         case "updates-per-minute": demand.pushesPerMinute = 0
         case "activities": demand.activityCount = .max
         case "pools": demand.fleet.poolCount = 511
+        case "in-flight-per-connection": demand.fleet.inFlightPushesPerConnectionMax = 4_097
         case "busy-percent": demand.fleet.laneBusyPercentMax = 100
         default: demand.commandsPerPushHundredths = 99
         }

@@ -225,3 +225,17 @@ extension ChannelKeeper {
         return newEntry
     }
 }
+
+extension Reconciliation {
+    /// Makes a comparison that keeps channels without an entry, while no creation is under way.
+    init(_ content: RegistryContent, listedChannels: [String], listedAtMilliseconds: Int64) {
+        self.init(
+            listedChannels: listedChannels,
+            listedAtMilliseconds: listedAtMilliseconds,
+            content: content,
+            isUnderWay: { _ in false },
+            deletesUnknownChannels: false,
+            nowMilliseconds: readWallClockMilliseconds()
+        )
+    }
+}

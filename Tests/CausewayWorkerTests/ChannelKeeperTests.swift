@@ -268,14 +268,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let content = try await worker.readRegistry(Self.appEnvironment)
-            let reconciliation = Reconciliation(
-                listedChannels: [],
-                listedAtMilliseconds: .max,
-                content: content,
-                isUnderWay: { _ in false },
-                deletesUnknownChannels: false,
-                nowMilliseconds: readWallClockMilliseconds()
-            )
+            let reconciliation = Reconciliation(content, listedChannels: [], listedAtMilliseconds: .max)
             try #require(reconciliation.lostEntries == [entry])
             _ = try await worker.carryOut(reconciliation, content: content, at: worker.managedEnvironment)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
@@ -320,14 +313,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             for channel in [foreignChannel, entry.channel] { try await fixture.deleteAtAPNs(channel) }
             let content = try await worker.readRegistry(Self.appEnvironment)
-            let reconciliation = Reconciliation(
-                listedChannels: [],
-                listedAtMilliseconds: .max,
-                content: content,
-                isUnderWay: { _ in false },
-                deletesUnknownChannels: false,
-                nowMilliseconds: readWallClockMilliseconds()
-            )
+            let reconciliation = Reconciliation(content, listedChannels: [], listedAtMilliseconds: .max)
             try #require(reconciliation.missingForeignChannels == [foreignChannel])
             fixture.server.command("ACL", "SETUSER", "default", "-hdel")
             // The creation of the new channel cannot remove its intent either, and throws an error for this reason.

@@ -260,12 +260,9 @@ import Testing
     /// Returns a comparison in which APNs' list has all channels of the registry.
     private static func makeReconciliation(_ content: Reconciliation.RegistryContent) -> Reconciliation {
         Reconciliation(
+            content,
             listedChannels: content.entries.map(\.channel),
-            listedAtMilliseconds: readWallClockMilliseconds(),
-            content: content,
-            isUnderWay: { _ in false },
-            deletesUnknownChannels: false,
-            nowMilliseconds: readWallClockMilliseconds()
+            listedAtMilliseconds: readWallClockMilliseconds()
         )
     }
 }

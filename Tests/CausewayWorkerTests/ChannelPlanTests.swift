@@ -106,14 +106,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let plannedEntry = try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
             let content = try await worker.readRegistry(Self.appEnvironment)
-            let reconciliation = Reconciliation(
-                listedChannels: [],
-                listedAtMilliseconds: .max,
-                content: content,
-                isUnderWay: { _ in false },
-                deletesUnknownChannels: false,
-                nowMilliseconds: readWallClockMilliseconds()
-            )
+            let reconciliation = Reconciliation(content, listedChannels: [], listedAtMilliseconds: .max)
             try #require(reconciliation.lostEntries == [plannedEntry])
             try await otherWorker.delete(plannedEntry, at: otherWorker.managedEnvironment)
             _ = try await worker.carryOut(reconciliation, content: content, at: managedEnvironment)

@@ -22,7 +22,7 @@ import Testing
     }
 
     private func untakenRecordCount(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> (
-        Int64, isAssumed: Bool
+        Int64, isGuess: Bool
     ) {
         partitions(change)
             .countUntakenRecords(at: 0, assumedRecordCount: Self.assumedRecordCount, nowMilliseconds: nowMilliseconds)

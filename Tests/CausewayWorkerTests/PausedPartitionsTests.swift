@@ -92,7 +92,7 @@ import Testing
     @Test func `The return of a pool is reported once`() throws {
         let mailbox = try LaneMailbox(recordsMax: 64)
         #expect(mailbox.takePoolRecoveryAtWallMilliseconds() == nil)
-        mailbox.notePoolRecovery(wallMilliseconds: Self.now.wallMilliseconds)
+        mailbox.notePoolRecovery(atWallMilliseconds: Self.now.wallMilliseconds)
         #expect(mailbox.takePoolRecoveryAtWallMilliseconds() == Self.now.wallMilliseconds)
         #expect(mailbox.takePoolRecoveryAtWallMilliseconds() == nil)
     }

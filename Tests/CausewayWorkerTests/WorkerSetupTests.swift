@@ -1,3 +1,4 @@
+import Audiences
 import Delivery
 import Foundation
 import Kafka
@@ -353,6 +354,28 @@ import Testing
             #expect(pools.allSatisfy { $0.configuration.connectionBudget === connectionBudget })
             #expect(connectionBudget.connectionsMax == connectionsMax)
             #expect(connectionBudget.connectionsPerAddressMax == perAddressMax)
+        }
+    }
+
+    @Test func `Another host or port for broadcasts adds a pool for each app, with a label and memory`() throws {
+        try withKey { _, keyFile in
+            var configuration = try makeConfiguration(keyFile: keyFile, appCount: 2)
+            let memory = try MemoryBudget(configuration, laneCount: 1)
+            configuration.apns.production.broadcastHost = "api-broadcast.push.apple.com"
+            configuration.apns.sandbox.broadcastPort = configuration.apns.sandbox.port
+            let setup = try makeSetup(configuration)
+            let producer = try setup.makeProducer()
+            defer { _ = producer.close(timeoutMilliseconds: 1_000) }
+            let pools = try setup.makeLaneSetup(producer).pools
+            let names = ["production", "production-broadcasts", "sandbox"]
+            #expect(pools.map(\.name) == names.map { "app0/\($0)" } + names.map { "app1/\($0)" })
+            #expect(pools.prefix(3).map(\.traffic) == [.devicePushes, .broadcasts, .everything])
+            #expect(pools[0].identifier == pools[1].identifier)
+            let hosts = ["api.push.apple.com", "api-broadcast.push.apple.com", "api.sandbox.push.apple.com"]
+            #expect(pools.prefix(3).map(\.configuration.host) == hosts)
+            #expect(setup.metricRegistry.labels.pools.map(\.environment) == names + names)
+            let largerMemory = try MemoryBudget(configuration, laneCount: 1)
+            #expect(largerMemory.connectionsBytes * 2 == memory.connectionsBytes * 3)
         }
     }
 }

@@ -56,6 +56,18 @@ struct HelpTests {
         #expect(plans[0] == plans[1])
     }
 
+    @Test func `The plan counts the memory for pushes in flight`() throws {
+        let loadArguments = ["--updates-per-minute", "600000", "--activities", "2000000", "--pools", "100"]
+        let memories = try ["1000", "4096"]
+            .map { limit in
+                let arguments = ["plan"] + loadArguments + ["--in-flight-per-connection", limit]
+                let output = try ProgramRun.run(ProgramRun.process(arguments)).output
+                let match = try #require(output.firstMatch(of: #/memory a pod +([0-9,]+) MiB/#), "\(output)")
+                return try #require(Int(match.1.replacing(",", with: "")))
+            }
+        #expect(memories[1] > memories[0] + 900)
+    }
+
     @Test(arguments: [("1e20", "1e+20"), ("0.001", "0"), ("nan", "nan")])
     func `The plan refuses a number of commands outside its range, and prints the number`(number: String, shown: String)
         throws

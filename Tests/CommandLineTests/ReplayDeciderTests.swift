@@ -143,7 +143,9 @@ struct ReplayDeciderTests {
         #expect(try reason(record(12 * 3_600 + 1, "end")) == .activityUnknown)
         register()
         try settle(record(10 * 3_600), .accepted)
-        #expect(try reason(record(9 * 3_600, state: 2)) == .send, "Redis knows the activity")
+        #expect(try reason(record(9 * 3_600, state: 2)) == .expired, "Redis knows the activity")
+        let farExpiration = #""expiration":1790009999,"#
+        #expect(try reason(record(9 * 3_600, state: 2, otherMembers: farExpiration)) == .send)
         #expect(try reason(record(10, otherMembers: #""expiration":1789999999,"#)) == .expired)
         #expect(try verdict(record(300, hasAlert: true)) == ReplayVerdict(reason: .send))
         #expect(try verdict(record(301, state: 2, hasAlert: true)) == ReplayVerdict(reason: .send, dropsAlert: true))

@@ -39,6 +39,39 @@ struct ReplayFailureTests {
         #expect(textReport.output.contains("\(Self.deadLetters)/0/2  -  -  invalid: truncated"))
     }
 
+    /// A broker's crash can leave a partition without a leader for hours. The partition may have newer commands, so
+    /// nothing is sent.
+    @Test func `A partition without a leader is reported, and the others are counted`() throws {
+        let scene = try ReplayScene(partitionCount: 2)
+        try scene.admitAndSettle("failed", at: scene.nowSeconds - 10, .notShown)
+        try scene.produce([scene.update("failed", at: scene.nowSeconds - 10)])
+        try scene.commit([0: 1])
+        try scene.broker.setLeader(ofTopic: ReplayScene.commandsTopic, partition: 1, to: nil)
+        let run = try scene.replay("send", "--from", "1h", "--execute", "--json")
+        #expect(run.exitCode == 1 && run.errors.contains("partition 1 of causeway.commands has no leader"))
+        #expect(run.errors.contains("nothing was sent; run the same command again"), "\(run.errors)")
+        #expect(try scene.reasonCounts(run) == ["sendAgain": 1])
+        let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
+        #expect(report["isComplete"] == .boolean(false))
+        #expect(try scene.recordCount() == 1)
+        // This range is only in the other partition.
+        let runForOtherPartition = try scene.replay("report", "--offsets", "0:0-", "--json")
+        #expect(runForOtherPartition.exitCode == 0 && runForOtherPartition.errors.isEmpty)
+        #expect(try scene.reasonCounts(runForOtherPartition) == ["sendAgain": 1])
+    }
+
+    /// The partition may have the deferred record of a command, which must not count as sent.
+    @Test func `If a partition of waiting commands has no leader, no state is rebuilt`() throws {
+        let scene = try ReplayScene()
+        try scene.produce([scene.registration("a", at: scene.nowSeconds - 60)], to: ReplayScene.registrationsTopic)
+        try scene.produce([scene.update("a", at: scene.nowSeconds - 10)])
+        try scene.commit([0: 1])
+        try scene.broker.setLeader(ofTopic: "causeway.deferred", partition: 0, to: nil)
+        let run = try scene.replay("rebuild", "--from", "1h", "--execute")
+        #expect(run.exitCode == 1 && run.errors.contains("partition 0 of causeway.deferred has no leader"))
+        #expect(try scene.inspection(of: "a").token != nil && scene.inspection(of: "a").newestVersion == nil)
+    }
+
     @Test func `For an app that was not configured, the tokens are rebuilt first, and then the commands are sent`()
         throws
     {

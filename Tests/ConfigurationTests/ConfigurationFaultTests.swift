@@ -164,8 +164,14 @@ struct ConfigurationFaultTests {
         ("- a\n- b", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
         ("just text", "c.yaml:1:1: must be a map of sections, such as kafka: and redis:"),
         ("worker:\n\tlanes: 1", "c.yaml:2:1: is not YAML: found character that cannot start any token"),
-        ("x: [[1]]", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
-        ("? [a]\n: b", "c.yaml: has more than 10000 values, lists of lists, or keys that are not texts"),
+        ("x: [[1]]", "c.yaml:1:5: is a list or a map in a list; a list can have only single values"),
+        ("x: [{a: 1}]", "c.yaml:1:5: is a list or a map in a list; a list can have only single values"),
+        ("? [a]\n: b", "c.yaml:1:3: must be a text, because it is a key"),
+        (
+            String(repeating: "{a: ", count: 16) + "1" + String(repeating: "}", count: 16),
+            "c.yaml:1:65: is nested deeper than 16 levels"
+        ),
+        ("x: [\(String(repeating: "1,", count: 10_000))]", "c.yaml: has more than 10000 values"),
     ])
     func `A document that is no configuration is refused`(yaml: String, line: String) {
         #expect(faults(of: yaml) == [line])

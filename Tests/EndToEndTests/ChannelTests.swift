@@ -87,4 +87,34 @@ struct ChannelTests {
             }
         }
     }
+    /// Nothing listens at the host for broadcasts until the relay starts. Pushes to tokens do not wait for it.
+    @Test func `Broadcasts go to their own host, and pushes to devices do not`() async throws {
+        try await onOwnThread {
+            let relay = try TCPRelay()
+            let broadcastSettings = "    broadcastHost: localhost\n    broadcastPort: \(relay.port)\n"
+            let managementHost = "    managementHost: localhost\n"
+            let run = try ExampleRun(["ride"]) { text, deployment in
+                try ExampleRun.withChannels("ride-*", of: "com.example.ride")(text, deployment)
+                    .replacingRequired(managementHost, with: broadcastSettings + managementHost)
+            }
+            defer { run.close() }
+            try run.send(makeUpdate(1))
+            try run.await("a channel") { try readChannels(run).count == 1 }
+            let updates = try RideUpdates(run)
+            try updates.awaitToken()
+            try updates.sendOne()
+            #expect(try readChannels(run).first?.broadcasts == 0)
+
+            try relay.start(to: run.deployment.simulator.apnsPort, on: run.deployment)
+            try run.await("a broadcast") {
+                try run.takeResults(milliseconds: 100)
+                return try readChannels(run).first?.broadcasts ?? 0 > 0
+            }
+            try run.awaitMetrics("one response to a broadcast, in its own pool") {
+                $0.sum("causeway_pushes_total", ["environment": "sandbox-broadcasts", "status": "200"]) == 1
+                    && $0.sum("causeway_pushes_total", ["environment": "sandbox", "status": "200"]) ?? 0 > 0
+            }
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
 }

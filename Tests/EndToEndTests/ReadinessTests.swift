@@ -48,14 +48,16 @@ struct ReadinessTests {
         }
     }
 
-    /// An overloaded APNs may respond with 503 before it checks the provider token.
-    @Test func `A 503 after a refusal does not make a worker ready`() async throws {
+    /// APNs refuses the key, or the topic of the key's app. An overloaded APNs may respond with 503 before it checks the
+    /// provider token. No command fails, so the phone gets the state when APNs accepts pushes again.
+    @Test(arguments: ["Forbidden", "TopicDisallowed"])
+    func `A 503 after a refusal does not make a worker ready`(reason: String) async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
             try run.await("a ready worker, before anything was sent") { (try? run.status(of: "/readyz")) == 200 }
             let updates = try RideUpdates(run)
-            try run.setFaults(["reasonShares": ["Forbidden": 1]])
+            try run.setFaults(["reasonShares": [reason: 1]])
             try updates.sendWithoutWaiting()
             try run.await("a worker that is not ready after a refusal") { (try? run.status(of: "/readyz")) == 503 }
             try run.setFaults(["serviceUnavailableShare": 1])
@@ -70,6 +72,7 @@ struct ReadinessTests {
             )
             try run.setFaults([:])
             try run.await("a worker that is ready after an accepted push") { (try? run.status(of: "/readyz")) == 200 }
+            try updates.awaitAll()
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }

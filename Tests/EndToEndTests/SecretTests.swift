@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Testbed
 import Testing
 
@@ -57,6 +58,27 @@ struct SecretTests {
                 #expect(searchRun.exitCode == 1 && searchRun.text.hasPrefix("\(outputFile):3: a "), "\(secret)")
                 #expect(!searchRun.text.contains(Self.token), "the script prints the place, not the secret")
             }
+        }
+    }
+
+    /// A core dump would contain the signing key. A limit of 1 byte prevents every dump, to a file or to a program.
+    @Test func `A worker leaves no core dump`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            let worker = try #require(run.deployment.worker)
+            var ownLimit = rlimit()
+            #expect(getrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &ownLimit) == 0)
+            // The hard limit stays, so that an operator can permit a dump on purpose.
+            let hardLimit = ownLimit.rlim_max == .max ? "unlimited" : "\(ownLimit.rlim_max)"
+            // The process has its parent's limit until the worker's program begins.
+            try run.await("a limit of 1 byte") {
+                let text = try String(contentsOfFile: "/proc/\(worker.identifier)/limits", encoding: .utf8)
+                let match = try #require(text.firstMatch(of: /Max core file size +(\S+) +(\S+)/))
+                return match.1 == "\(min(1, ownLimit.rlim_max))" && match.2 == hardLimit
+            }
+            try run.await("a ready worker") { (try? run.status(of: "/readyz")) == 200 }
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 

@@ -39,4 +39,38 @@ import Testing
         #expect(reader.close() == .closed)
         producer.close()
     }
+
+    /// The group's coordinator has the committed offsets. Only the ends of the logs need the partitions' leaders.
+    @Test func `The committed offsets of a group are known without a leader`() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("commands", partitionCount: 2)
+        let producer = try TestProducer(broker)
+        try await producer.fill("commands", count: 3)
+        let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
+        #expect(await reader.run { $0.receivedRecords.count == 3 })
+        #expect(reader.consumer.storeOffset(topic: TopicIdentifier(index: 0), partition: 0, nextOffset: 2) == nil)
+        #expect(reader.consumer.commitStoredOffsets() == nil)
+        try broker.setLeader(ofTopic: "commands", partition: 1, to: nil)
+        let positions = try GroupPositionReader(
+            properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g")],
+            topic: "commands",
+            partitionCount: 2
+        )
+        #expect(try positions.readCommittedOffsets(timeoutMilliseconds: 60_000) == [2, nil])
+        #expect {
+            _ = try positions.readPositions(timeoutMilliseconds: 1_000)
+        } throws: { error in
+            "\(error)".contains("commands [1]")
+        }
+        positions.close(timeoutMilliseconds: 5_000)
+        let partitionReader = try PartitionReader(
+            properties: [("bootstrap.servers", broker.bootstrapServers)],
+            topic: "commands"
+        )
+        #expect(try partitionReader.fetchPartitionsWithoutLeader(timeoutMilliseconds: 60_000) == [1])
+        #expect(partitionReader.close(timeoutMilliseconds: 5_000) == .closed)
+        try broker.setLeader(ofTopic: "commands", partition: 1, to: 1)
+        #expect(reader.close() == .closed)
+        producer.close()
+    }
 }

@@ -85,6 +85,15 @@ import Testing
         #expect(readValues(text).last == .some(nil))
     }
 
+    /// Without a limit, the server could choose how deep the recursion is that builds the value. (R4)
+    @Test func `A reply with too many arrays within each other is a violation`() {
+        let deepest = String(repeating: "*1\r\n", count: RedisValueReader.nestedArraysMax)
+        var nestedValue = RedisValue.integer(1)
+        for _ in 0..<RedisValueReader.nestedArraysMax { nestedValue = .array([nestedValue]) }
+        #expect(readValues(deepest + ":1\r\n") == [nestedValue])
+        #expect(readValues("*1\r\n" + deepest + ":1\r\n") == [nil])
+    }
+
     @Test func `The reader does not wait for a string longer than any reply`() {
         let text = "$536870912\r\n" + String(repeating: "x", count: RedisValueReader.replyBytesMax + 1)
         #expect(readValues(text, sliceBytes: 65_536) == [nil])

@@ -57,8 +57,8 @@ enum AudienceScript: Int, CaseIterable {
         ("FANOUTS_MAX", Int64(AudienceHashLimits.fanoutsMax)),
         ("RANGE_COUNT_KEPT_MILLISECONDS_MAX", AudienceHashLimits.rangeCountKeptMillisecondsMax),
         ("JOINER_BODY_AGE_MILLISECONDS_MAX", AudienceHashLimits.joinerBodyAgeMillisecondsMax),
-        // Bits of a command to an audience and of its admission. A modulus is twice its bit: the top of admit.lua says
-        // how the scripts test bits. A number modulo KIND_MODULUS has only the bits IS_END and IS_START.
+        // Bits of a command to an audience and of its admission. Each has a modulus, with which the scripts test it
+        // (see the top of admit.lua). A number modulo KIND_MODULUS keeps only the bits IS_END and IS_START.
         ("IS_END", Int64(AudienceRequestBits.isEndBit)),
         ("IS_END_MODULUS", 2 * Int64(AudienceRequestBits.isEndBit)),
         ("IS_START", Int64(AudienceRequestBits.isStartBit)),

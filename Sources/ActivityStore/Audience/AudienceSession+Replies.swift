@@ -74,7 +74,7 @@ extension AudienceSession {
         for index in 0..<count {
             guard connection.completeOldestCall(from: reader) else { return }
             guard hasAllElements, let verdictNumber = reader.readInteger(index + 1, in: 0...2),
-                let audienceReply = addingNewestVersion(
+                let audienceReply = replyWithNewestVersion(
                     AudienceReply(Self.checkpointVerdicts[Int(verdictNumber)]),
                     at: 0,
                     from: reader
@@ -175,13 +175,13 @@ extension AudienceSession {
         guard reply.elementCount == 3, reader.element(0).isWord("progress"), reader.element(2).kind == .string else {
             return nil
         }
-        return addingNewestVersion(AudienceReply(.claimed, bytes: reader.element(2).bytes), at: 1, from: reader)
+        return replyWithNewestVersion(AudienceReply(.claimed, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Reads the newest admitted version from the element at `index`, and returns `reply` with this version. An empty
-    /// element means that no version was admitted, or that the newest one is a start. Then `reply` is returned without
-    /// a version. Nil if the element is malformed.
-    private func addingNewestVersion(
+    /// Reads the newest admitted version from the element at `index`, and returns `reply` with this version. If the
+    /// element is empty, `reply` gets no version: none was admitted, or the newest one is a start. Nil if the element
+    /// is malformed.
+    private func replyWithNewestVersion(
         _ reply: AudienceReply<Bytes>,
         at index: Int,
         from reader: ReplyReader
@@ -195,8 +195,8 @@ extension AudienceSession {
         return reply
     }
 
-    /// Reads how many ranges and broadcasts of a version are unfinished, or if none is, the version's totals. Nil if
-    /// the reply has another form.
+    /// Reads the reply about a finished range or broadcast: how many ranges and broadcasts of its version are
+    /// unfinished; if none is, also the version's totals. Nil if the reply has another form.
     private func parseFinish(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 2 || reply.elementCount == 3, reader.element(0).isWord("finished"),
             let unfinishedPartCount = reader.readInteger(

@@ -63,8 +63,8 @@ public final class AudienceStore {
     /// Whether calls can be issued. In a cluster, true if at least one server accepts calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// Whether several servers share the keys. If only some of them are available, only the calls for their keys can be
-    /// issued.
+    /// Whether several servers share the keys. A call can then be issued only while the server that has its key is
+    /// available.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The counts since the store was made.

@@ -27,8 +27,8 @@ struct EntryAppendTable: ~Copyable {
         var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How many directories this append has received: the reply to each reading of the directory, and to each run
-        /// of the script `arrange`. If more than `receivedDirectoriesMax` arrive, the append fails.
+        /// How many directories this append has received: one each time that it read the directory or ran the script
+        /// `arrange`. After too many, the append fails (`EntryAppender.receivedDirectoriesMax`).
         var receivedDirectoryCount: UInt8
         var bounds: PageBounds
     }

@@ -79,10 +79,10 @@ final class EntryAppender: RedisHandler {
         case .added:
             reportAppended(appendIndex)
         case .addedNeedsArranging:
-            // The handler gets its reply now, so it must get no failure of this append afterwards:
-            // - The handler may close the store, and then all outstanding calls fail. But at that time this append has
-            //   no outstanding call: `arrange` is issued after the handler has returned.
-            // - `arrange` may fail later. In the phase `arrangingAfterReply`, `failAppend` does not tell the handler.
+            // The handler gets the only reply to this append now, and must get no failure of the append later:
+            // - The handler may close the store, so that all outstanding calls fail. So `arrange` is called only after
+            //   the handler has returned.
+            // - `arrange` may fail. `failAppend` does not tell the handler in the phase `arrangingAfterReply`.
             let isBeingArranged = appendTable.isArranging(pageOf: appendIndex)
             appendTable[appendIndex].phase = .arrangingAfterReply
             handler?.audienceStoreReplied(tag: appendTable[appendIndex].tag, AudienceReply(.appended))
@@ -133,8 +133,8 @@ final class EntryAppender: RedisHandler {
         return session.arrangePage(ofAppend: appendIndex, on: connection)
     }
 
-    /// Fails the whole append if the connection did not accept the next step's call, because there is no queue in which
-    /// this call could wait. The core then makes the append again from the first step.
+    /// Fails the whole append if the connection did not accept the call of the next step: the call has no queue to wait
+    /// in. The core then begins the append again.
     private func failAppendUnlessIssued(_ appendIndex: UInt16, _ issueResult: IssueResult) {
         if issueResult != .issued {
             failAppend(appendIndex, RedisError(.busy, "the connection takes no call for an append's next step"))

@@ -10,9 +10,9 @@ struct PageDirectoryCache: ~Copyable {
     /// The number of places in the table: enough for 32 audiences, each of which has 256 segments. A power of two,
     /// because the lowest bits of a hash choose the place.
     static let capacity = 8_192
-    /// The maximum number of lower bounds in all cached directories together, 4 MiB. If there would be more, the cache
-    /// keeps only the newest directory. In large audiences a page has about 200 members, so the bounds are enough for
-    /// about 200 million members.
+    /// The maximum number of lower bounds in all cached directories together, 4 MiB. Before the cache exceeds this
+    /// number, it removes all directories except the newest one. In large audiences a page has about 200 members, so
+    /// the bounds are enough for about 200 million members.
     static let boundsMax = 1 << 20
 
     private struct CachedDirectory {

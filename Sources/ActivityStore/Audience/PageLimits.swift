@@ -18,8 +18,8 @@ enum PageLimits {
     /// The length above which a page is rearranged, in bytes. A higher limit would stop the server for too long:
     /// splitting a page of this length already takes 0.4 ms. With a lower limit, a round would have to read more pages.
     static let unarrangedPageBytesMax = 4 * largePageGrowthBytes - stringOverheadBytes
-    /// Returns the length above which a page is split after its outdated entries were removed. This length is well
-    /// below `unarrangedPageBytesMax`: otherwise a page that is not split would soon be too long again.
+    /// Returns the length above which a page is split, if it is still longer after its outdated entries were removed. A
+    /// page that is not split has room to grow: this length is 30 % below the length at which it is rearranged again.
     ///
     /// - Parameter unarrangedBytesMax: the length above which a page is rearranged.
     static func unsplitPageBytesMax(of unarrangedBytesMax: Int) -> Int { unarrangedBytesMax * 7 / 10 }
@@ -31,9 +31,9 @@ enum PageLimits {
     /// How old the last renewal of a page's expiry must be before a new entry renews it again. Without this interval,
     /// every entry would cost a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
-    /// How long Redis stores a page without devices after a renewal of the page's expiry. Each entry must stay at least
-    /// for an activity's expiry. `renewalIntervalSeconds` is added for entries that come soon after a renewal, because
-    /// they do not renew the expiry. (If a worker dies before it can renew the page's expiry, entries may be lost
+    /// How long Redis stores a page without devices after a renewal of the page's expiry. Every entry must stay at
+    /// least for an activity's expiry. An entry that comes soon after a renewal does not renew the expiry, so
+    /// `renewalIntervalSeconds` is added. (If a worker dies before it can renew the page's expiry, entries may be lost
     /// earlier.)
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry.
@@ -43,9 +43,9 @@ enum PageLimits {
     /// registration of the token. An activity lives for eight hours and stays on the Lock Screen for up to four more
     /// (Apple, "ActivityKit"). So an older token is dead.
     static let activityEntryAgeMillisecondsMax: Int64 = 12 * 3_600_000
-    /// The age above which `arrange` removes an entry that says that a member left, counted from the entry's time. A
-    /// removal that is too early does harm: an older entry of the member, if it arrives afterwards, lists the member
-    /// again. After this time, no older entry should still arrive.
+    /// The age above which `arrange` removes an entry that says that a member left, counted from the entry's time. If
+    /// the removal came too early, an older entry that arrives afterwards would list the member again. After this time,
+    /// no older entry should still arrive.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
     /// Returns the length up to which a page of this length can grow before Redis must reserve more memory for it.

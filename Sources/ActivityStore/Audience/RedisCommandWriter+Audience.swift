@@ -3,8 +3,8 @@ import Redis
 
 /// The sizes of the calls of the script `audience`.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// The call's kind, the number of its arguments (the operation's name counts as one), and the maximum length of all
-    /// other arguments together, in bytes.
+    /// The call's kind, the number of its arguments with the operation's name, and the maximum length of all arguments
+    /// together without this name, in bytes.
     var scriptCallSize: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)

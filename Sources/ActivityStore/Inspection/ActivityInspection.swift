@@ -36,8 +36,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct HeldCommand: Sendable, Equatable {
-        /// The version of the held command: usually the newest version. But while the newest version carries the alert
-        /// of an older held command, it is the version of that older command.
+        /// Usually the newest version. Exception: an older command stays held while the newest version carries its
+        /// alert.
         public var version: Version
         public var command: [UInt8]
         public var hasAlert: Bool
@@ -55,9 +55,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// When ``token`` was registered. Without a token: the time of the last registration or unregistration; nil if
     /// there was neither.
     ///
-    /// Redis raises this time by a millisecond when it retires the token, and when an accepted end removes the activity
-    /// from audiences. If the same registration is read again later, its time is older than this one, so the
-    /// registration has no effect.
+    /// Redis adds a millisecond when it retires the token, and when an accepted end removes the activity from
+    /// audiences. So if the same registration is read again, it is older than this time and has no effect.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
@@ -72,7 +71,6 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var acceptedAlertVersion: Version?
-    /// The audiences that the activity is in.
     public private(set) var audiences: [AudienceDigest] = []
     /// The audiences that the activity left, but whose pages may still list it: no worker has confirmed the departure
     /// yet.
@@ -82,8 +80,8 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the budget for pushes of priority 10 will be full, UNIX milliseconds.
     private var budgetFullAtMilliseconds: Int64 = 0
-    /// The number of doublings of the spacing just after the last 429 was recorded. Time has perhaps undone some since:
-    /// see ``spacingDoublingCount(_:nowMilliseconds:)``.
+    /// How often the spacing was doubled when the last 429 was recorded. Since then, some doublings may have ended: see
+    /// ``spacingDoublingCount(_:nowMilliseconds:)``.
     private var recordedDoublingCount: Int64 = 0
     private var throttledAtMilliseconds: Int64?
 

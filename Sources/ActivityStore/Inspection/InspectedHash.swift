@@ -38,8 +38,8 @@ public struct InspectedToken: Sendable, Equatable {
     }
 }
 
-/// What is left in a bucket. An activity's bucket gives pushes of priority 10, a device's gives starts, and an
-/// audience's gives commands of priority 10. Each of these is one draw.
+/// What is left in a bucket. One draw takes a push of priority 10 from an activity's bucket, a command of priority 10
+/// from an audience's, or a start from a device's.
 public struct InspectedBudget: Sendable, Equatable {
     /// How many draws are possible now, including those from the reserve.
     public let remainingDrawCount: Int
@@ -77,8 +77,8 @@ struct InspectedHash {
     }
 
     /// Reads a device's token for an attributes type. The hash's field `t` has the time of the registration and the
-    /// beginning of the token, and the field `u` has the rest of a long token. There is a time without a token after an
-    /// unregistration, and after the token was retired.
+    /// beginning of the token, and the field `u` has the rest of a long token. After an unregistration, and after the
+    /// token was retired, there is a time but no token.
     func readToken(
         ofAttributesType attributesType: String
     ) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
@@ -115,7 +115,6 @@ struct InspectedField {
     }
 
     var isEmpty: Bool { bytes.isEmpty }
-    /// The bytes that are still unread.
     var unreadBytes: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
 

@@ -11,8 +11,8 @@ public struct ActivityPace: Hashable, Sendable {
     /// Whether the last registration that mentioned frequent updates allowed them. False after a start, until a
     /// registration allows them.
     public internal(set) var allowsFrequentUpdates = false
-    /// The number of doublings of the spacing just after the last 429 was recorded. Time has perhaps undone some since:
-    /// see ``currentDoublingCount(_:at:)``.
+    /// How often the spacing was doubled when the last 429 was recorded. Since then, some doublings may have ended: see
+    /// ``currentDoublingCount(_:at:)``.
     public internal(set) var spacingDoublingCount = 0
     /// When Redis recorded the last 429; nil: there was none.
     public internal(set) var throttledAtMilliseconds: Int64?
@@ -43,7 +43,7 @@ public struct ActivityPace: Hashable, Sendable {
 
     /// Returns the time that must be between two pushes now: the policy's spacing, doubled for recent 429s.
     func spacingMilliseconds(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int64 {
-        // The scripts decide the same: find the places with `git grep 'decision: spacing'`.
+        // The scripts decide the same: search for `decision: spacing`.
         let doublingCount = currentDoublingCount(pace, at: nowMilliseconds)
         if doublingCount == 0 { return pace.spacingMilliseconds }
         var doubledSpacingMilliseconds = pace.spacingMilliseconds
@@ -74,7 +74,7 @@ public struct ActivityPace: Hashable, Sendable {
 extension Policy.Bucket {
     /// Returns how many pushes are left now in this bucket, if the bucket will be full at `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
-        // The scripts decide the same: find the places with `git grep 'decision: pushes left'`.
+        // The scripts decide the same: search for `decision: pushes left`.
         var pushesLeftCount = pushes
         var timeToFullMilliseconds = fullAtMilliseconds - nowMilliseconds
         while timeToFullMilliseconds > 0 && pushesLeftCount > 0 {
@@ -84,17 +84,17 @@ extension Policy.Bucket {
         return pushesLeftCount
     }
 
-    /// Returns when an empty bucket will be full, or the bucket of another policy that fills more slowly
-    /// (``longestFillSeconds``). No time at which a bucket will be full is later, unless a policy got faster refills
-    /// since, or the clock was set back. Such a time is cut to this one. Otherwise the bucket would stay empty for longer
-    /// than its refills take.
+    /// Returns the latest time at which a bucket can be full: the time that an empty bucket needs, of this policy or of
+    /// the policy whose bucket fills most slowly (``longestFillSeconds``). A stored time is later only after a policy
+    /// got faster refills, or after the clock was set back. Such a time is cut to the returned one. Otherwise the
+    /// bucket would stay empty for longer than its refills take.
     func fullAtMillisecondsMax(nowMilliseconds: Int64) -> Int64 {
-        // The scripts decide the same: find the places with `git grep 'decision: budget'`.
+        // The scripts decide the same: search for `decision: budget`.
         nowMilliseconds + max(Int64(pushes) * intervalMilliseconds, 1_000 * Int64(longestFillSeconds))
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {
-        // The scripts decide the same: find the places with `git grep 'decision: budget'`.
+        // The scripts decide the same: search for `decision: budget`.
         max(fullAtMilliseconds, nowMilliseconds) + intervalMilliseconds
     }
 }

@@ -20,7 +20,7 @@ extension ActivityState {
         }
         beginLife(at: nowMilliseconds)
         if settleIfShown(call) { return (StoreReply(.unchanged), .renewed) }
-        // The scripts decide the same. (decision: no token)
+        // The scripts decide the same: search for `decision: no token`.
         guard let token else {
             if isRepeated && !newestIsHeld { return (StoreReply(.noToken), expiryChange) }
             setNewestVersion(to: call, isRepeated ? .held : .waiting)
@@ -64,7 +64,7 @@ extension ActivityState {
     /// Returns why an update or an end is refused (R11). Nil if the command may become the newest version, or if the
     /// command is the newest version and not settled yet.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
-        // The scripts decide the same. (decision: order of versions)
+        // The scripts decide the same: search for `decision: order of versions`.
         guard let newest = newestVersion else { return nil }
         if newestIsEnd {
             if call.isEnd {
@@ -116,7 +116,7 @@ extension ActivityState {
         nowMilliseconds: Int64
     ) -> StoreReply<[UInt8]>? {
         if call.isTooOld, newestVersion == nil { return StoreReply<[UInt8]>(.expired) }
-        // The scripts decide the same. (decision: eight hours)
+        // The scripts decide the same: search for `decision: eight hours`.
         if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {
             return StoreReply<[UInt8]>(.activityOver)
         }
@@ -136,7 +136,7 @@ extension ActivityState {
     /// and returns true. Otherwise returns false, also for an activity in an audience, because its shown state is not
     /// known.
     private mutating func settleIfShown(_ call: StateAdmission<[UInt8]>) -> Bool {
-        // The scripts decide the same. (decision: unchanged)
+        // The scripts decide the same: search for `decision: unchanged`.
         guard !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) else {
             return false
         }
@@ -147,7 +147,7 @@ extension ActivityState {
 
     /// Returns how long the spacing still forbids a push; nil if the spacing is over.
     private func findWaitMilliseconds(_ policyPace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
-        // The scripts decide the same. (decision: spacing)
+        // The scripts decide the same: search for `decision: spacing`.
         let sinceLastSendMilliseconds = nowMilliseconds - lastSendAtMilliseconds
         let waitMilliseconds =
             (pace?.spacingMilliseconds(policyPace, at: nowMilliseconds) ?? 0) - sinceLastSendMilliseconds
@@ -166,7 +166,7 @@ extension ActivityState {
         if !isRepeated || versionPhase != .sending { assignTimestamp(call.version) }
         let previousHeldCommand = heldCommand
         setNewestVersion(to: call, .sending)
-        // The scripts decide the same. (decision: expiry)
+        // The scripts decide the same: search for `decision: expiry`.
         let renewsExpiry =
             heldCommand != previousHeldCommand || lastSendAtMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000
         lastSendAtMilliseconds = nowMilliseconds
@@ -181,7 +181,7 @@ extension ActivityState {
         nowMilliseconds: Int64,
         into reply: inout StoreReply<[UInt8]>
     ) {
-        // The scripts decide the same. (decision: budget)
+        // The scripts decide the same: search for `decision: budget`.
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
         var pushesLeftCount = bucket.pushesLeft(
@@ -221,30 +221,29 @@ extension ActivityState {
         previousClaim: UInt64?,
         nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        // Whether the activity has this start only from `recordStart`. Then Redis has allowed no record of the start to
-        // be sent since the loss of data.
+        // Whether Redis knows this start only from a record that was read again after a loss of data (`recordStart`).
+        // Redis has then allowed no record of the start to be sent since the loss.
         let isRecordedAgain = start.map { $0.version == version && $0.isRecordedAgain } ?? false
         if let start, !isRecordedAgain {
             // Redis has already allowed a record of this start to be sent.
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
-            // The activity has a newer start.
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        // Whether the start is the newest version only because `recordStart` has stored it. The code below then admits
-        // it like a new start, which begins a life.
+        // Whether only `recordStart` made this start the newest version. Then it is admitted like a new start, which
+        // begins a life.
         let isRecordedAsNewest = isRecordedAgain && newestVersion == version && !newestIsEnd
         if let newest = newestVersion, newest >= version, !isRecordedAsNewest {
             // A settled update has exactly the start's version, so the start counts as a repetition.
             if newest == version && versionPhase.isSettled && !newestIsEnd {
                 return (StoreReply(.duplicate), .unchanged)
             }
-            // Whether the start's timestamp is above the last assigned one. If `isRecordedAgain`, the two may also be
-            // equal, because `recordStart` may have assigned the start's own timestamp.
+            // Whether the start is newer than the last push: its timestamp is above the last assigned one. If
+            // `isRecordedAgain`, it may also be equal, because `recordStart` may have assigned the start's own
+            // timestamp.
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
-            // Refuse a start that is not needed: the activity has ended, has a token, or got a push that is not older
-            // than the start (`isAfterLastTimestamp` is false). Any other start is sent, but the newer version stays
-            // the newest.
+            // The start is not needed in three cases: the activity has ended, has a token, or got a push that is not
+            // older than the start. Any other start is sent, but the newer version stays the newest.
             if newestIsEnd || token != nil || !isAfterLastTimestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
@@ -342,7 +341,7 @@ extension ActivityState {
     /// Assigns the timestamp of the push: the version's own timestamp, if it is above the last assigned one. Otherwise
     /// the last assigned one plus a second, at most `Limits.timestampMax`.
     private mutating func assignTimestamp(_ version: Version) {
-        // The scripts decide the same. (decision: timestamp)
+        // The scripts decide the same: search for `decision: timestamp`.
         let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)
         lastAssignedTimestamp =
             version.timestamp > lastAssignedTimestamp ? version.timestamp : nextTimestamp

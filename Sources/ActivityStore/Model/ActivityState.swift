@@ -15,15 +15,15 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public struct HeldCommand: Hashable, Sendable {
-        /// Usually the activity's newest version. But while the newest version carries the alert of an older held
-        /// command, this is the version of that older command.
+        /// Usually the activity's newest version. Exception: an older command stays held while the newest version
+        /// carries its alert.
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]
         public var hasAlert: Bool
 
-        /// The timestamp of the command whose alert this is: of an older command if the held command only carries the
-        /// alert, otherwise of the held command itself.
+        /// The timestamp of the command from which the held alert comes. This is an older command if the held command
+        /// only carries that command's alert; otherwise it is the held command itself.
         fileprivate var alertTimestamp: Int64 {
             HeldRecord.number("alertTimestamp", in: command) ?? version.timestamp
         }
@@ -118,9 +118,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
-        // A registration may need several calls, and only its first call names audiences. This may be a later call. If
-        // Redis has the registration's time, but another token or none, something else was stored after the first call:
-        // another registration or an unregistration. Then this call must change nothing. Two kinds of calls are not
+        // A registration may need several calls; only the first call names audiences. This call may be a later one.
+        // Redis may meanwhile have stored another registration, or an unregistration, with the same time: then it has
+        // this time, but another token or none. In that case this call must change nothing. Two kinds of calls are not
         // checked:
         // - calls with the time 0, because a stored 0 means that no registration has come yet;
         // - calls for a token that came with a command, because a command never names audiences.
@@ -173,8 +173,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs `settle`, `throttle` or `retire`. The expiry is not renewed if only the newest version's phase and the
-    /// shown digest change.
+    /// Performs a settlement: `settle`, `throttle` or `retire`. If only the newest version's phase and the shown digest
+    /// change, the expiry is not renewed.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
@@ -248,7 +248,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewestVersion(_ settlement: Settlement, digest: UInt64) {
-        // The scripts decide the same: find the places with `git grep 'decision: acceptance'`.
+        // The scripts decide the same: search for `decision: acceptance`.
         if settlement == .accepted {
             heldCommand = nil
             versionPhase = .settled

@@ -1,9 +1,9 @@
 public import LiveActivity
 
 extension AudienceCall {
-    /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. A caller that keeps a
-    /// call uses this method twice: first to copy the borrowed bytes, then to borrow the copies when it issues the
-    /// call.
+    /// Returns the same call with `transform` applied to all its bytes, such as ids and tokens. To keep a call, the
+    /// caller copies the borrowed bytes with this method. To issue the kept call, it uses this method again, and
+    /// borrows the copies.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceCall<Other> {
         AudienceCall<Other>(
             tag: tag,

@@ -169,7 +169,8 @@ package struct AudienceState: Sendable {
         }
         if call.isStart { return call.version > newestVersion.version ? nil : .superseded }
         if hasEnded { return .ended }
-        // Of newer versions, only a start supersedes an end, because the end then belongs to an earlier life.
+        // A newer update does not supersede an end. A newer start does, because the end belongs to the life before this
+        // start.
         if call.isEnd { return newestStart.map { call.version < $0 } ?? false ? .superseded : nil }
         if newestVersion.version == call.version { return newestVersion.isSettled ? .duplicate : .superseded }
         return newestVersion.version > call.version ? .superseded : nil
@@ -217,7 +218,7 @@ package struct AudienceState: Sendable {
             nowMilliseconds: nowMilliseconds
         )
         guard pushesLeftCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else {
-            // The script decides the same. (decision: budget)
+            // The script decides the same: search for `decision: budget`.
             fullAtMilliseconds = min(
                 fullAtMilliseconds,
                 bucket.fullAtMillisecondsMax(nowMilliseconds: nowMilliseconds)

@@ -3,8 +3,8 @@ public import LiveActivity
 /// A model of the audience store that keeps everything in dictionaries. It gives the same replies, and stores the same
 /// pages, as a Redis server.
 ///
-/// The simulation runs the model instead of Redis, and a differential test compares it with a real server. The model
-/// rearranges a page as soon as the page has grown too long. ``AudienceStore`` makes a further call for this.
+/// The simulation runs the model instead of Redis, and a differential test compares it with a real server. If a page
+/// has grown too long, the model rearranges it at once; ``AudienceStore`` makes a further call for this.
 public struct AudienceStoreModel: Sendable {
     struct AudienceKey: Hashable {
         var app: [UInt8]

@@ -91,9 +91,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let registeredAtMilliseconds = statesByAttributesType[type]?.registeredAtMilliseconds
-        // A registration may need several calls, and only its first call names audiences. This may be a later call. If
-        // Redis has the registration's time, but another token or none, something else was stored after the first call:
-        // another registration or an unregistration. Then this call must not store its token.
+        // A registration may need several calls; only the first call names audiences. This call may be a later one.
+        // Redis may meanwhile have stored another registration, or an unregistration, with the same time: then it has
+        // this time, but another token or none. In that case this call must not store its token.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && !isFromCommand && registration.registeredAtMilliseconds == registeredAtMilliseconds
             && statesByAttributesType[type]?.token?.isSameToken(as: registration) != true
@@ -235,9 +235,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             typeState.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
             reply.hasRetiredToken = true
         }
-        // The departure gets a time after all registrations of the device. Another attributes type, whose token is dead
-        // too, may have named the audiences later, and an audience ignores a departure that is older than the member's
-        // last entry.
+        // The departure must be later than all registrations of the device, because an audience ignores a departure
+        // that is older than the member's last entry. This entry may come from another attributes type, whose token is
+        // dead too.
         let registeredAtMilliseconds = statesByAttributesType.values.compactMap(\.registeredAtMilliseconds).max() ?? 0
         statesByAttributesType[type] = typeState
         if reply.hasRetiredToken {

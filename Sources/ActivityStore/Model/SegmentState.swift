@@ -94,9 +94,8 @@ struct PageState: Sendable {
         let count = byteCount
         if count > bytesMax { return .addedNeedsArranging }
         let newCapacityBytes = PageLimits.capacityBytes(forPageBytes: count)
-        // Raise the capacity only if the page fills more than half of the new capacity. To reserve memory, the script
-        // first makes the page half as long as the new capacity (append.lua: Memory), so a shorter page would become
-        // longer.
+        // Raise the capacity only if the page fills more than half of the new capacity. Otherwise the script would make
+        // the page longer: to reserve memory, it writes a byte at half of the new capacity (append.lua: Memory).
         if count > capacityBytes, count > newCapacityBytes / 2 { capacityBytes = newCapacityBytes }
         let needsRenewal = nowMilliseconds / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
         return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added

@@ -40,9 +40,9 @@ public struct TimetableEntry: Sendable, Equatable {
     ) {
         switch event {
         case .endedOrUnlimited: life = nil
-        // These events do not change the life here. The last line of this function stores the update that comes with
-        // `updatedAfterEnd`. At `otherEndAdmitted`, the script removes a life that workers have claimed several times,
-        // but the model has no claims.
+        // These events do not change the life. The last line of this function stores the update that comes with
+        // `updatedAfterEnd`. At `otherEndAdmitted`, the script removes a life after several claims, but the model has
+        // no claims.
         case .updatedAfterEnd, .otherEndAdmitted: break
         case .lifeFinished(let beganAtMilliseconds, let restartAtMilliseconds):
             guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }
@@ -87,8 +87,8 @@ public struct TimetableEntry: Sendable, Equatable {
         if let kept { life?.keepUnlessOlder(kept) }
     }
 
-    /// Returns whether a command that ends or restarts the activity may be sent, like the operation `check` of the
-    /// script `lifetime`: the timetable must still have the life that began at `beganAtMilliseconds`. (The script also
+    /// Returns whether a command that ends or restarts the activity may be sent: the timetable must still have the life
+    /// that began at `beganAtMilliseconds`. The operation `check` of the script `lifetime` decides the same. (It also
     /// delays the life's next claim. The model has no claims.)
     ///
     /// - Parameter stateVersion: the version of the state that a restart shows; nil for an end. If the timetable has a

@@ -22,9 +22,9 @@
 /// | 45–50 | when the token was registered or unregistered, milliseconds; raised by 1 when the token is retired, or when an accepted end removes the activity from audiences |
 /// | 51– | the token |
 ///
-/// Bytes 40–44 are raised because phones ignore a push with a lower timestamp than the last one, and pushes before the
-/// loss may have had higher timestamps than their commands (R11). Bytes 45–50 are raised so that the same registration
-/// is stale if it is read again: it then brings back neither the token nor the audiences.
+/// Bytes 40–44 are raised for phones: they ignore a push whose timestamp is below the last one, and pushes before the
+/// loss may have had higher timestamps than their commands (R11). Bytes 45–50 are raised for a registration that is
+/// read again: it is then stale, and brings back neither the token nor the audiences.
 ///
 /// After the token come these parts, in this order, each only if it exists:
 ///

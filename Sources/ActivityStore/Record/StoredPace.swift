@@ -18,7 +18,7 @@ enum StoredBucket {
         LittleEndian.write(UInt64(reservedCount), byteCount: 2, to: destination + 5)
     }
 
-    /// The bytes of `Policy.Bucket.longestFillSeconds`. It follows the bucket of a start, and the parts of a pace.
+    /// The number of bytes of `Policy.Bucket.longestFillSeconds`, which follows a bucket of starts, and ends a pace.
     static let longestFillByteCount = 4
 
     static func writeLongestFillSeconds(_ seconds: Int, to destination: UnsafeMutableRawPointer) {
@@ -33,7 +33,7 @@ enum StoredBucket {
 
     /// Returns how many pushes are left in a bucket that will be full at the given time.
     static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
-        // The scripts decide the same: find the places with `git grep 'decision: pushes left'`.
+        // The scripts decide the same: search for `decision: pushes left`.
         let pushCount = clampedPushCount(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushCount }
         let intervalMilliseconds = UInt64(clampedRefillIntervalMilliseconds(bucket))

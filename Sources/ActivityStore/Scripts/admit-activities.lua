@@ -30,8 +30,8 @@ local key = KEYS[1]
 local DEVICE_EXPIRY = @DEVICE_EXPIRY_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The bytes of the held commands that replies of this batch have needed so far. Above REPLY_STRING_BYTES_MAX, a call
--- gets the reply `full` instead of its held command, and the worker makes the call again. Such a command counts too.
+-- The bytes of the held commands in this batch's replies so far. A command that would exceed REPLY_STRING_BYTES_MAX
+-- counts too, but its call gets the reply `full`, and the worker makes the call again.
 local heldByteCount = 0
 
 local function readServerTime()
@@ -52,15 +52,17 @@ local function writeFields(changes, lifetime)
   callRedis('PEXPIRE', key, lifetime)
 end
 
--- Returns the number of a member of a held command's record; nil if the record has no such member. Members of these names
--- come before `aps` (CommandRecord.swift). Behind it, a producer may use the same names.
+-- Returns the number in a JSON field of a held command's record; nil if the record has no such field. Only the fields
+-- before `aps` are searched: Causeway writes its own fields there (CommandRecord.swift), and behind `aps` a producer
+-- may use the same names.
 local function findNumber(record, name)
   local apsPosition = record:find('"aps":', 1, true) or #record
   return tonumber(record:sub(1, apsPosition):match('"' .. name .. '":(%d+)'))
 end
 
--- Returns the timestamp of the command whose alert the held command has: of an older command if the held command only
--- carries the alert, otherwise of the held command itself. `held` has the held command's version before its record.
+-- Returns the timestamp of the command from which the held alert comes: an older command if the held command only
+-- carries that command's alert, otherwise the held command itself. `held` has the held command's version before its
+-- record.
 local function findAlertTimestamp(held)
   return findNumber(held:sub(@VERSION_TEXT_BYTES@ + 1), 'alertTimestamp') or held:sub(1, @TIMESTAMP_DIGITS@) + 0
 end
@@ -223,10 +225,10 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     if isOlderRegistration(registrationTime, registeredAt) then
       return 'stale' .. (namedAudiences and makeDeparturesPart() or '')
     end
-    -- A registration may need several calls, and only its first call names audiences. This may be a later call. If the
-    -- value has the registration's time, but another token or none, something else was stored after the first call:
-    -- another registration or an unregistration. Then this call is stale and changes nothing. Two kinds of calls are
-    -- not checked:
+    -- A registration may need several calls; only the first call names audiences. This call may be a later one. Another
+    -- registration, or an unregistration, with the same time may have been stored meanwhile: then the value has this
+    -- time, but another token or none. In that case this call is stale and changes nothing. Two kinds of calls are not
+    -- checked:
     -- - calls with the time 0, because a stored 0 means that no registration has come yet;
     -- - calls for a token that came with a command, because a command never names audiences.
     if registrationTime == registeredAt and registrationTime > 0

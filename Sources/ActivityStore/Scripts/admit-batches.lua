@@ -155,8 +155,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   end
 
   -- # Computed for several calls
-  -- The loop calls these functions only if it cannot use their last results again. They use no variable from outside
-  -- (admit.lua: Speed).
+  -- The loop calls these functions only if it cannot use their last results again. They use no variable from outside,
+  -- because Redis would take longer to make them (admit.lua: Speed).
 
   -- Reads the clock. Returns the variables that depend only on it: `now`, `seconds`, `sentAndPhaseMin`, `sendBytes` and
   -- `sendBytesWithDraw` (# Variables).
@@ -203,8 +203,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
     position = nextPosition
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
     -- Read `requestAndPace`, except in two cases: the last call had the same number; or the call is an acceptance,
-    -- which needs none of the results. A call with a flag that this block removes always gets here, because the block
-    -- stores `lastRequestAndPace` without these flags.
+    -- which uses no result of this block. A call with a flag that this block removes is always read here, because
+    -- `lastRequestAndPace` has no such flag.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local paceByte = requestAndPace % @REQUEST_FACTOR@
       paceNumber = paceByte % @PACE_NUMBER_MODULUS@
@@ -227,8 +227,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
         and (request % @IS_SETTLEMENT_MODULUS@ < @IS_SETTLEMENT@ or request % (@THROTTLED@ + 1) >= @THROTTLED@)
       then
         now, seconds, sentAndPhaseMin, sendBytes, sendBytesWithDraw = readClock()
-        -- Forget the last plain value. Its `prefixMin` was computed before `seconds` was known, so a value would count
-        -- as plain even after its last second for updates.
+        -- Forget the last plain value. Its `prefixMin` was computed without the clock, so a value would count as plain
+        -- even after its last second for updates.
         prefixMin = math.huge
       end
     end
@@ -250,7 +250,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       local prefix, shownDigest, sentAndPhase, newestTimestamp, unused, fullAt = read(format, value)
 
       -- 1. Is the value plain?
-      -- The model decides the same. (decision: eight hours)
+      -- The model decides the same: search for `decision: eight hours`.
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last plain value. If it is plain, the following values are compared with it.
         local newPrefixMin, newPrefixMax = findPlainPrefixes(prefix, size, seconds or 0)
@@ -280,7 +280,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
 
       -- 3. A settlement: is it the acceptance of the newest version? An end, and a call that brings a token or an alert
       -- of another command, take the long path.
-      -- The model decides the same. (decision: acceptance)
+      -- The model decides the same: search for `decision: acceptance`.
       -- IS_END is the lowest of these bits, before TOKEN_FOLLOWS, IS_SETTLEMENT and ALERT_FOLLOWS: `>=` finds them all.
       if requestAndPace >= @IS_END_IN_REQUEST@ then
         if requestAndPace == @ACCEPTANCE_REQUEST@ and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version then
@@ -296,7 +296,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       --    reply with a number. An older update is superseded. `break` leaves two kinds of updates to the long path:
       --    one with the same timestamp, because the sequences must be compared; and an older one that may replace a
       --    held alert.
-      -- The model decides the same. (decision: order of versions; decision: timestamp)
+      -- The model decides the same: search for `decision: order of versions` and `decision: timestamp`.
       local assigned, newest = timestampAndRequest - requestAndPace, newestTimestamp * @TIMESTAMP_FACTOR@
       if assigned <= newest then
         if assigned < newest and requestAndPace < @MAY_REPLACE_HELD_ALERT_IN_REQUEST@ then reply = 'superseded' end
@@ -304,7 +304,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       end
 
       -- 5. What does the pace allow now?
-      -- The model decides the same. (decision: no token; decision: spacing; decision: budget)
+      -- The model decides the same: search for `decision: no token`, `decision: spacing` and `decision: budget`.
       if paceNumber ~= computedPaceNumber then
         computedPaceNumber = paceNumber
         sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes, longestFill =
@@ -313,11 +313,11 @@ if #ARGV[1] >= @CALL_BYTES@ then
 
       -- 6. May the update be sent now? SETRANGE, which writes the update, keeps the expiry. So the first send verdict
       --    in each 1,000 seconds takes the long path, which renews the expiry.
-      -- The model decides the same. (decision: spacing; decision: expiry; decision: unchanged)
+      -- The model decides the same: search for `decision: spacing`, `decision: expiry` and `decision: unchanged`.
       if sentAndPhase > sentAndPhaseMax or sentAndPhase < sentAndPhaseMin or shownDigest == digest then break end
 
       -- 7. Which priority does the update get?
-      -- The model decides the same. (decision: budget)
+      -- The model decides the same: search for `decision: budget`.
       local newBytes, isDemoted
       if isHigh and fullAt <= (mayUseReserve and fullAtMaxWithReserve or fullAtMax) then
         newBytes = sendBytesWithDraw .. version
@@ -325,7 +325,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       else
         -- The push gets priority 5. If the command asked for priority 10, it is demoted.
         newBytes, isDemoted = sendBytes .. version, isHigh
-        -- A bucket lacks at most all its pushes, or those of another policy's bucket that fills more slowly.
+        -- `fullAt` is later than any empty bucket needs, for example after the clock was set back. Cut it.
         if isHigh and fullAt - now > longestFill then
           newBytes = newBytes .. pack(FULL_FORMAT, now + longestFill)
         end
@@ -338,7 +338,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
         -- The pushes left are pushes - d / interval, rounded down, where d = fullAt - now. For example, if pushes = 4,
         -- interval = 600 s and d = 900 s, then 4 - 1.5 = 2.5, so 2 pushes are left. `draw` (admit-updates.lua) has
         -- another formula with the same result, because d is a whole number.
-        -- The model decides the same. (decision: pushes left)
+        -- The model decides the same: search for `decision: pushes left`.
         local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
         reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
           + (pushesLeft > 0 and pushesLeft - pushesLeft % 1 or 0)

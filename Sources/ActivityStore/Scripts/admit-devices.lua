@@ -128,9 +128,9 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = isOlderRegistration(readRegistrationTime(registration), readRegistrationTime(t))
-  -- A registration may need several calls, and only its first call names audiences. This may be a later call. If `t`
-  -- has the registration's time, but another token or none, something else was stored after the first call: another
-  -- registration or an unregistration. Then this call is stale and changes nothing. Calls for a token that came with a
+  -- A registration may need several calls; only the first call names audiences. This call may be a later one. Another
+  -- registration, or an unregistration, with the same time may have been stored meanwhile: then `t` has this time, but
+  -- another token or none. In that case this call is stale and changes nothing. Calls for a token that came with a
   -- command are not checked, because a command never names audiences.
   if t and not namedAudiences and not isFromCommand
     and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@)
@@ -204,10 +204,8 @@ if operation == 'takeStartToken' then
   if #t > @TIME_DIGITS@ then
     local now, interval, pushes, _, longestFillSeconds = readServerTime(), read('<I3I2I2I4', bucket)
     local fullAt, refunded = s == '' and now or math.max(sub(s, 1, @TIME_DIGITS@) + 0, now), sub(s, @TIME_DIGITS@ + 1)
-    -- A bucket lacks at most all its starts, or those of another policy's bucket that fills more slowly. It would lack
-    -- more after a policy got faster refills, or after the clock was set back. The surplus counts as a refund, so that
-    -- time + sum still names the draws (settle.lua).
-    -- The model decides the same. (decision: budget)
+    -- Cut `fullAt` if it is later than any empty bucket needs: a policy got faster refills, or the clock was set back.
+    -- The surplus counts as a refund, so that time + sum still names the draws (settle.lua).
     local surplus = fullAt - now - math.max(pushes * interval, 1000 * longestFillSeconds)
     if surplus > 0 then
       fullAt, refunded = fullAt - surplus, formatTime((refunded == '' and 0 or refunded) + surplus)

@@ -14,7 +14,7 @@ local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, fi
 
   -- # Parts after a settlement
   -- Returns the phase of the newest version after a settlement of this version.
-  -- The model decides the same. (decision: acceptance)
+  -- The model decides the same: search for `decision: acceptance`.
   local function phaseAfter(code, phase)
     if code == @ACCEPTED@ then return @SETTLED@ end
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return phase end
@@ -54,7 +54,6 @@ local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, fi
   -- has confirmed, then `=`, the time of the registration and the digests of the audiences that it left follow the
   -- number. The reply to a 429 is only the number.
   local function settle(key, stored, value, position, now)
-    -- Read the call and the value.
     local version, paceByte, requestByte, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
     if not stored then return 0, nextPosition end
     if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, nextPosition end
@@ -95,7 +94,8 @@ local function makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, fi
         acceptedAlertVersion, changesParts = alertVersion, true
       end
     end
-    -- Here, `token.registeredAt` is since when the token is dead. A token that was registered then or later stays.
+    -- In a settlement, `token.registeredAt` says since when the token is dead. A token that was registered at this time
+    -- or later stays.
     local registeredAt = read('<I6', value, @AT_REGISTERED@)
     local losesToken = token and token.form == form and token.bytes == sub(value, @AT_TOKEN@, tokenEnd)
       and token.registeredAt ~= registeredAt and not isOlderRegistration(token.registeredAt, registeredAt)

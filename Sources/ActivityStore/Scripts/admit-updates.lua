@@ -18,8 +18,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   -- (Policy.swift), so it may have two elements. For example, paces[2] has the `budget` of ARGV[2], and paces[-2] its
   -- `frequentBudget`.
   local paces = {}
-  -- The bytes of the held commands that replies of this batch have needed so far. Above REPLY_STRING_BYTES_MAX, a call
-  -- gets the reply `wait1` instead of its held command: ask again after 1 ms. Such a command counts too.
+  -- The bytes of the held commands in this batch's replies so far. A command that would exceed REPLY_STRING_BYTES_MAX
+  -- counts too, but its call gets the reply `wait1`: ask again after 1 ms.
   local heldByteCount = 0
 
   -- # The token
@@ -55,7 +55,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   -- Compares the call's version with the newest one. Returns whether they are the same, and the reply that refuses the
   -- command by the order of versions (R11, R13). The reply is nil if the command may become the newest version, or if
   -- the command repeats the newest version, which is not settled.
-  -- The model decides the same. (decision: order of versions)
+  -- The model decides the same: search for `decision: order of versions`.
   local function findRefusal(version, timestamp, paceByte, isEnd, mayReplaceHeldAlert, value, newestTimestamp, phase,
       newestIsEnd, startPosition, heldPosition)
     -- `comesAfterNewest`: whether the call's version is newer than the newest one, or the first of all.
@@ -102,7 +102,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   -- Returns the reply if the command may neither be sent nor become the newest version now; otherwise nil.
   local function findObstacle(paceByte, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then return 'expired' end
-    -- The model decides the same. (decision: eight hours)
+    -- The model decides the same: search for `decision: eight hours`.
     if not isEnd and seconds > updatesUntilSeconds then return 'activityOver' end
     if alertVersion and acceptedAlertVersion ~= '' and not isNewer(alertVersion, acceptedAlertVersion) then
       return 'alertAlreadyAccepted'
@@ -123,7 +123,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
 
   -- Returns for how long the spacing still forbids a push, and the pace of the activity. `throttle` is the part about
   -- the last 429.
-  -- The model decides the same. (decision: spacing)
+  -- The model decides the same: search for `decision: spacing`.
   local function findWait(paceByte, flags, throttle, lastSendAt, now)
     local signedPaceNumber = paceByte % @PACE_NUMBER_MODULUS@
     if flags % @ALLOWS_FREQUENT_MODULUS@ >= @ALLOWS_FREQUENT@ then signedPaceNumber = -signedPaceNumber end
@@ -170,7 +170,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
       return 'alertHeld'
     end
 
-    -- The model decides the same. (decision: unchanged)
+    -- The model decides the same: search for `decision: unchanged`.
     if isShown then return 'unchanged', @SETTLED@, newestIsHeld or holdsAlert end
 
     if wait == 0 then
@@ -182,7 +182,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
       return nil, @SENDING@, newestIsHeld
     end
 
-    -- The model decides the same. (decision: no token; decision: spacing)
+    -- The model decides the same: search for `decision: no token` and `decision: spacing`.
     local reply = hasToken and 'wait' .. string.format('%.0f', wait) or 'noToken'
     if isRepeated then
       -- There is no token, so the held command stays held. If its token was retired while the command was being sent,
@@ -211,7 +211,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   -- # Timestamp, priority and budget
   -- Returns the timestamp of a push. A repeated command that was sent before keeps the timestamp of that push.
   -- `repeatedPhase` is the phase of a repeated command before the call, otherwise false.
-  -- The model decides the same. (decision: timestamp)
+  -- The model decides the same: search for `decision: timestamp`.
   local function assignTimestamp(timestamp, lastAssignedTimestamp, repeatedPhase)
     if repeatedPhase == @SENDING@ or repeatedPhase == @SENDING_HELD@ or repeatedPhase == @SENDING_HELD_ALERT@
       or repeatedPhase == @SENDING_OLDER_ALERT@
@@ -225,7 +225,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   -- Decides the priority of a push, and draws on the budget. `fullAt` is when the bucket will be full. `hasDrawn` says
   -- whether the version has drawn before. Returns the priority, the pushes left, and the new time at which the bucket
   -- will be full; nil if this time stays.
-  -- The model decides the same. (decision: budget; decision: pushes left)
+  -- The model decides the same: search for `decision: budget` and `decision: pushes left`.
   local function draw(pace, requestByte, fullAt, hasDrawn, now)
     -- The bucket lacks one push for each interval until it is full. A begun interval counts as a whole one: the number
     -- of intervals is d / interval, rounded up, where d = fullAt - now. For whole numbers, this is floor((d - 1) /
@@ -295,7 +295,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     -- SETRANGE is faster than SET, but it keeps the expiry, and all bytes outside of `newBytes` must be as they are
     -- stored. The first send verdict in each 1,000 seconds uses SET, which renews the expiry. This is enough, because a
     -- value is stored an hour longer than needed.
-    -- The model decides the same. (decision: expiry)
+    -- The model decides the same: search for `decision: expiry`.
     local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
     if value ~= stored or not isInSameThousandSeconds then
       return store(key, sub(value, 1, @AT_DIGEST@ - 1) .. newBytes .. sub(value, @AT_DIGEST@ + #newBytes), stored)
@@ -326,7 +326,6 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   --                                   `storeSent` remove this bit if the last assigned timestamp is another one
   --     throttle, retired             see `findParts`
   local function admit(key, stored, value, position, now)
-    -- Read the call and the value.
     local version, paceByte, requestByte, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
     if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, nextPosition end
     local isEnd = requestByte % @IS_END_MODULUS@ >= @IS_END@

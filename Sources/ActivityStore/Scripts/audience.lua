@@ -159,7 +159,8 @@ if operation == 'admit' then
     elseif flags % @IS_END_MODULUS@ == @IS_END@ then
       return 'ended'
     elseif isEnd then
-      -- Of newer versions, only a start supersedes an end, because the end then belongs to an earlier life.
+      -- A newer update does not supersede an end. A newer start does, because the end belongs to the life before this
+      -- start.
       if newestStart and newestStart ~= '' and isNewer(newestStart, version) then return 'superseded' end
     else
       if newestVersion == version then return isSettled and 'duplicate' or 'superseded' end
@@ -186,8 +187,7 @@ if operation == 'admit' then
   local function draw(fullAt, interval, pushes, reserved)
     local missing = fullAt > now and math.ceil((fullAt - now) / interval) or 0
     if pushes - missing <= (mayUseReserve and 0 or reserved) then
-      -- A bucket lacks at most all its pushes, or those of another policy's bucket that fills more slowly.
-      -- The model decides the same. (decision: budget)
+      -- Cut `fullAt` if it is later than any empty bucket needs, for example after the clock was set back.
       return @LOW_PRIORITY@, math.min(fullAt, now + math.max(pushes * interval, 1000 * longestFillSeconds))
     end
     return @HIGH_PRIORITY@, math.max(fullAt, now) + interval

@@ -76,8 +76,7 @@ extension Audiences {
         _ = freeSlotIfUnused(channel: channel, now: now)
     }
 
-    /// Returns the broadcast that an earlier record with the same version has brought to the same channel; nil if there
-    /// is none.
+    /// Returns the channel's earlier broadcast with the same version; nil if there is none.
     func earlierBroadcast(ofSameVersionAs broadcast: BroadcastIndex) -> BroadcastIndex? {
         var earlier = channels[broadcasts[broadcast].channel].oldestBroadcast
         while earlier != broadcast {
@@ -87,7 +86,7 @@ extension Audiences {
         return nil
     }
 
-    /// Settles a record without a result, because the broadcast of an earlier record with the same version writes the
+    /// Settles the record of a broadcast without a result: an earlier broadcast has the same version and writes the
     /// result.
     mutating func settleWithoutResult(_ broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].enter(.finished)
@@ -97,12 +96,12 @@ extension Audiences {
     /// Settles the record of `broadcast` without a result, because `earlier` has the same version and writes the
     /// result.
     ///
-    /// Exception: if the partition of the earlier record has been released, that record cannot settle any more. Then
-    /// `earlier` takes over the partition and offset of `broadcast`, and `broadcast` is freed.
+    /// Exception: the partition of `earlier` has been released, so its record cannot settle any more. Then `earlier`
+    /// takes over the partition and offset of `broadcast`, and `broadcast` is freed.
     ///
-    /// Example, after partitions were added to the fan-out topic. The channel belongs to partition 1, and the record of
-    /// `earlier` came from partition 3, offset 5:
-    /// 1. Partition 3 is released, and later assigned to this lane again. The lane reads offset 5 again: this is
+    /// Example: partitions were added to the fan-out topic, so a channel of partition 1 has `earlier` from partition 3,
+    /// offset 5.
+    /// 1. Partition 3 is released, and later assigned to this lane again. The lane reads offset 5 again, as
     ///    `broadcast`.
     /// 2. `earlier` takes over the new assignment of partition 3, and offset 5.
     /// 3. When `earlier` ends, offset 5 settles. If `earlier` is dropped, the lane reads offset 5 again.
@@ -125,7 +124,7 @@ extension Audiences {
         noteDropped(slot.record, ofApp: channels[slot.channel].key.appIndex)
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
-        // Broadcasts of a channel settle in order. Settle the finished ones that have waited for this broadcast.
+        // A channel's broadcasts settle in order, so finished ones may have waited for this one. Settle them now.
         settleFinishedBroadcasts(of: slot.channel, now: now)
     }
 
@@ -238,10 +237,10 @@ extension Audiences {
         }
     }
 
-    /// Called when the channel's partition is released, because another worker may then work on the channel. The
-    /// broadcast that is being pushed and its rider (``BroadcastSlot/rider``) may have records from another partition.
-    /// Notes such a record as dropped at once, before APNs has responded (``noteDroppedBeforeResponse(_:ofApp:)``). If
-    /// this lane keeps the other partition, it reads the record again.
+    /// Notes broadcasts as dropped at once, before APNs has responded, because the channel's partition is released and
+    /// another worker may then work on the channel. Concerns only the broadcast that is being pushed and its rider
+    /// (``BroadcastSlot/rider``), if their records are from another partition. If this lane keeps that partition, it
+    /// reads the record again (``noteDroppedBeforeResponse(_:ofApp:)``).
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {

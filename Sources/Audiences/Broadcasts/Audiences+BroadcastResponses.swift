@@ -4,9 +4,9 @@ import Numbers
 
 /// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
-    /// How long the broadcasts of a lost channel wait for a new channel. The wait begins with the request to the
-    /// keeper, and begins again if the keeper refuses. After a transient failure, the keeper asks APNs again only after
-    /// 60 s (`transientFailurePauseMilliseconds`), so this wait is longer.
+    /// How long the broadcasts of a lost channel wait for a new one: from the request to the keeper, or from the
+    /// keeper's latest refusal. The wait is longer than 60 s, because after a transient failure the keeper asks APNs
+    /// again only after 60 s (`transientFailurePauseMilliseconds`).
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
     /// Decides what APNs' response means for a broadcast: finish it, or send it again after a pause. If the channel is
@@ -14,7 +14,7 @@ extension Audiences {
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
-        apps[appIndex].inFlightPushCounts[environment] -= 1
+        apps[appIndex].inFlightBroadcastCounts[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         noteResponse(result, of: broadcast)
         guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }

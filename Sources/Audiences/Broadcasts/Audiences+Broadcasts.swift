@@ -109,15 +109,15 @@ extension Audiences {
                 // result.
                 return settleWithoutResult(broadcast, now: now)
             }
-            // This broadcast is newer than the channel's last one, but its timestamp is not above `newestTimestamp`. So
-            // Redis has lost data about the audience or channel, and did not know the newest timestamp when it admitted
-            // the command. Raise the timestamp here, because phones ignore a state whose timestamp is not newer.
+            // Redis has lost data about the audience or channel: this broadcast is newer than the channel's last one,
+            // but Redis gave it no higher timestamp. Raise the timestamp, because phones ignore a state whose timestamp
+            // is not newer.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
-        // An update that Redis admitted before an end may have a newer version than the end, and its record may arrive
-        // after the record of the end. Such an update must not follow the end. So an end sets the channel's newest
-        // version to the highest possible one, and no version counts as newer.
+        // No update may follow an end, but the record of an update may arrive after that of the end. Its version may
+        // even be higher, if Redis admitted the update before the end. So an end sets the channel's newest version to
+        // the highest possible one, and no version counts as newer.
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
@@ -159,7 +159,7 @@ extension Audiences {
             )
                 <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
-            // If `older` has an alert, its own or a carried one, this alert is not sent any more.
+            // The alert of `older` is lost, if it has one: its own or a carried one.
             return finishBroadcast(older, .superseded, now: now)
         }
         let alert = olderRecord.bodyLayout.alert.bytes(in: olderRecord.body.bytes)
@@ -213,8 +213,8 @@ extension Audiences {
         let isDue = slot.nextPushDueMilliseconds <= now.monotonicMilliseconds
         if slot.waitingBroadcast != .null, slot.broadcastUnderWay == .null, isDue { return enqueue(channel: channel) }
         var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushDueMilliseconds
-        // The idle time is over, but a broadcast of the channel has not settled yet. No timer is needed: when this
-        // broadcast settles or is dropped, the channel is freed.
+        // The idle time is over, but a broadcast of the channel has not settled yet. No timer is needed, because the
+        // channel is freed when that broadcast settles or is dropped.
         if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
         if slot.waitingBroadcast != .null {
             let waitMilliseconds =
@@ -283,7 +283,7 @@ extension Audiences {
         removeAlertIfOld(forBroadcast: broadcast, now: now)
         channels[channel].waitingBroadcast = .null
         channels[channel].broadcastUnderWay = broadcast
-        channels[channel].previousPauseUntilMilliseconds = channels[channel].pausedUntilMilliseconds
+        channels[channel].pausedUntilBeforePushMilliseconds = channels[channel].pausedUntilMilliseconds
         channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
         broadcasts[broadcast].enter(.underWay)
         let apnsChannel = channels[channel].apnsChannel
@@ -315,10 +315,10 @@ extension Audiences {
     mutating func broadcastPushNotSent(_ broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
-        apps[appIndex].inFlightPushCounts[environment] -= 1
+        apps[appIndex].inFlightBroadcastCounts[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         channels[channel].waitingBroadcast = broadcast
-        channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds
+        channels[channel].pausedUntilMilliseconds = channels[channel].pausedUntilBeforePushMilliseconds
         broadcasts[broadcast].enter(.waiting)
         enqueue(channel: channel)
     }

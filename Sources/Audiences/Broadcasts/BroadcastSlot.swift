@@ -119,8 +119,8 @@ struct ChannelSlot: BitwiseCopyable {
     var partitionIndex: UInt32
     var assignmentEpoch: UInt32
     private(set) var phase = Phase.running
-    /// The channel's id at APNs and its storage policy, from the latest fan-out record or response of `ChannelKeeper`.
-    /// For a producer's own channel, the policy comes from APNs' responses instead.
+    /// The channel's id at APNs and its storage policy, as the latest fan-out record or response of `ChannelKeeper`
+    /// said. For a producer's own channel, the policy comes from APNs' responses instead.
     var apnsChannel: AudienceChannel
 
     // The oldest and the newest broadcast in the channel's list, which has the order of arrival; `.null`: the list is
@@ -137,22 +137,22 @@ struct ChannelSlot: BitwiseCopyable {
     /// The highest timestamp of the channel's broadcasts so far: a command's own, or a raised one (R11). Each newer
     /// broadcast must have a higher timestamp. 0: there was no broadcast.
     var newestTimestamp: Int64 = 0
-    /// The highest version of the channel's broadcasts so far; its timestamp is `.min` if there was none. After an end,
-    /// this is the highest version that can exist, so that no version counts as newer. A later update is then sent only
-    /// if Redis gave it a timestamp above ``newestTimestamp``.
+    /// The highest version of the channel's broadcasts so far; its timestamp is `.min` if there was none. An end sets
+    /// the highest version that can exist, so that no later version counts as newer. An update after an end is then
+    /// sent only if Redis gave it a timestamp above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
-    /// When the command with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. If a newer
-    /// version was admitted later, but has no higher timestamp, Redis has lost data about the audience or channel. The
-    /// core then raises the timestamp.
+    /// When Redis admitted the command with `newestTimestamp`, UNIX milliseconds; `.min`: there is none. If a newer
+    /// version was admitted later and its timestamp is still not higher, Redis has lost data about the audience or
+    /// channel. The core then raises the timestamp.
     var newestAdmittedAtWallMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
     var spacingMilliseconds = ChannelPace.spacingMillisecondsMin
     /// No push is sent before this monotonic time (milliseconds); `.min`: a push may be sent at once.
     var pausedUntilMilliseconds: Int64 = .min
-    /// The value of `pausedUntilMilliseconds` before the shell got the last push. It is restored if no stream was free
-    /// for that push.
-    var previousPauseUntilMilliseconds: Int64 = .min
+    /// What `pausedUntilMilliseconds` was before the core offered the last push. If no stream was free for that push,
+    /// the core sets this value again.
+    var pausedUntilBeforePushMilliseconds: Int64 = .min
     /// Until when the pushes wait for a new channel, because APNs does not know this one (monotonic milliseconds).
     /// `.min`: no new channel is awaited.
     var replacementAwaitedUntilMilliseconds: Int64 = .min
@@ -179,9 +179,9 @@ struct ChannelSlot: BitwiseCopyable {
 enum ChannelPace {
     static let spacingMillisecondsMin: Int64 = 1_000
     static let spacingMillisecondsMax: Int64 = 64_000
-    /// How long the slot of an idle channel is kept, from the end of the pause after the last push. While the slot
-    /// exists, the core recognizes records that are read again. The slot is freed earlier if a new channel needs it, or
-    /// if the channel's partition is revoked.
+    /// How long a channel keeps its slot after the pause that follows its last push. With the slot, the core recognizes
+    /// records that are read again. The slot is freed earlier if a new channel needs it, or if the channel's partition
+    /// is revoked.
     static let idleMillisecondsMax: Int64 = 300_000
 
     static func doubledSpacingMilliseconds(_ milliseconds: Int64) -> Int64 {

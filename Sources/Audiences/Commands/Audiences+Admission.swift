@@ -77,7 +77,7 @@ extension Audiences {
         alertlessBody.free()
     }
 
-    func admission(of command: CommandIndex, now: Moment) -> AudienceAdmission<UnsafeRawBufferPointer> {
+    func admission(of command: CommandIndex) -> AudienceAdmission<UnsafeRawBufferPointer> {
         let slot = commands[command]
         let isEnd = slot.event == .end
         let isStart = slot.event == .start
@@ -93,12 +93,10 @@ extension Audiences {
             mayUseReserve: slot.hasAlert || isEnd,
             rangeCount: rangeCount(of: command),
             body: slot.storedJoinerBody.bytes,
-            expirationSeconds: sentExpirationSeconds(
-                event: slot.event,
-                ownExpirationSeconds: slot.ownExpirationSeconds,
-                staleDateSeconds: slot.staleDateSeconds,
-                policy: slot.policyIndex,
-                from: now.wallSeconds
+            expirationSeconds: AgeRules.stateExpirationSeconds(
+                timestamp: slot.version.timestamp,
+                isEnd: isEnd,
+                ownExpirationSeconds: slot.ownExpirationSeconds
             )
         )
     }
@@ -115,32 +113,10 @@ extension Audiences {
         staleDateSeconds: Int64,
         policy: UInt8,
         from seconds: Int64
-    )
-        -> Int64
-    {
-        Self.sentExpirationSeconds(
-            event: event,
-            ownExpirationSeconds: ownExpirationSeconds,
-            staleDateSeconds: staleDateSeconds,
-            defaultSeconds: event == .end ? policies[policy].endSeconds : policies[policy].updateSeconds,
-            from: seconds
-        )
-    }
-
-    /// Returns until when APNs keeps a push that is sent at `seconds` (UNIX seconds), if the policy's default is
-    /// `defaultSeconds`. The function above has the rules.
-    ///
-    /// - Parameter defaultSeconds: how long after `seconds` the push expires, if neither the command's own expiration
-    ///   nor its stale date decides.
-    package static func sentExpirationSeconds(
-        event: Event,
-        ownExpirationSeconds: Int64,
-        staleDateSeconds: Int64,
-        defaultSeconds: Int64,
-        from seconds: Int64
     ) -> Int64 {
         if ownExpirationSeconds >= 0 { return ownExpirationSeconds }
-        guard event != .end, staleDateSeconds > seconds else { return seconds + defaultSeconds }
+        guard event != .end else { return seconds + policies[policy].endSeconds }
+        guard staleDateSeconds > seconds else { return seconds + policies[policy].updateSeconds }
         return min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
     }
 
@@ -197,9 +173,9 @@ extension Audiences {
         queueNextFanoutRecords()
     }
 
-    /// Queues fan-out records of the commands in ``commandsToFanOut`` while fewer than
-    /// ``unacknowledgedRecordsPerTopicMax`` fan-out records are queued or on their way to Kafka. Otherwise the queue
-    /// would need a place for each record of each command: 258 for one command. (R4)
+    /// Queues further fan-out records of the commands in ``commandsToFanOut``, until
+    /// ``unacknowledgedRecordsPerTopicMax`` fan-out records are queued or on their way to Kafka. Without this limit,
+    /// the queue would need 258 places for each command: one for each record. (R4)
     private mutating func queueNextFanoutRecords() {
         while unacknowledgedFanoutRecordCount < Self.unacknowledgedRecordsPerTopicMax,
             let command = commandsToFanOut.first

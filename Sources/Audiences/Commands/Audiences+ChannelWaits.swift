@@ -1,7 +1,7 @@
 public import Delivery
 public import LiveActivity
 
-/// Starts and updates that wait for a missing channel of their audience. With the channel, a start can name it, and an
+/// Makes starts and updates wait for a missing channel of their audience, so that a start can name the channel, and an
 /// update can be broadcast.
 /// 1. The command is admitted.
 /// 2. The command waits until the keeper of channels responds, at most two seconds.

@@ -77,16 +77,14 @@ extension Audiences {
     /// Drops the waiting commands of partitions that are being revoked, and returns them to `Delivery`. A command under
     /// way stays, and so does its rider (``CommandSlot/rider``).
     ///
-    /// A waiting command and its rider may be of different partitions. What is dropped depends on the partition that is
-    /// being revoked:
-    /// - the partitions of both: both are dropped.
-    /// - only the command's: the command is dropped. The rider waits in its place, because the next owner of the
-    ///   command's partition does not know the alert.
-    /// - only the rider's: neither is dropped.
+    /// A waiting command and its rider may have records of two partitions:
+    /// - If only the command's partition is being revoked, only the command is dropped. Its rider then waits in its
+    ///   place, because the next owner of this partition does not know the rider's alert.
+    /// - If only the rider's partition is being revoked, both stay.
     ///
-    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. False for a record from
-    ///   an earlier assignment of the partition, because the partition's next owner has read this record again. If this
-    ///   lane is the next owner, the command belongs to the new copy of the record by now (`finishDuplicate`).
+    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. False for a record of
+    ///   an earlier assignment: the partition's next owner has read it again. If this lane is the next owner, the
+    ///   command belongs to the new copy of the record by now (`finishDuplicate`).
     public mutating func dropWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
         for rawIndex in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawIndex)
@@ -143,11 +141,11 @@ extension Audiences {
         return (alertlessBody, PushBody.writeWithoutAlert(body, layout, into: alertlessBody.mutableBuffer))
     }
 
-    /// Makes the current command wait again, because the store replied `wait`. The command is merged with the
-    /// audience's first waiting command if both are updates or ends. Otherwise it becomes the first.
+    /// Makes the current command wait again, because the store replied `wait`. It becomes the first waiting command, or
+    /// is merged with the first one if both are updates or ends.
     ///
-    /// No waiting start may be admitted before this command. Otherwise, if this command is an end, it would end the
-    /// life that the start begins. (R13)
+    /// So no waiting start is admitted before this command. If this command is an end, it would otherwise end the life
+    /// that the start begins. (R13)
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .null
@@ -157,8 +155,7 @@ extension Audiences {
         if first == .null || commands[first].event == .start || commands[command].event == .start {
             prependCommand(command, to: audience)
         } else if commands[first].version == commands[command].version {
-            // Both have the same version. `merge` would finish `command` as a duplicate. But keep `command`, because it
-            // may carry an older command's alert, and finish `first` instead.
+            // Keep `command` and not `first`, as `merge` would, because `command` may carry an older command's alert.
             put(command, inPlaceOf: first, of: audience)
             finishCommand(first, .outcome(.duplicate))
         } else {
@@ -203,7 +200,7 @@ extension Audiences {
     /// rider ends now. So `command` can carry another alert while it waits again.
     private mutating func removeAlertIfOld(of command: CommandIndex, now: Moment) {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
-        let version = commands[command].carriedAlertVersion ?? commands[command].version
+        let version = alertVersion(of: command)
         let alertSeconds = policies[commands[command].policyIndex].alertSeconds
         guard
             AgeRules.isAlertTooOld(

@@ -33,11 +33,11 @@ extension Audiences {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytesMax : Limits.broadcastBodyBytesMax
     }
 
-    /// Notes the storage policy `none` for a producer's channel, and returns true, if APNs' `reason` for a refusal
-    /// shows that the channel stores no messages. Otherwise returns false.
+    /// Learns from APNs' refusal of a push whether a producer's channel stores no messages: if so, notes the storage
+    /// policy `none`, and returns true.
     ///
-    /// On a channel without storage, APNs accepts only the expiration 0, and otherwise responds with
-    /// `BadExpirationDate`. The core then sends the state again with expiration 0.
+    /// A channel without storage accepts only the expiration 0. For any other, APNs' `reason` is `BadExpirationDate`.
+    /// The core then sends the state again with expiration 0.
     mutating func noteMissingStorage(of channel: ChannelIndex, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)

@@ -17,8 +17,8 @@ extension Audiences {
         if current != .null {
             if commands[current].version == commands[command].version { return finishDuplicate(command, of: current) }
             let rider = commands[current].rider
-            // This is another copy of the rider. If it waited, a newer command could carry its alert too, and the alert
-            // would ring twice.
+            // This record brings the rider's command once more. If it waited here, a newer command could carry its
+            // alert too, and the alert would ring twice.
             if rider != .null, commands[rider].version == commands[command].version {
                 return finishDuplicate(command, of: rider)
             }
@@ -30,11 +30,11 @@ extension Audiences {
         merge(command, with: waiting, of: audience)
     }
 
-    /// Merges `command`, which is in no list, with `waiting`, which is in the audience's list. Each of the two is an
-    /// update or an end. The newer one is kept, in the place of `waiting`, and supersedes the older one. Exceptions:
+    /// Merges `command`, which is in no list, with `waiting`, which is in the audience's list. Each is an update or an
+    /// end. The newer one is kept, in the place of `waiting`, and supersedes the older one. Exceptions:
     /// - If the versions are equal, `command` is finished as a duplicate.
     /// - An older end and a newer update are both kept (`keepEndAndNewerUpdate`).
-    /// - If an end waits directly before `waiting`, and `command` is older than both, this end supersedes `command`.
+    /// - If `command` is older than `waiting` and than an end directly before `waiting`, that end supersedes `command`.
     mutating func merge(_ command: CommandIndex, with waiting: CommandIndex, of audience: AudienceIndex) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
@@ -43,8 +43,8 @@ extension Audiences {
         } else if commands[older].event == .end, commands[newer].event == .update {
             keepEndAndNewerUpdate(end: older, update: newer, waiting: waiting, of: audience)
         } else if older == command, let end = findEndBefore(waiting, newerThan: older, of: audience) {
-            // If `older` has an alert, `end` carries it, because both belong to the same life. The update in `waiting`
-            // may belong to a later life.
+            // Let `end` carry the alert of `older`, and not the update in `waiting`: `end` ends the same life, but the
+            // update may belong to a later one.
             supersedeCommand(older, by: end)
         } else {
             if older == waiting { put(newer, inPlaceOf: older, of: audience) }
@@ -55,10 +55,10 @@ extension Audiences {
 
     /// Finishes `duplicate`, which has the same version as `kept`.
     ///
-    /// If both came from the same partition and offset, this lane has lost the partition, got it back, and read the
-    /// record again. Then `kept` takes over the new copy of the record, and the old copy is returned. If the new copy
-    /// were returned, the record would settle although `kept` is not fanned out yet, and a crash would lose the
-    /// command.
+    /// If both have the same partition and offset, this lane has lost the partition, got it back, and read the record
+    /// again. Then the two exchange their records: `kept` gets the new copy, and the old copy is returned to
+    /// `Delivery`. If the new copy were returned, its offset would settle before `kept` is fanned out, and a crash
+    /// would lose the command.
     private mutating func finishDuplicate(_ duplicate: CommandIndex, of kept: CommandIndex) {
         let (newRecord, oldRecord) = (commands[duplicate].record, commands[kept].record)
         if commands[duplicate].partition == commands[kept].partition,
@@ -70,9 +70,9 @@ extension Audiences {
         finishCommand(duplicate, .outcome(.duplicate))
     }
 
-    /// Keeps both an end and a newer update, the end directly before the update. One of the two is `waiting`, which is
-    /// in the audience's list. The other one is added: an end directly before `waiting`, an update directly behind it.
-    /// If another update or end already waits at that place, the added command is merged with that neighbour instead.
+    /// Keeps both an end and a newer update, with the end directly before the update in the audience's list. One of
+    /// them is `waiting`, which is in the list already. The other one is added beside it. If another update or end
+    /// waits there, the two are merged instead.
     private mutating func keepEndAndNewerUpdate(
         end: CommandIndex,
         update: CommandIndex,
@@ -103,8 +103,8 @@ extension Audiences {
         return end
     }
 
-    /// Supersedes the older updates and ends that wait directly before and behind `end`. Called after `end` has
-    /// superseded a command: `end` may have taken this command's place in the list, next to other older commands.
+    /// Supersedes the older updates and ends directly before and behind `end`. `end` may have new neighbours: it may
+    /// now wait where a command waited that it has superseded.
     private mutating func supersedeOlderNeighbours(of end: CommandIndex, of audience: AudienceIndex) {
         func isOlderUpdateOrEnd(_ neighbour: CommandIndex) -> Bool {
             neighbour != .null && commands[neighbour].event != .start
@@ -117,9 +117,10 @@ extension Audiences {
         }
     }
 
-    /// Supersedes `older`. If `older` has an alert, `newer` carries this alert, except in two cases:
+    /// Supersedes `older`. If `older` has an alert, `newer` carries this alert, except in three cases:
     /// - `newer` has an alert of its own.
     /// - The body of `newer` has no room for the alert.
+    /// - The audience's current command has a newer alert (`hasAlertOlderThanCurrent`).
     ///
     /// If `older` is another copy of the rider of `newer`, it is finished as a duplicate (`finishDuplicate`). If it
     /// were superseded, its record would settle before `newer` is fanned out, and a crash would lose the alert.
@@ -132,7 +133,7 @@ extension Audiences {
         if currentRider != .null, commands[currentRider].version == commands[older].version {
             return finishDuplicate(older, of: currentRider)
         }
-        guard commands[older].hasAlert, !commands[newer].hasAlert,
+        guard commands[older].hasAlert, !commands[newer].hasAlert, !hasAlertOlderThanCurrent(older),
             PushBody.byteCount(
                 commands[newer].body.bytes,
                 commands[newer].bodyLayout,
@@ -148,17 +149,31 @@ extension Audiences {
         commands[newer].body.free()
         commands[newer].body = body
         commands[newer].bodyLayout = layout
-        commands[newer].carriedAlertVersion = commands[older].carriedAlertVersion ?? commands[older].version
+        commands[newer].carriedAlertVersion = alertVersion(of: older)
         let rider = commands[older].rider
         guard rider == .null else {
-            // The alert came from `rider`, an even older command. From now on `newer` carries the alert, so `older` can
-            // end.
+            // The alert came from `rider`, an even older command. `newer` carries it from now on, so `older` can end.
             commands[older].rider = .null
             commands[newer].rider = rider
             return finishCommand(older, .outcome(.superseded))
         }
         commands[older].enter(.riding)
         commands[newer].rider = older
+    }
+
+    /// Whether the audience's current command has a newer alert than `command`, so that the alert of `command` must not
+    /// ring after it. (R14) Such a command waits, for example, if its record was read again.
+    ///
+    /// The alert of a start does not count, because it rings on other activities.
+    private func hasAlertOlderThanCurrent(_ command: CommandIndex) -> Bool {
+        let current = audiences[commands[command].audience].currentCommand
+        guard current != .null, commands[current].hasAlert, commands[current].event != .start else { return false }
+        return alertVersion(of: command) < alertVersion(of: current)
+    }
+
+    /// Returns the version of the command that brought the alert of `command`.
+    func alertVersion(of command: CommandIndex) -> Version {
+        commands[command].carriedAlertVersion ?? commands[command].version
     }
 
     mutating func appendCommand(_ command: CommandIndex, to audience: AudienceIndex) {

@@ -51,7 +51,7 @@ struct CommandSlot: BitwiseCopyable {
     /// The older command whose alert this one carries, and which ends together with this one or when the alert is too
     /// old; `.null`: none.
     var rider = CommandIndex.null
-    /// Whether this command, or one that it superseded, requests a broadcast channel for the audience.
+    /// Whether a broadcast channel is requested for the audience, by this command or by one that it superseded.
     var requestsChannel: Bool
     var event: Event
     /// The place of the command in the order of the audience's commands: the newest command has the highest version.
@@ -123,15 +123,15 @@ struct CommandSlot: BitwiseCopyable {
         phase = next
     }
 
-    /// Returns the bytes that the command may need on the heap: its texts, and its body three times, because the body is
-    /// also a part of ``storedJoinerBody`` and of ``fanoutValue``. A rider's alert in the body is not included; but the
-    /// rider itself needs its body only once.
+    /// Returns the bytes that the command may need on the heap: its texts, and its body three times, because
+    /// ``storedJoinerBody`` and ``fanoutValue`` contain the body too. A carried alert in the body needs no extra bytes
+    /// here: its rider also counts three bodies, and has only one.
     var bytesNeeded: Int {
         let textByteCount =
             policyName.count + activityTemplate.count + identifier.count + trace.count + droppedFields.count
         return textByteCount + 3 * body.count + Self.additionalBytes
     }
-    /// The app, the audience and the names of the fields in ``fanoutValue``, and what the allocator adds to each block.
+    /// Room in ``fanoutValue`` for the app, the audience and the field names, and for the allocator in each block.
     private static let additionalBytes = 512
 
     func freeBytes() {
@@ -160,8 +160,8 @@ struct AudienceSlot: BitwiseCopyable {
     /// The first and the last waiting command, in the order of admission; `.null`: no command waits.
     var firstWaitingCommand = CommandIndex.null
     var lastWaitingCommand = CommandIndex.null
-    /// Until when the store has asked the audience to wait, with the reply `wait` (monotonic milliseconds). `.min`: no
-    /// such reply has come.
+    /// Until when the audience waits, because the store replied `wait` (monotonic milliseconds). `.min`: no such reply
+    /// has come.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience is in ``Audiences/audiencesAwaitingBatchEnd``, so that it is not added twice.
     var isAwaitingBatchEnd = false

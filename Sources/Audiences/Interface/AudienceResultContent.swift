@@ -10,8 +10,8 @@ public struct AudienceResultContent: Sendable, BitwiseCopyable {
     /// if there is none.
     public var recordTimestampMilliseconds: Int64
     public var lastResponseAtWallMilliseconds: Int64
-    /// The partition and offset of the result's fan-out record. For a result over all ranges and broadcasts: of the
-    /// fan-out record that ended last. The partition is -1 if the lane has released it.
+    /// Where the result's fan-out record is in Kafka. A result over all ranges and broadcasts names the fan-out record
+    /// that ended last. The partition is -1 if the lane has released it.
     public var partition: Int32
     public var offset: Int64
     /// When the fan-out record was received. UNIX milliseconds.

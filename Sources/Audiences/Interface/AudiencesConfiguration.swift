@@ -16,8 +16,8 @@ public struct AudiencesConfiguration: Sendable {
     /// The maximum number of commands to audiences in the core, from ``Audiences/receiveCommand(_:)`` until they are
     /// returned. At least 1.
     public var commandsMax = 4_096
-    /// The limit for the bytes of all these commands: their texts and bodies. The last command that is taken may exceed
-    /// it. Further commands wait in `Delivery`. At least 1.
+    /// The limit for the bytes of all commands in the core: their texts and bodies. The last command that is taken may
+    /// exceed it. Further commands wait in `Delivery`. At least 1.
     public var commandBytesMax = 8 << 20
     /// The maximum number of fan-out records in memory, from receipt to settlement. At least 1.
     public var fanoutRecordsMax = 16_384
@@ -31,16 +31,16 @@ public struct AudiencesConfiguration: Sendable {
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.expectedBytesMax
     /// The maximum number of parked members and pushes in flight together, because each push in flight may end with a
-    /// parked member. At least 1. This core parks all members again that the previous owner of a partition had parked.
-    /// If it has room for fewer members than the previous owner, rounds wait for each other's room. It must have room
-    /// for all parked members of one round (``parkedMembersMin``).
+    /// parked member. At least 1. There must be room for all parked members of one round (``parkedMembersMin``): if the
+    /// previous owner of a partition had parked members, this core parks them all again. With less room than the
+    /// previous owner had, rounds wait for each other's room.
     ///
     /// If there are several apps, one app alone can use at most half of this room. Exception: members that a previous
     /// owner had parked may take more.
     public var parkedMembersMax = 16_384
-    /// The lowest value of `parkedMembersMax` that the worker sets: with this room, a round can continue after a worker
-    /// with more room. A checkpoint has room for no more positions of two bytes or more
-    /// (``AudienceLimits/checkpointBytesMax``).
+    /// The lowest value of `parkedMembersMax` that the worker sets. This is enough for the parked members of any
+    /// checkpoint, also one of a worker with more room: a checkpoint has at most so many positions, of two bytes or
+    /// more each (``AudienceLimits/checkpointBytesMax``).
     public static var parkedMembersMin: Int { 1_536 }
     /// A round with this many parked members or more is halted: it sends pushes only to them. Its checkpoint names each
     /// parked member, and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow a little,
@@ -53,12 +53,12 @@ public struct AudiencesConfiguration: Sendable {
     /// The maximum number of members whose refused push is being recorded. At this number, a further refused push is
     /// sent again later, because its refusal cannot be recorded now.
     public var refusedMembersMax = 4_096
-    /// The maximum number of changes of members' audiences in the core. A change stays until Redis has acknowledged an
-    /// entry about it in each of its audiences. If the member joined, the change may stay longer: until the push with
-    /// the audience's state has succeeded, or is given up. At least 1.
+    /// The maximum number of changes of members' audiences in the core. A change stays until each of its audiences has
+    /// an entry about it. If the member joined, the change may stay longer: until the push with the audience's state
+    /// has succeeded, or is given up. At least 1.
     public var membershipChangesMax = 4_096
-    /// The limit for the bytes of the states that members who join are shown. The last state that is taken may exceed
-    /// it. At this limit, further members request their state again after a pause. At least 1.
+    /// The limit for the bytes of the states that the core keeps for joiners. The last state that is taken may exceed
+    /// it. At this limit, further joiners request their state again after a pause. At least 1.
     public var newestStateBytesMax = 2 << 20
     /// The maximum number of start commands that Kafka has not acknowledged yet. From a start to an audience, the core
     /// makes such a command for each device. At least 1, at most ``Audiences/unacknowledgedRecordsPerTopicMax``.

@@ -7,9 +7,9 @@ public struct CoreChannelRequest: Sendable, Equatable {
         /// deletion is planned, the keeper cancels the deletion. Sent when a command to the audience was admitted and a
         /// channel is missing, or when the command is a start and the audience has channels.
         case wanted
-        /// The audience's end was admitted, so the keeper plans the deletion of the audience's channels. The channels
-        /// must exist until this time (UNIX milliseconds), because APNs may still deliver a stored message; 0: APNs
-        /// stores no message.
+        /// The audience's end was admitted, so the keeper plans the deletion of the audience's channels. Until this
+        /// time (UNIX milliseconds) the channels must exist, because APNs may still deliver a stored message; 0: none
+        /// is stored.
         case ended(storedUntilWallMilliseconds: Int64)
         /// APNs does not know this channel any more: the keeper replaces the channel.
         case lost(AudienceChannel)
@@ -38,8 +38,8 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Returns the environments in which an audience should have a channel and `channels` has none: bit `n` stands for
-    /// the environment with the raw value `n`.
+    /// Returns the environments in which the rule gives the audience a channel, and `channels` has none: bit `n` stands
+    /// for the environment with the raw value `n`.
     func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

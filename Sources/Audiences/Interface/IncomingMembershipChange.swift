@@ -15,8 +15,8 @@ public struct IncomingMembershipChange {
     /// token or other new data.
     public var wasMemberOfAllAudiences: Bool
     public var leftAudiences: AudienceList
-    /// When the member left `leftAudiences`, UNIX milliseconds. Of two entries about a member, an audience keeps the
-    /// one with the later time. So if the member was registered for the audience again after it left, the member stays.
+    /// When the member left `leftAudiences`, UNIX milliseconds. An audience keeps the later of two entries about a
+    /// member. So a member that left and was registered for the audience again afterwards stays in it.
     public var leftAtWallMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer

@@ -26,8 +26,8 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     /// For a fan-out record: the index of its range, or the number of its channel. The channel's number is
     /// ``channelNumberBase`` plus the raw value of its environment: 1,024 or 1,025.
     public let rangeOrChannelNumber: UInt16
-    /// The lowest number that stands for a channel. The index of a range is at most 255, so the two kinds of numbers
-    /// differ. A ``tag`` has eleven bits for ``rangeOrChannelNumber``, which are enough for both.
+    /// The lowest number that stands for a channel. It is above 255, the highest index of a range. A ``tag`` has eleven
+    /// bits for ``rangeOrChannelNumber``, which are enough for both kinds of numbers.
     static let channelNumberBase: UInt16 = 0x400
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
@@ -58,7 +58,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
         Self(.commandResultAfterBroadcast, broadcast.rawValue)
     }
 
-    // The index of the slot that the record is about. `kind` says which of these properties is valid.
+    // The slot that the record is about. Only the property for the table that `kind` names may be used.
     var command: CommandIndex { CommandIndex(rawValue: rawIndex) }
     var rangeVersion: RangeVersionIndex { RangeVersionIndex(rawValue: rawIndex) }
     var refusedMember: RefusedMemberIndex { RefusedMemberIndex(rawValue: rawIndex) }

@@ -13,8 +13,8 @@ public struct RangeProgress: Sendable, Equatable {
 
     /// The versions under way, oldest first. Empty: the round has ended.
     public let versions: [VersionProgress]
-    /// The number of parked members that the round has passed. They get their push later, because an earlier push
-    /// failed for a temporary reason, or because their pool was unavailable.
+    /// The number of parked members below the completed position. They get their push later: an earlier push failed for
+    /// a temporary reason, or their pool was unavailable.
     public let parkedMemberCount: Int
 
     /// Reads a checkpoint; nil if the text is no checkpoint.

@@ -23,8 +23,8 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Returns how many members got each outcome since the worker started. The index is `MemberOutcome.rawValue`. A
-    /// member counts once in each lap, even if it was in the windows of several versions.
+    /// Returns how many members got each outcome since the worker started, by `MemberOutcome.rawValue`. A member counts
+    /// once in each lap, even if it was in the windows of several versions.
     public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
         apps[appIndex].memberOutcomeCounts
     }
@@ -93,8 +93,8 @@ extension Audiences {
         return rounds[round].progress.completedPosition >= rangeVersions[newest].endPosition
     }
 
-    /// Notes since when members of the round wait for their turn: since the new version's command was admitted. If
-    /// members still wait for an older version, the noted time stays as it is. Called before a version joins a round.
+    /// Notes, before a version joins a round, since when members wait for their turn: since the version's command was
+    /// admitted. If members already wait for an older version, the noted time stays as it is.
     mutating func noteMembersWaiting(of round: RoundIndex, since rangeVersion: RangeVersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].progress.membersWaitingSinceWallMilliseconds =

@@ -77,18 +77,18 @@ extension Audiences {
         newestStateRequests[request].firstChangeForNextRequest = change
     }
 
-    /// Gives an audience's newest state to the members that have waited for it. Each member then requests the state of
-    /// its next joined audience. After the last audience, the member joins its pool's queue. If there is no room for the
-    /// state, the members request their states again after a pause.
+    /// Gives an audience's newest state to the members that wait for it. Each member then requests the state of the
+    /// next audience that it has joined. After the last audience, the member joins its pool's queue. If there is no
+    /// room for the state, the members request their states again after a pause.
     ///
     /// - Parameter reply: nil if the store refused the request.
     mutating func handleNewestStateReply(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let hasRoom = newestStateBytes < configuration.newestStateBytesMax
         let state = hasRoom ? addNewestState(slot.key.digest, reply) : nil
-        // The reply may be too old for changes that came after the call was queued, so queue another call for them. If
-        // there are none, free the slot of the request. Do this before the loop below, because the loop may request the
-        // state of the same audience again.
+        // Queue another call for the changes that came after this one was queued: for them, the reply may be too old.
+        // If there are no such changes, free the request's slot. Do this before the loop below, because the loop may
+        // request the state of the same audience again.
         newestStateRequests[request].firstChange = slot.firstChangeForNextRequest
         newestStateRequests[request].firstChangeForNextRequest = .null
         if slot.firstChangeForNextRequest == .null {
@@ -124,19 +124,11 @@ extension Audiences {
     /// Keeps the state that a reply has brought, for all members that wait for it; nil if the reply has no usable
     /// state.
     private mutating func addNewestState(_ audience: AudienceDigest, _ reply: Reply?) -> NewestStateIndex? {
-        guard let reply, reply.verdict == .send, let stored = reply.bytes,
+        guard let reply, reply.verdict == .send, let version = reply.newestVersion, let stored = reply.bytes,
             let body = JoinerBody.body(of: stored, timestamp: reply.timestamp)
         else { return nil }
         newestStateBytes += body.count
-        return newestStates.allocate(
-            NewestStateSlot(
-                audience: audience,
-                timestamp: reply.timestamp,
-                expirationSeconds: reply.expirationSeconds,
-                isEnd: reply.isEnd,
-                body: body
-            )
-        )
+        return newestStates.allocate(NewestStateSlot(audience, reply, version, body))
     }
 
     /// Chooses this state for the member, except in two cases:
@@ -185,9 +177,9 @@ extension Audiences {
             return endMembershipChange(change)
         }
         membershipChanges[change].enter(.awaitingPush)
-        // Note the time of the last reply, even if an earlier reply brought the chosen state. With the time of that
-        // earlier reply, the state could already be too old when the last reply comes (`stateAgeMillisecondsMax`), and
-        // the core would request the states again and again.
+        // Count the age of the states from the last reply, even if an earlier reply brought the chosen state. Otherwise
+        // a member of many audiences could find this state too old at once (`stateAgeMillisecondsMax`), and would
+        // request all states again and again.
         membershipChanges[change].lastStateReplyAtMilliseconds = now.monotonicMilliseconds
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         let last = apps[appIndex].lastQueuedJoiner[environment]
@@ -226,13 +218,15 @@ extension Audiences {
                     now: now
                 )
             } else {
-                return offerJoinerPush(change)
+                return offerJoinerPush(change, now: now)
             }
         }
         return nil
     }
 
-    private mutating func offerJoinerPush(_ change: MembershipChangeIndex) -> AudiencePush {
+    /// Offers the push to a joiner. Redis keeps neither the policy nor the stale date of the state's command. So if the
+    /// command names no expiration, the app's own policy says how long APNs stores the push.
+    private mutating func offerJoinerPush(_ change: MembershipChangeIndex, now: Moment) -> AudiencePush {
         membershipChanges[change].enter(.underWay)
         let slot = membershipChanges[change]
         let state = newestStates[slot.newestState]
@@ -242,7 +236,13 @@ extension Audiences {
             address: slot.token,
             body: state.body.bytes,
             priority: state.isEnd ? PushPriority.high : PushPriority.low,
-            expirationSeconds: state.expirationSeconds,
+            expirationSeconds: sentExpirationSeconds(
+                event: state.isEnd ? .end : .update,
+                ownExpirationSeconds: state.ownExpirationSeconds,
+                staleDateSeconds: -1,
+                policy: defaultPolicyIndex(of: slot.member.appIndex),
+                from: now.wallSeconds
+            ),
             apnsIdentifier: randomness.nextUUID(),
             isRetry: slot.failedAttemptCount > 0
         )
@@ -297,11 +297,10 @@ extension Audiences {
         startMembershipChangeTimer(change)
     }
 
-    /// Whether the core gives up the push to this member at this time (monotonic milliseconds). There are three
-    /// reasons:
-    /// - A later change of the member has come.
-    /// - The time for the push is over.
-    /// - APNs delays the push, and more than half of the slots for changes, or of the bytes for states, are in use.
+    /// Whether the core gives up the push to this member at this time (monotonic milliseconds):
+    /// - if a later change of the member has come
+    /// - if the time for the push is over
+    /// - if APNs delays the push, and more than half of the slots for changes, or of the bytes for states, are in use
     private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         membershipChanges[change].isOverriddenByLaterChange
             || milliseconds > membershipChanges[change].allNotifiedAtMilliseconds + Self.giveUpJoinerAfterMilliseconds
@@ -364,8 +363,8 @@ extension Audiences {
             removeFromJoinerQueue(change)
             return endMembershipChange(change)
         case .awaitingPush, .requestingStates, .underWay:
-            // The member waits for its pool, the store or APNs, and needs no timer for this. Check the member again
-            // when the core must give up the push, after `giveUpJoinerAfterMilliseconds`.
+            // The pool, the store or APNs makes the member continue, without a timer. Set the timer only to give up the
+            // push after `giveUpJoinerAfterMilliseconds`.
             membershipChanges[change].dueMilliseconds = giveUpDueMilliseconds(of: change)
         case .queued, .notifying, .backingOff: break
         }

@@ -8,9 +8,9 @@ public import LiveActivity
 /// for an activity the activity store. A member of a round gets its outcome only when all these records and calls are
 /// acknowledged or permanently refused.
 ///
-/// The calls begin only when Kafka has the records. So a crash before this loses nothing: the next owner finds the
-/// member in its audience, and APNs refuses its token again. With the calls at once, the member and its token could be
-/// gone from Redis, and Kafka would never get the result and the invalidation. (R17)
+/// The calls begin only when Kafka has the records. If the worker dies earlier, the next owner still finds the member
+/// in its audience, and APNs refuses its token again. But if the calls came first and then the worker died, Redis would
+/// have neither the member nor its token, and Kafka would never get the result and the invalidation. (R17)
 extension Audiences {
     /// Begins to record that APNs has refused the push to a member of a round: queues the member's result and, if the
     /// token is dead, its invalidation. There must be room in `refusedMembers`.
@@ -44,7 +44,7 @@ extension Audiences {
             )
         )
         keepCopies(for: refusedMember, tag, reason: result.reason)
-        rounds[round].members.refusedOrRereadCount += 1
+        rounds[round].members.refusedOrReadAgainCount += 1
         if !tag.isParked { pages[tag.page].setProgress(tag.memberIndex, .refused) }
         queueRecord(.memberResult(refusedMember), about: refusedMember)
         if isDead { queueRecord(.invalidation(refusedMember), about: refusedMember) }
@@ -148,7 +148,7 @@ extension Audiences {
         refusedMembers.free(refusedMember)
         // A refused member that has just joined belongs to no round.
         guard round != .null else { return }
-        rounds[round].members.refusedOrRereadCount -= 1
+        rounds[round].members.refusedOrReadAgainCount -= 1
         let tag = PushTag(rawValue: rawTag)
         if rounds[round].phase == .abandoned {
             if !tag.isParked {

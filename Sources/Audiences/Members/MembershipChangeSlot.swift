@@ -57,9 +57,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     let environment: APNsEnvironment
     let allowsFrequentUpdates: Bool
     let supportsChannels: Bool
-    /// When the member's token was registered, UNIX milliseconds.
     let registeredAtWallMilliseconds: Int64
-    /// When the member left audiences, UNIX milliseconds. Has a meaning only if the member left some.
+    /// When the member left audiences, UNIX milliseconds. No meaning if it left none.
     let leftAtWallMilliseconds: Int64
     /// The version that the activity already shows (``IncomingMembershipChange/shownVersion``).
     let shownVersion: Version?
@@ -77,8 +76,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var nextChangeOfMember = MembershipChangeIndex.null
     /// For how many audiences Redis has acknowledged or permanently refused the member's entry.
     var notifiedAudienceCount = 0
-    /// The number of joined audiences with an answered request for the newest state: the store has replied, or has
-    /// refused the request.
+    /// How many of the requests for the newest states of the joined audiences are answered: the store has replied, or
+    /// has refused the request.
     var answeredStateRequestCount = 0
     /// The next change in the same queue; `.null`: this is the last one. The changes in a queue wait for the same reply
     /// of the store, or for a push in the same pool.
@@ -111,8 +110,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
         wasMemberOfAllAudiences = incoming.wasMemberOfAllAudiences
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
-        // If the change says that the member left an audience and joined it again, the audience keeps the entry with
-        // the later time. So the entry about leaving is needed only if its time is the later one.
+        // If the member left an audience and joined it again, the audience keeps only the later of the two entries. So
+        // the entry about leaving is needed only if it is the later one.
         let leftAudiences = incoming.leftAudiences.filter { audience in
             incoming.leftAtWallMilliseconds > incoming.registeredAtWallMilliseconds
                 || !incoming.joinedAudiences.contains(audience)
@@ -156,8 +155,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var joinedAudienceCount: Int { audiences.count - leftAudienceCount }
     func joinedAudience(_ index: Int) -> AudienceDigest { audiences[leftAudienceCount + index] }
 
-    /// What the change is for the audience that is notified next: the member left it, joined it, or was updated with a
-    /// new token or other new data.
+    /// What the change means for the audience that is notified next: the member left it, joined it, or has a new token
+    /// or other new data.
     var changeKindForNextAudience: MembershipChangeKind {
         notifiedAudienceCount < leftAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
     }
@@ -223,11 +222,29 @@ typealias NewestStateIndex = SlabIndex<NewestStateSlot>
 struct NewestStateSlot: BitwiseCopyable {
     let audience: AudienceDigest
     let timestamp: Int64
-    /// Until when APNs keeps the push, UNIX seconds.
+    /// When the state expires, UNIX seconds. It is not sent after this time.
     let expirationSeconds: Int64
+    /// The expiration that the state's command names, UNIX seconds; -1: it names none.
+    let ownExpirationSeconds: Int64
     let isEnd: Bool
     /// The body of the push, without an alert.
     let body: HeapBytes
     /// The number of members that use the state.
     var referenceCount = 0
+
+    init(_ audience: AudienceDigest, _ reply: Audiences.Reply, _ version: Version, _ body: HeapBytes) {
+        self.audience = audience
+        timestamp = reply.timestamp
+        isEnd = reply.isEnd
+        self.body = body
+        expirationSeconds = reply.expirationSeconds
+        // Redis keeps one time for both kinds of expiration. If it is the time at which the state is too old, the
+        // command names no expiration.
+        let expirationByAgeSeconds = AgeRules.stateExpirationSeconds(
+            timestamp: version.timestamp,
+            isEnd: reply.isEnd,
+            ownExpirationSeconds: -1
+        )
+        ownExpirationSeconds = expirationSeconds == expirationByAgeSeconds ? -1 : expirationSeconds
+    }
 }

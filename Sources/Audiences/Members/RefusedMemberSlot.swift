@@ -29,7 +29,6 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// When the push was sent (UNIX milliseconds; nil if it was not sent completely), and when APNs responded.
     @CompactOptional var sentAtWallMilliseconds: Int64?
     var responseAtWallMilliseconds: Int64
-    /// When the member's token was registered. UNIX milliseconds.
     var registeredAtWallMilliseconds: Int64
     /// How many records and calls about the member are not acknowledged yet. First these are the records for Kafka (the
     /// member's result, the invalidation of its token), later the calls to the audience store and the activity store.

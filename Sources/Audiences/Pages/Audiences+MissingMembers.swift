@@ -3,17 +3,17 @@ import LiveActivity
 
 /// Pages that a round (``RoundSlot``) reads while a server of a cluster may lack their members. (R26)
 extension Audiences {
-    /// Makes a page wait if the store may lack members of it: sets the call that reads the page aside, so that the call
-    /// is made again later. Otherwise the round would pass the lost members without notice: its claim is stored with
-    /// the audience's hash, usually on another server than the page, so the claim may be intact.
+    /// Makes a page wait if the store may lack members of it: sets aside the call that reads the page, so that the call
+    /// is made again later. Otherwise the round would pass the lost members without notice. Its claim does not show the
+    /// loss: the claim is on the server with the audience's hash, and the page is usually on another one.
     ///
     /// A page waits in two cases:
     /// - The shell says that members are missing.
     /// - The store may lack members, and the page's whole segment is missing. This wait ends at the next reading of the
     ///   marks (R24).
     ///
-    /// A page does not wait if its round is being drained or must be claimed again, because the round waits for this
-    /// page.
+    /// No page of a round that is being drained or must be claimed again waits, because such a round waits for its
+    /// pages.
     ///
     /// - Parameter isSegmentMissing: whether the store has no directory of the page's segment.
     /// - Returns: whether the page waits. Then the reply must not be used.
@@ -31,11 +31,11 @@ extension Audiences {
         // unavailable server would keep the rounds on all servers waiting. A reading of the marks after the beginning
         // of this wait is enough.
         guard sinceMilliseconds >= membersLastCompleteAtMilliseconds else { return false }
-        guard now.monotonicMilliseconds - sinceMilliseconds < Self.waitForMembersMillisecondsMax else {
+        guard now.monotonicMilliseconds - sinceMilliseconds < Self.memberWaitMillisecondsMax else {
             rounds[round].claim.hasReachedMemberWaitLimit = true
             return false
         }
-        // A page that was missing may be back after the wait.
+        // After the wait, the page may be in the store again. So permit the core to request it.
         pages[page].unusablePageLowerBound = nil
         storeQueue.setAside(pages[page].phase == .requestingPage ? .readPage(page) : .readDirectory(page), now: now)
         return true

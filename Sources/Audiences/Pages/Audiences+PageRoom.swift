@@ -5,7 +5,7 @@ import Delivery
 extension Audiences {
     func mayTakePage(for round: RoundIndex) -> Bool {
         guard hasRoomForPage(of: round) else { return false }
-        // A round that has pages takes no further page while other rounds wait for one.
+        // A round that already has a page lets the rounds in the queue go first.
         return apps[Int(rounds[round].appIndex)].firstRoundInPageQueue == .null
             || rounds[round].pages.first == .null
     }
@@ -16,25 +16,24 @@ extension Audiences {
             && app.pageBytes + rounds[round].pages.nextPageExpectedBytes <= configuration.pageBytesPerAppMax
     }
 
-    /// Lets rounds that wait for a page read on, one after the other, while there is room for pages. If a waiting round
-    /// no longer needs a page, the next one gets the room. Otherwise the room would stay unused, and the other rounds
-    /// would wait until another page is freed.
+    /// Gives the free room for pages to waiting rounds, one after the other. If a waiting round no longer needs a page,
+    /// the next one gets the room. Otherwise the room would stay unused until another page is freed.
     mutating func offerPageRoom(_ appIndex: Int) {
         let last = apps[appIndex].lastRoundInPageQueue
         while case let first = apps[appIndex].firstRoundInPageQueue, first != .null, hasRoomForPage(of: first),
             let waitingRound = popFirstFromPageQueue(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {
-                // Give the round its page now. If a timer did this, another round would take the room before. If the
-                // round cannot use a page, a timer calls `advance`, which knows the round's next step, but needs the
-                // time.
+                // Request the page at once, because a timer would let another round take the room before. If the round
+                // cannot use a page, let a timer call `advance` for its next step, because `advance` needs the time,
+                // and this function does not have it.
                 if !takePageToRestoreParkedMembers(of: waitingRound) { scheduleAdvance(of: waitingRound, at: 0) }
             } else {
                 let hasTakenPage = takePageForAwaitingParkedMember(of: waitingRound)
                 prefetchPages(of: waitingRound, isFirstInQueue: !hasTakenPage)
             }
-            // `last` was the last round in the queue when this method began. A round that has queued again since then
-            // waits for the next call, so that the loop ends. (R4)
+            // `last` was the last in the queue when this method began. Stop after this round: those behind it have
+            // queued again since then. So the loop ends. (R4)
             if waitingRound == last { return }
         }
     }

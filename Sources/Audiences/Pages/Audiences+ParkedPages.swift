@@ -6,7 +6,7 @@ import LiveActivity
 extension Audiences {
     /// How long a round in the phase `restoring` waits if there is no room for its parked members. Then it tries again
     /// to read them.
-    private static var parkedMembersRereadPauseMilliseconds: Int64 { 100 }
+    private static var parkingRoomPauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the partition's previous owner had parked, one after the other, before anything is sent.
     /// Begins only when there is room to park all of them, and reserves this room. Otherwise two rounds could each park
@@ -24,7 +24,7 @@ extension Audiences {
         addPageToRestoreParkedMembers(of: round, at: position)
     }
 
-    /// Called when there is room for a page, for the first round in the page queue.
+    /// Gives free room for a page to a round in the phase `restoring`, the first in the page queue.
     ///
     /// - Returns: false if the round cannot use a page now: it has one already, has no room to park its members, or has
     ///   parked them all.
@@ -57,11 +57,11 @@ extension Audiences {
     }
 
     private mutating func waitForRoomToPark(_ round: RoundIndex, now: Moment) {
-        scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.parkedMembersRereadPauseMilliseconds)
+        scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.parkingRoomPauseMilliseconds)
     }
 
-    /// Gives up room that `readParkedMembersAgain` has reserved for the round's next `memberCount` parked members; all
-    /// of its room if `memberCount` is nil.
+    /// Gives up the room that `reserveRoomToPark` has reserved for the round: for its next `memberCount` parked
+    /// members, or for all if `memberCount` is nil.
     mutating func releaseRoomToPark(of round: RoundIndex, memberCount: Int? = nil) {
         let releasedCount = memberCount ?? rounds[round].checkpoints.restored.reservedMemberCount
         rounds[round].checkpoints.restored.reservedMemberCount -= releasedCount
@@ -123,9 +123,9 @@ extension Audiences {
         if !hasRoomForPage(of: round) { discardUnsentMembers(of: round, offersRoom: false) }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }
         guard hasRoomForPage(of: round) else {
-            // Queue the round, because each page that is freed goes to the queued rounds at once. The first member that
-            // waits keeps its turn. Otherwise members of one pool could take the turn from a member of the other pool
-            // again and again.
+            // Queue the round, because each page that is freed goes to the queued rounds at once. If another member
+            // waits already, it keeps its turn. Otherwise members of the app's two pools could take the turn from each
+            // other again and again.
             if rounds[round].members.parkedMemberAwaitingPage == .null {
                 rounds[round].members.parkedMemberAwaitingPage = member
             }
@@ -145,11 +145,11 @@ extension Audiences {
         return true
     }
 
-    /// Whether a parked member of the round may be waiting for its page. When the page comes, the round must have its
-    /// turn soon, because otherwise the member becomes too old again. Also true while a refusal is being recorded: then
-    /// the round may come to the front of the send queue without need, which does no harm.
+    /// Whether a parked member of the round may be waiting for its page. Such a round must send soon after the page has
+    /// come, because otherwise the member becomes too old again. The result is also true while a refusal is being
+    /// recorded. Then the round may come to the front of the send queue without need, which does no harm.
     func mayAwaitPageOfParkedMember(_ round: RoundIndex) -> Bool {
-        rounds[round].members.refusedOrRereadCount > 0 || rounds[round].members.parkedMemberAwaitingPage != .null
+        rounds[round].members.refusedOrReadAgainCount > 0 || rounds[round].members.parkedMemberAwaitingPage != .null
     }
 
     private mutating func addPage(ofParkedMember member: ParkedMemberIndex) {
@@ -159,7 +159,7 @@ extension Audiences {
         }
         parkedMembers[member].isUnderWay = true
         // Above 0, this count keeps the round from being freed, so the round still exists when the reply comes.
-        rounds[round].members.refusedOrRereadCount += 1
+        rounds[round].members.refusedOrReadAgainCount += 1
         let page = addPage(round, start: parkedMembers[member].position)
         pages[page].parkedMember = member
     }
@@ -177,7 +177,7 @@ extension Audiences {
             isStillMember = true
         }
         freePageAndOfferRoom(page)
-        rounds[round].members.refusedOrRereadCount -= 1
+        rounds[round].members.refusedOrReadAgainCount -= 1
         if isStillMember || rounds[round].phase != .running {
             parkAgain(member, pauseMilliseconds: 0, now: now)
         } else {

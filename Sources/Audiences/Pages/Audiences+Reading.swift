@@ -53,9 +53,9 @@ extension Audiences {
         return nil
     }
 
-    /// Whether the round needs the page that follows this one in Redis, and has not requested it yet. If true, the
-    /// round must stop at the end of this page. Otherwise the round would go on to the next page in its list. That page
-    /// begins behind the missing page, so the round would skip the members of the missing page.
+    /// Whether the round needs the page that follows this one in Redis, and has not requested it yet. If so, the round
+    /// must stop at the end of this page: the next page in the round's list begins behind the missing page, and the
+    /// round would skip the members of the missing page.
     func needsUnrequestedPage(after page: PageIndex, end: UInt64) -> Bool {
         pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
     }
@@ -244,8 +244,8 @@ extension Audiences {
             rounds[round].checkpoints.revision += 1
             let mustReadNextPage =
                 slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
-            // The page may have members at or above `end`. They got no push, because no version reaches them yet. When
-            // a version does reach them, they are read again: reading continues at the completed position.
+            // Members at or above `end` got no push, because no version reaches them yet. Let the round read them again
+            // when a version does: reading continues at the completed position.
             if slot.endPosition >= end {
                 rounds[round].progress.readPosition = rounds[round].progress.completedPosition
             }
@@ -275,8 +275,8 @@ extension Audiences {
         if rounds[round].pages.current == page { rounds[round].pages.current = .null }
     }
 
-    /// Frees a page that is done, and at once requests the page that follows in its segment. No other round can take
-    /// the freed room in between. So even a round that may have only one page always makes progress.
+    /// Frees a page that is done, and requests the page that follows in its segment before another round can take the
+    /// room. So even a round that may have only one page always makes progress.
     private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex) {
         freePage(donePage)
         let page = addPage(round, start: start, isPageLowerBound: true)
@@ -297,9 +297,8 @@ extension Audiences {
 
     /// Discards the members that have not had their turn, and offers the freed room to the waiting rounds. A running
     /// round reads these members again, from its current position on. Right in three cases:
-    /// - The pages may be out of date, because they were read too long ago or a newer version takes over. The pages may
-    ///   lack a member that has joined since and was shown the version that was the newest then. This member would
-    ///   never get the newer version.
+    /// - The pages were read too long ago, or a newer version takes over. A member that has joined since is not on
+    ///   them. It was shown the version that was the newest then, and would never get the newer one.
     /// - Another page is needed sooner, and there is no room for it.
     /// - The round sends nothing more, but the outcomes of the members that have had their turn must be recorded.
     ///
@@ -328,7 +327,7 @@ extension Audiences {
 
     /// Removes all pages from a round's list. Frees each page now, or later as ``PageSlot/Phase/discarded`` says.
     ///
-    /// A step of the two functions above. It does not offer the room. Otherwise the round could get a page while
+    /// The caller must offer the freed room afterwards. If this function did, the round could get a page while
     /// ``discardUnsentMembers(of:offersRoom:)`` still changes the list.
     private mutating func discardListedPages(of round: RoundIndex) {
         var page = rounds[round].pages.first

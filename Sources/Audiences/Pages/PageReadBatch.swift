@@ -14,8 +14,8 @@ struct PageReadBatch: ~Copyable {
     private static var usedPagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// When ``mustSend(usedPageCount:now:)`` was last called (monotonic milliseconds). ``append(_:)`` gets no time, so
-    /// the wait of a batch's first request counts from this time.
+    /// When the shell last asked whether to send (``mustSend(usedPageCount:now:)``), monotonic milliseconds.
+    /// ``append(_:)`` gets no time, so the wait of a batch's first request counts from this time.
     private var lastSendCheckAtMilliseconds: Int64 = .min
     /// When the batch's first request has waited long enough (monotonic milliseconds). Without requests, the value has
     /// no meaning.

@@ -55,11 +55,11 @@ struct PageSlot: BitwiseCopyable {
     var endPosition: UInt64 = 0
     /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
-    /// The lower bound of a page that the last request showed to be missing or damaged, so that it is not requested
-    /// again. Nil: the last request brought a readable page, or there was no request.
+    /// A lower bound at which the last request found no page, or a damaged one, so that it is not requested again. Nil:
+    /// the last request brought a readable page, or there was none.
     var unusablePageLowerBound: UInt32?
     var directoryReadCount: UInt8 = 0
-    /// Whether the segment continues after this page and the next page was not requested yet.
+    /// Whether the segment has a next page that was not requested yet.
     var hasUnrequestedNextPage = false
 
     /// The bytes that the page occupies, or is expected to occupy until it has been read.
@@ -82,8 +82,8 @@ struct PageSlot: BitwiseCopyable {
     private static let referenceBytes = MemoryLayout<MemberReference>.size
     private static let rangeVersionBytes = MemoryLayout<RangeVersionIndex>.size
     private static let progressBytes = MemoryLayout<MemberProgress>.size
-    /// The number of members that were read, and how many of them are left after ``truncate(at:)``. The first number
-    /// never changes, because it says where the arrays in ``pageAndArrays`` begin.
+    /// The number of members that were read, and how many of them ``truncate(at:)`` has left. The first number never
+    /// changes, because it says where the arrays in ``pageAndArrays`` begin.
     private var loadedMemberCount: UInt16 = 0
     private var keptMemberCount: UInt16 = 0
     var memberCount: UInt16 { keptMemberCount }

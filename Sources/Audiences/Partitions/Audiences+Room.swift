@@ -24,10 +24,10 @@ public struct PartitionRewind: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in the partition are passed over too, so that no version and no alert overtakes
 /// another. Only ranges (``SegmentRange``) that already have a round (``RoundSlot``) continue.
 extension Audiences {
-    /// The least time between any rewind of a partition and the next rewind to passed-over records. A rewind is
+    /// The least time between two rewinds of a partition, if the second is for passed-over records. A rewind is
     /// expensive: all later records of the partition are read again, also those that are settled.
     ///
-    /// If the partition's ledger was full, this is also the pause before the partition is read again
+    /// After the partition's ledger was full, the partition is also paused for this time before it is read again
     /// (``PartitionRewind/pauseMilliseconds``).
     private static var rewindIntervalMillisecondsMin: Int64 { 5_000 }
 
@@ -39,13 +39,13 @@ extension Audiences {
         guard let round = roundsByKey[key] else {
             return offset <= firstPassedOverOffsetOfApp ?? .max && mayBeginRound(appIndex)
         }
-        // A round takes no version while its own partition is being revoked. Such a round may not know the checkpoint
-        // of the partition's previous owner yet, because the store has not replied to its claim. A checkpoint with the
-        // new version would then replace the previous owner's in the store.
+        // A round takes no version while its own partition is being revoked. If the store has not replied to its claim
+        // yet, the round does not know the previous owner's checkpoint. Its own checkpoint with the new version would
+        // then replace that one in the store.
         guard isPartitionAssigned(of: round) else { return false }
-        // A record must not overtake an earlier record of its range that was passed over. The round notes the first
-        // such record only in its own partition. In another partition, any earlier passed-over record of the app
-        // counts.
+        // A record must not overtake an earlier record of its range that was passed over. The round notes the offset of
+        // the first one, but only for its own partition. In another partition, the app's first passed-over record
+        // counts, of whatever range.
         let firstPassedOverOffset =
             rounds[round].partitionIndex == index
             ? rounds[round].versions.firstPassedOverOffset : firstPassedOverOffsetOfApp
@@ -63,7 +63,7 @@ extension Audiences {
     /// Returns whether the core can take a broadcast, or must pass it over. If all slots for channels are in use, frees
     /// the slot of an idle channel for a new one.
     ///
-    /// There is no room while the channel's partition is being revoked. Otherwise a state could be lost:
+    /// A broadcast is passed over while its channel's partition is being revoked. Otherwise a state could be lost:
     /// 1. The channel has dropped its waiting broadcast.
     /// 2. The record of this broadcast is read again, from another partition.
     /// 3. The channel settles the record as a repetition, although the state was never sent.
@@ -82,14 +82,14 @@ extension Audiences {
         !rounds.isFull && usesLessRoom(appIndex, thanFreeRoomTimes: 1)
     }
 
-    /// Whether an app may add broadcasts, or versions to ranges under way: only while its records use less than three
-    /// times the free room. So one app alone can use at most three quarters of the room. For new rounds the limit is a
-    /// half (`mayBeginRound`), because a new round replaces no older record.
+    /// Whether an app may add broadcasts, or versions to ranges that have a round: only while its records use less than
+    /// three times the free room. So one app alone can use at most three quarters of the room. A new round has a lower
+    /// limit, a half (`mayBeginRound`), because it replaces no older record.
     private func mayAddVersionOrBroadcast(_ appIndex: Int) -> Bool { usesLessRoom(appIndex, thanFreeRoomTimes: 3) }
 
     /// Whether an app has enough room to read its passed-over records again: its records in memory must use less than
-    /// half of the free room. With the higher limit of `mayBeginRound`, each rewind might find room for only a few
-    /// records.
+    /// half of the free room. With as little free room as `mayBeginRound` needs, each rewind might find room for only a
+    /// few records.
     private func hasRoomToRewind(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLessRoom(appIndex, thanFreeRoomTimes: 0.5)
     }
@@ -109,9 +109,9 @@ extension Audiences {
         partitions[record.partitionIndex]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtWallMilliseconds)
         guard let round = roundsByKey[key] else { return }
-        // Note only offsets of the round's own partition: offsets of two partitions cannot be compared. And if the
-        // record's partition is another one and is revoked, this lane does not read the record again, so the noted
-        // offset would stay forever.
+        // Note only offsets of the round's own partition, because offsets of two partitions cannot be compared. An
+        // offset of another partition could also stay noted forever: if that partition is revoked, this lane never
+        // reads it again.
         if rounds[round].partitionIndex == record.partitionIndex {
             rounds[round].versions.firstPassedOverOffset = min(
                 rounds[round].versions.firstPassedOverOffset ?? .max,
@@ -194,9 +194,9 @@ extension Audiences {
     /// Returns the number of the partition's records that were passed over and that the core has not taken since.
     public func passedOverCount(_ index: UInt32) -> Int { partitions[index]?.pointee.passedOverRecords.count ?? 0 }
 
-    /// Returns the request to rewind an assigned partition; nil if there is no reason to. There are two reasons:
-    /// records were passed over and now have room, or a record's offset was too far ahead for the partition's ledger.
-    /// When the shell has passed the request on, it calls ``rewindBegan(_:from:now:)``.
+    /// Returns the request to rewind an assigned partition; nil if none is necessary. Either records were passed over
+    /// and now have room, or a record's offset was too far ahead for the partition's ledger. When the shell has passed
+    /// the request on, it calls ``rewindBegan(_:from:now:)``.
     public func rewindRequest(_ index: UInt32, now: Moment) -> PartitionRewind? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         let isIntervalOver =
@@ -209,7 +209,7 @@ extension Audiences {
         {
             return PartitionRewind(offset: offset, pauseMilliseconds: 0)
         }
-        return partition.pointee.passedOverRecords.receivingStopOffset.map {
+        return partition.pointee.passedOverRecords.firstOffsetBeyondLedger.map {
             PartitionRewind(offset: $0, pauseMilliseconds: Self.rewindIntervalMillisecondsMin)
         }
     }

@@ -4,7 +4,6 @@
 /// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated when the
 /// first record is passed over.
 struct PassedOverRecords: ~Copyable {
-    /// The first passed-over record of one app: the one with the lowest offset.
     struct LowestRecord {
         var appIndex: UInt16
         var offset: Int64
@@ -15,15 +14,15 @@ struct PassedOverRecords: ~Copyable {
     private let windowOffsetCount: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
-    /// The first passed-over record of each app. Exception: while the partition is being read again, an app has no
+    /// Each app's passed-over record with the lowest offset. While the partition is being read again, an app has no
     /// entry if the reading will still reach this record (``noteRewind(to:)``).
     ///
     /// While an app has an entry, the core takes later records of the app only for ranges that already have a round
     /// (``RoundSlot``). So the records of all other ranges stay in order.
     private(set) var lowestRecordOfEachApp: [LowestRecord] = []
-    /// The first offset that was too far ahead for the partition's ledger; nil: there is none. No record from this
-    /// offset on is received before the partition is read again.
-    private(set) var receivingStopOffset: Int64?
+    /// The first offset that was too far ahead for the partition's ledger; nil: there is none. The core receives no
+    /// record from this offset on, until the partition is read again.
+    private(set) var firstOffsetBeyondLedger: Int64?
     /// The offset that is expected next while the partition is being read again. `.max`: the partition is not being
     /// read again.
     private(set) var expectedOffset = Int64.max
@@ -78,9 +77,9 @@ struct PassedOverRecords: ~Copyable {
         count += 1
     }
 
-    /// Removes a record, because the core has taken it or the log no longer has it. If the record was the app's
-    /// ``LowestRecord``, the app has none afterwards. It needs none, because the reading under way will also reach the
-    /// app's later records.
+    /// Removes a record, because the core has taken it or the log no longer has it. If the record was its app's
+    /// ``LowestRecord``, the app then has none, until another record of the app is passed over. The reading that is
+    /// under way will reach the app's later records too.
     ///
     /// - Parameter offset: must be in the ledger's window. Otherwise another record is removed.
     mutating func remove(_ offset: Int64) {
@@ -92,17 +91,19 @@ struct PassedOverRecords: ~Copyable {
     }
 
     /// Notes that the record at this offset was too far ahead for the partition's ledger.
-    mutating func stopReceiving(at offset: Int64) { receivingStopOffset = min(receivingStopOffset ?? .max, offset) }
+    mutating func noteOffsetBeyondLedger(_ offset: Int64) {
+        firstOffsetBeyondLedger = min(firstOffsetBeyondLedger ?? .max, offset)
+    }
 
     /// Notes that the partition is being read again from this offset.
     mutating func noteRewind(to offset: Int64) {
         lowestRecordOfEachApp.removeAll { $0.offset >= offset }
-        if let receivingStopOffset, receivingStopOffset >= offset { self.receivingStopOffset = nil }
+        if let firstOffsetBeyondLedger, firstOffsetBeyondLedger >= offset { self.firstOffsetBeyondLedger = nil }
         expectedOffset = offset
     }
 
-    /// Notes that the record at `offset` was read. If the partition is being read again, returns the offsets that this
-    /// reading has skipped before the record: the log has deleted their records.
+    /// Notes that the record at `offset` was read. If the partition is being read again, returns the skipped offsets
+    /// directly before `offset`: the log has deleted their records.
     ///
     /// - Parameter end: one above the highest offset that this lane has received. Records from there on are new.
     mutating func noteRead(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {

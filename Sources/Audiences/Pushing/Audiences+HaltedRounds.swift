@@ -19,9 +19,8 @@ extension Audiences {
         discardUnsentMembers(of: round)
     }
 
-    /// Returns when a running round that is halted must discard the members that it has read and not sent to: when
-    /// the next of them is so old that it must be read again before its push anyway. Nil if the round is not halted, or
-    /// has no such members.
+    /// Returns when a halted running round must discard the members that it has read and not sent to: when the next of
+    /// them must be read again before its push anyway. Nil if the round is not halted, or has no such members.
     mutating func pageDiscardDueMilliseconds(_ round: RoundIndex) -> Int64? {
         guard rounds[round].phase == .running, isHalted(round),
             let next = nextMember(of: round, end: readingEndPosition(of: round))

@@ -93,8 +93,8 @@ extension Audiences {
         return nil
     }
 
-    /// Gives a parked member its outcome and frees its slot. If the member is below the completed position, its outcome
-    /// is counted at once. Otherwise the member's page keeps the outcome, which is counted when the page is done.
+    /// Gives a parked member its outcome and frees its slot. The outcome is counted at once if the member is below the
+    /// completed position. Otherwise it is stored on the member's page, and counted when the page is done.
     mutating func finishParkedMember(_ member: ParkedMemberIndex, _ outcome: MemberOutcome) {
         let slot = parkedMembers[member]
         let round = slot.round
@@ -174,9 +174,9 @@ extension Audiences {
             && !isAlertTooOld(newest, now: now)
     }
 
-    /// Returns after how many milliseconds the newest version's carried alert is too old; nil if no parked member waits
-    /// for this alert (``needsCarriedAlert(_:wasThrottled:of:now:)``). When the alert is too old, the core finishes
-    /// these members, and the round continues.
+    /// Returns after how many milliseconds the newest version's carried alert is too old; nil if no parked member can
+    /// need this alert (``needsCarriedAlert(_:wasThrottled:of:now:)``). When the time is over, the core finishes the
+    /// members that stayed parked for the alert, and the round continues.
     func millisecondsUntilParkedMembersNeedNoAlert(_ round: RoundIndex, now: Moment) -> Int64? {
         let newest = rounds[round].versions.last
         guard newest != .null, rangeVersions[newest].isCarryingAlert,
@@ -189,12 +189,11 @@ extension Audiences {
     }
 
     /// Finishes the parked members that need no push any more, except those on which the core works now
-    /// (``ParkedMember/isUnderWay``). Called whenever a running round advances: after the newest version's takeover
-    /// (``supersedeParkedMembers(by:of:now:)``), alerts and versions grow old, and further members are parked.
-    /// - A member that the newest version will reach in its next turn is `superseded`. But if it must get the alert of
-    ///   this version earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the version has
-    ///   expired.
-    /// - Any other member is `expired` if the newest version has expired.
+    /// (``ParkedMember/isUnderWay``). Called whenever a running round advances, because after a takeover
+    /// (``supersedeParkedMembers(by:of:now:)``) alerts and versions grow old, and further members are parked.
+    /// - `superseded`: a member that the newest version will reach in its next turn. If it must get the version's alert
+    ///   earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the version has expired.
+    /// - `expired`: any other member, if the newest version has expired.
     mutating func finishUnneededParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return }
@@ -243,8 +242,8 @@ extension Audiences {
 
     /// Whether a round may reserve room for all members that it must park again.
     ///
-    /// With several apps, these members and the app's parked members together must fit into the free room. So an app
-    /// without parked members may take all the free room, more than ``mayParkMember(of:)`` permits. Otherwise a round
+    /// With several apps, these members and the app's parked members together must fit into the free room. This is more
+    /// than ``mayParkMember(of:)`` permits: an app without parked members may take all free room. Otherwise a round
     /// with very many parked members would wait forever. The app's pushes in flight do not count here, because its
     /// other rounds may send all the time.
     func mayReserveRoomToPark(_ memberCount: Int, for round: RoundIndex) -> Bool {

@@ -28,9 +28,13 @@ extension Audiences {
         areSingleCommandsWaiting ? max(1, streamCount * 9 / 10) : streamCount
     }
 
-    /// Returns how many pushes to members and channels a pool has in flight. Pushes of single commands are not counted.
-    public func inFlightPushCount(of pool: PoolIdentifier) -> Int {
-        apps[Int(pool.appIndex)].inFlightPushCounts[pool.environment]
+    /// Returns how many pushes to members and channels a pool with this traffic has in flight. Pushes of single
+    /// commands are not counted.
+    public func inFlightPushCount(of pool: PoolIdentifier, traffic: PoolTraffic = .everything) -> Int {
+        let appIndex = Int(pool.appIndex)
+        let memberPushCount = traffic.hasDevicePushes ? apps[appIndex].inFlightPushCounts[pool.environment] : 0
+        let broadcastCount = traffic.hasBroadcasts ? apps[appIndex].inFlightBroadcastCounts[pool.environment] : 0
+        return memberPushCount + broadcastCount
     }
 
     /// Returns the next push of a pool, which the caller must send now or give back with ``pushNotSent(_:)``. Nil if
@@ -38,12 +42,14 @@ extension Audiences {
     /// the app's other pool.
     ///
     /// - Parameters:
+    ///   - traffic: what the pool sends.
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
     ///   - pushesInFlightMax: the value of ``pushesInFlightMax(streamCount:areSingleCommandsWaiting:)``.
     ///   - isProbing: whether the pool's breaker is open, so that the push is a probe. A probe does not make the pool
     ///     available: a probing pool takes about one push a second, and would hold up a round at each member.
     public mutating func takeNextPush(
         _ pool: PoolIdentifier,
+        traffic: PoolTraffic = .everything,
         permitsRetry: Bool = true,
         pushesInFlightMax: Int,
         isProbing: Bool = false,
@@ -51,14 +57,17 @@ extension Audiences {
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = pool.environment
-        guard apps[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
-        if !isProbing { apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] = now.monotonicMilliseconds }
-        if apps[appIndex].firstReadyChannel[environment] != .null,
+        guard inFlightPushCount(of: pool, traffic: traffic) < pushesInFlightMax else { return nil }
+        if traffic.hasDevicePushes, !isProbing {
+            apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] = now.monotonicMilliseconds
+        }
+        if traffic.hasBroadcasts, apps[appIndex].firstReadyChannel[environment] != .null,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
-            apps[appIndex].inFlightPushCounts[environment] += 1
+            apps[appIndex].inFlightBroadcastCounts[environment] += 1
             return push
         }
+        guard traffic.hasDevicePushes else { return nil }
         if let push = offerNextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
             apps[appIndex].inFlightPushCounts[environment] += 1
             return push
@@ -117,15 +126,14 @@ extension Audiences {
             }
             guard requestPageOfParkedMember(member) else { return .blocked }
         }
-        // A parked member may be due although it cannot get its push now: it belongs to the other pool, or this pool
-        // permits no retries now. Because of such a member, the round stays in its queue, even if it has no push for
-        // the members of its pages.
+        // A due parked member may belong to the other pool, or this pool permits no retries now. Because of such a
+        // member, the round stays in its queue, even if it has no push for the members of its pages.
         let hasDueParkedMember =
             rounds[round].members.earliestParkedDueMilliseconds.production <= now.monotonicMilliseconds
             || rounds[round].members.earliestParkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
         guard !isHalted(round) else {
-            // `nextDueParkedMember` may just have found that the next attempt is due later than the round's timer was
-            // set for. So set the timer again.
+            // `nextDueParkedMember` may have found that the next attempt is due later than the round's timer. So set
+            // the timer again.
             queueCheckpointIfDue(round, now: now)
             return hasDueParkedMember ? .blocked : .nothing
         }
@@ -164,7 +172,7 @@ extension Audiences {
                 advancePast(next, progress: .done(.failed), rangeVersion)
                 continue
             }
-            // There must be room to park the member: it is parked now, or may be parked after its push.
+            // This member is parked now, or may be parked after its push. So there must be room for it.
             guard mayParkMember(of: round) else { return .blocked }
             guard pageMember.environment == environment else {
                 guard isPoolUnavailable(pageMember.environment, of: round) else { return .blocked }
@@ -276,8 +284,8 @@ extension Audiences {
         )
     }
 
-    /// Takes back the push that ``takeNextPush(_:permitsRetry:pushesInFlightMax:isProbing:now:)`` returned last,
-    /// because no stream was free. The core offers it again later.
+    /// Takes back the push that ``takeNextPush(_:traffic:permitsRetry:pushesInFlightMax:isProbing:now:)`` returned
+    /// last, because no stream was free. The core offers it again later.
     public mutating func pushNotSent(_ push: AudiencePush) {
         precondition(offeredPush.tag == push.tag, "only the push that was offered last can be returned")
         offeredPush.tag = 0

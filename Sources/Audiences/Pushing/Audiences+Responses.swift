@@ -92,9 +92,8 @@ extension Audiences {
         advanceIfNoMemberIsUnderWay(on: tag.page, now: now)
     }
 
-    /// Called when one of the page's members is finished or parked: the member's push or start has ended, and if APNs
-    /// refused the push, the refusal has been recorded. If this was the page's last member under way, the round may go
-    /// on.
+    /// Advances the round if the page has no more members under way. Called when a member of the page is finished or
+    /// parked: its push or start has ended, and a refusal of the push has been recorded.
     private mutating func advanceIfNoMemberIsUnderWay(on page: PageIndex, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.underWayMemberCount == 0 else { return }
@@ -170,8 +169,8 @@ extension Audiences {
         pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
     }
 
-    /// Returns when the member registered its token, UNIX milliseconds; nil if the member's entry cannot be read. (Its
-    /// last change is the registration: among the members of a page is none that has left.)
+    /// Returns when the member registered its token, UNIX milliseconds; nil if the member's entry cannot be read. The
+    /// time of the entry is this time, because no member of a page has left: its last change is the registration.
     func findRegistrationTime(of tag: PushTag) -> Int64? {
         tag.isParked
             ? parkedMembers[tag.parkedMember].registeredAtWallMilliseconds

@@ -32,7 +32,6 @@ struct ParkedMember: BitwiseCopyable {
     var wasThrottled: Bool
     /// The version of the push in flight, or of the refused push that is being recorded; `.null`: there is none.
     var rangeVersion = RangeVersionIndex.null
-    /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
     /// When the member was read (monotonic milliseconds). The member is read again before a push that comes later than
     /// ``Audiences/memberReadAgeMillisecondsMax`` after this time.

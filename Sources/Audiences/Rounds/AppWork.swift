@@ -21,9 +21,12 @@ struct AppWork: BitwiseCopyable {
     /// more records, so that other apps have room. (R30)
     var fanoutRecordCount = 0
     var fanoutRecordBytes = 0
-    /// For each of the app's pools: the number of this core's pushes in flight, and when the pool last had room for a
-    /// push that is no probe (monotonic milliseconds). The time is noted when the shell asks for a push. A pool that
-    /// has had no room lately is unavailable (``Audiences/isPoolUnavailable(_:of:)``).
+    /// For each environment: the number of broadcasts in flight. They may have a pool of their own
+    /// (``PoolTraffic``), so they are counted apart from the pushes to members.
+    var inFlightBroadcastCounts: ByEnvironment<Int> = .init(repeating: 0)
+    /// For each of the app's pools for pushes to members: the number of these pushes in flight, and when the pool last
+    /// had room for a push that is no probe (monotonic milliseconds). The time is noted when the shell asks for a push.
+    /// A pool that has had no room lately is unavailable (``Audiences/isPoolUnavailable(_:appIndex:)``).
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
     var lastHadRoomForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
     /// The number of the app's parked members, including those for which its rounds have reserved room.
@@ -44,8 +47,8 @@ struct AppWork: BitwiseCopyable {
 }
 
 extension Audiences {
-    /// Adds a round to the end of its app's send queue, where it waits for a new turn. Exception: a round that must
-    /// queue at the front (`mustQueueAtFront`) is put there, and its present turn goes on.
+    /// Adds a round to the end of its app's send queue, where it waits for a new turn. But if its turn is not over
+    /// (`mustQueueAtFront`), the round joins the front, and continues its turn there.
     mutating func addToSendQueue(_ round: RoundIndex) {
         guard !rounds[round].queuePlaces.isInSendQueue else { return }
         if rounds[round].queuePlaces.mustQueueAtFront {
@@ -55,8 +58,8 @@ extension Audiences {
         }
     }
 
-    /// Puts a round before those that wait for a new turn, but behind those that were put at the front earlier.
-    /// Otherwise, while pushes are slow, two rounds could put themselves before a third one again and again.
+    /// Puts a round at the front of the send queue, but behind those that were put there earlier. Otherwise, while
+    /// pushes are slow, two rounds could put themselves before a third one again and again.
     private mutating func putAtFrontOfSendQueue(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
         let previous = apps[appIndex].lastRoundQueuedAtFront
@@ -123,8 +126,8 @@ extension Audiences {
         putAtEndOfSendQueue(round)
     }
 
-    /// Called when the page of a parked member has come. If the round waits for it elsewhere in the send queue, puts the
-    /// round at the front, where its turn goes on.
+    /// Called when the page of a parked member has come. If the round waits in the send queue, but not at the front,
+    /// and its turn is not over (`mustQueueAtFront`), puts the round at the front.
     mutating func moveToFrontOfSendQueueIfRequired(_ round: RoundIndex) {
         let places = rounds[round].queuePlaces
         guard places.isInSendQueue, places.mustQueueAtFront, !places.isQueuedAtFront else { return }
@@ -132,8 +135,8 @@ extension Audiences {
         putAtFrontOfSendQueue(round)
     }
 
-    /// Counts a push of the app's first round, which must no longer queue at the front. After
-    /// ``AudiencesConfiguration/consecutivePushesMax`` pushes, the round goes to the end of the queue, and its turn ends.
+    /// Counts a push of the app's first round; its `mustQueueAtFront` is false by now. After the last push of its turn
+    /// (``AudiencesConfiguration/consecutivePushesMax``), the round goes to the end of the queue.
     mutating func countPushAndEndTurnIfDue(_ appIndex: Int) {
         let round = apps[appIndex].firstRoundInSendQueue
         rounds[round].queuePlaces.consecutivePushCount += 1

@@ -45,8 +45,8 @@ extension Audiences {
         if earliestParkedDueMilliseconds.sandbox > now.monotonicMilliseconds {
             dueMilliseconds = min(dueMilliseconds, earliestParkedDueMilliseconds.sandbox)
         }
-        // Only a running round ends this wait. While parked members are read again, the end of the wait may be in the
-        // past, and the timer would fire again and again.
+        // Set no timer for this wait in another phase, because only a running round ends it. While parked members are
+        // read again, the end of the wait may be in the past, and the timer would fire again and again.
         if slot.phase == .running, awaitsNewerVersion(round),
             let missingSinceMilliseconds = slot.versions.newestAdmittedMissingSinceMilliseconds
         {
@@ -113,7 +113,7 @@ extension Audiences {
         }
         checkpoint.parkedPositions.sort()
         rounds[round].checkpoints.composedRevision = slot.checkpoints.revision
-        // Leave out parked members above the completed position, because the next owner reads all members there anyway.
+        // Leave out parked members above the completed position: the next owner reads all members there anyway.
         checkpoint.parkedPositions.removeAll { $0 >= slot.progress.completedPosition }
         let text = checkpoint.encode()
         rounds[round].checkpoints.textBeingRecorded.free()

@@ -52,8 +52,8 @@ extension Audiences {
         let isForAudience = !command.audience.isAbsent
         let isForChannelOfCommand = !command.channel.isAbsent && instruction.channel != nil
         guard isForAudience || isForChannelOfCommand else { return nil }
-        // A start names an activity: the template from which the id of each device's activity is made. Updates and ends
-        // name none. No start goes to a channel.
+        // Only a start names an activity: the template from which the id of each device's activity is made. No start
+        // goes to a channel.
         let isStart = command.event == .start
         guard isStart == !command.activity.isAbsent, !isStart || instruction.channel == nil else { return nil }
         guard let appIndex = appIndex(of: command, in: value) else { return nil }
@@ -75,15 +75,15 @@ extension Audiences {
         of partition: UnsafeMutablePointer<FanoutPartition>,
         now: Moment
     ) -> Bool {
-        if let receivingStopOffset = partition.pointee.passedOverRecords.receivingStopOffset,
-            offset >= receivingStopOffset
+        if let firstOffsetBeyondLedger = partition.pointee.passedOverRecords.firstOffsetBeyondLedger,
+            offset >= firstOffsetBeyondLedger
         {
             return false
         }
         settleDeletedRecords(below: offset, of: partition)
         if partition.pointee.hasPassedOver(offset) { return true }
         guard partition.pointee.ledger.hasRoom(for: offset) else {
-            partition.pointee.passedOverRecords.stopReceiving(at: offset)
+            partition.pointee.passedOverRecords.noteOffsetBeyondLedger(offset)
             return false
         }
         guard case .accepted = partition.pointee.ledger.receive(offset) else { return false }
@@ -119,12 +119,17 @@ extension Audiences {
         withUnescapedText(text, from: record) { HeapBytes(copying: $0) }
     }
 
+    /// Returns the policy of the app's commands that name none.
+    func defaultPolicyIndex(of appIndex: UInt16) -> UInt8 {
+        UInt8(truncatingIfNeeded: configuration.reloadable.apps[Int(appIndex)].defaultPolicyIndex)
+    }
+
     /// Returns the parts of a record that a round or a channel keeps. The bytes are copies.
     func makeFanoutRecord(_ incoming: IncomingFanoutRecord, assignmentEpoch: UInt32, now: Moment) -> FanoutRecord {
         let (command, value, instruction) = (incoming.command, incoming.value, incoming.instruction)
         let policyIndex =
             withUnescapedText(command.policy, from: value) { policies.index(of: $0) }
-            ?? UInt8(truncatingIfNeeded: configuration.reloadable.apps[Int(incoming.appIndex)].defaultPolicyIndex)
+            ?? defaultPolicyIndex(of: incoming.appIndex)
         let body = HeapBytes(count: command.bodyByteCount)
         let layout = PushBody.write(command, from: value, into: body.mutableBuffer)
         PushBody.setTimestamp(instruction.grant.timestamp, in: body.mutableBuffer, layout)

@@ -38,8 +38,8 @@ extension Audiences {
         while rangeVersion != .null {
             let slot = rangeVersions[rangeVersion]
             let hasPassedAll = completedPosition >= slot.endPosition && lowestParkedPosition >= slot.endPosition
-            // A version with an empty window has no members of its own. So it does not wait for parked members, which
-            // may stay parked for hours. It waits only while it is being pushed to a parked member of an older version.
+            // An empty window has no members of its own. So do not wait for parked members, which may stay parked for
+            // hours, except while the version is being pushed to one from the window of an older version.
             let isEmpty =
                 slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(rangeVersion)
             if slot.phase == .underWay, hasPassedAll || isEmpty {
@@ -62,7 +62,7 @@ extension Audiences {
         return false
     }
 
-    /// Finishes the versions whose counts are in the checkpoint that was just recorded. If the worker dies now, the
+    /// Finishes the versions whose counts are in the checkpoint that was just recorded: if the worker dies now, the
     /// next owner continues from this checkpoint, and reports the same counts. A checkpoint that is too long, or that
     /// the store refuses, counts as recorded.
     mutating func finishRecordedVersions(of round: RoundIndex) {

@@ -22,9 +22,9 @@ extension Audiences {
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// If a claim was held for longer than this before its loss, `consecutiveLossCount` begins at 0 again. The time is
-    /// twice the longest pause. So the count does not begin again while two workers take a round from each other:
-    /// neither holds the round longer than the longest pause.
+    /// A loss that comes after a claim was held for longer than this counts as the first again
+    /// (`consecutiveLossCount`). The time is twice the longest pause. So while two workers take a round from each
+    /// other, the count continues: neither holds the round longer than the longest pause.
     private static var lossCountResetAfterMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
     /// Called when the store does not have this worker's newest claim for the round's range. The store has another
@@ -58,7 +58,7 @@ extension Audiences {
 
     /// Whether the store may lack the members of a round that begins. The first rule that applies decides; if none
     /// applies, false:
-    /// - False if the round has already waited `waitForMembersCountMax` times.
+    /// - False if the round has already waited `memberWaitCountMax` times.
     /// - False if one server has all keys, and the store has a checkpoint of the round's range, because then it has not
     ///   lost the audience.
     /// - True if ``mayStoreLackMembers`` is true.
@@ -66,10 +66,10 @@ extension Audiences {
     /// - True if the store does not know that the round's newest version was admitted, because then it has lost its
     ///   data after the admission. Checked only before the first wait, and not for starts.
     func mustWaitForMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
-        guard rounds[round].claim.waitForMembersCount < Self.waitForMembersCountMax else { return false }
+        guard rounds[round].claim.memberWaitCount < Self.memberWaitCountMax else { return false }
         let hasNoCheckpoint = reply?.bytes?.isEmpty ?? true
         if mayStoreLackMembers, hasNoCheckpoint || configuration.hasSeveralStoreServers { return true }
-        guard hasNoCheckpoint, !rounds[round].isForStarts, rounds[round].claim.waitForMembersCount == 0,
+        guard hasNoCheckpoint, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0,
             let newest = newestListedVersion(of: round)
         else { return false }
         return reply?.newestVersion.map { $0 < newest } ?? true
@@ -86,7 +86,7 @@ extension Audiences {
     /// - They get its state only when they are registered again and the command is read again. If a later start has
     ///   superseded the command by then, they keep their old state until the next command.
     mutating func beginWaitForMembers(_ round: RoundIndex, now: Moment) {
-        rounds[round].claim.waitForMembersCount += 1
+        rounds[round].claim.memberWaitCount += 1
         rounds[round].enter(.awaitingClaim)
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds
         rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
@@ -96,12 +96,12 @@ extension Audiences {
     /// The maximum number of times that a round waits for its members before it begins. After each failed attempt to
     /// connect to a Redis server, the store counts as one that may lack members. So without this limit, one unavailable
     /// server would keep the rounds on all servers waiting.
-    private static var waitForMembersCountMax: UInt8 { 8 }
+    private static var memberWaitCountMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if no poll
     /// of the marks succeeds, for example because Redis' user is not allowed to read the marks. The worker's
     /// `MemberCompleteness` uses the same limit. (R26)
-    public static var waitForMembersMillisecondsMax: Int64 { 600_000 }
+    public static var memberWaitMillisecondsMax: Int64 { 600_000 }
 
     /// How far a round's wait for its members has come, before the round is claimed again.
     private enum MemberWait {
@@ -110,19 +110,19 @@ extension Audiences {
         /// The store has all members of the round, or the shell lets rounds continue without them. So the round may be
         /// claimed again.
         case over
-        /// The round has waited ``waitForMembersMillisecondsMax``, so it is claimed again without its members.
+        /// The round has waited ``memberWaitMillisecondsMax``, so it is claimed again without its members.
         case reachedLimit
     }
 
-    /// Returns how far the round's wait for its members has come. Call this only when the pause after the loss is over.
+    /// Returns how far the round's wait for its members has come, when the pause after a lost claim is over.
     ///
     /// - Parameter claim: the claim that the round has lost.
     private func memberWait(of claim: RoundClaim, now: Moment) -> MemberWait {
-        if now.monotonicMilliseconds - claim.nextClaimAtMilliseconds >= Self.waitForMembersMillisecondsMax {
+        if now.monotonicMilliseconds - claim.nextClaimAtMilliseconds >= Self.memberWaitMillisecondsMax {
             return .reachedLimit
         }
         guard let lostSinceMilliseconds = claim.membersLostSinceMilliseconds else {
-            // The round has lost only its claim. It still waits if the store lacks members now.
+            // The round has lost its claim, but no members. It still waits while the store lacks any members.
             return mustRoundsWait ? .underWay : .over
         }
         return lostSinceMilliseconds < membersLastCompleteAtMilliseconds ? .over : .underWay
@@ -142,7 +142,7 @@ extension Audiences {
         }
         guard hasNoMembersUnderWay(round), !hasFinishingVersion(round) else { return }
         if wait == .reachedLimit {
-            rounds[round].claim.waitForMembersCount = Self.waitForMembersCountMax
+            rounds[round].claim.memberWaitCount = Self.memberWaitCountMax
             rounds[round].claim.hasReachedMemberWaitLimit = true
         }
         removeParkedMembers(of: round)

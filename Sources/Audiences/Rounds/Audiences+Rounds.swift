@@ -31,7 +31,7 @@ extension Audiences {
     /// Lets a round continue from a checkpoint. If versions are under way in the checkpoint, the round waits for their
     /// records.
     private mutating func restore(_ checkpoint: Checkpoint, _ text: UnsafeRawBufferPointer, to round: RoundIndex) {
-        rounds[round].progress.restart(at: checkpoint.completedPosition)
+        rounds[round].progress.moveAllPositions(to: checkpoint.completedPosition)
         rounds[round].versions.newestSettled = checkpoint.newestSettledVersion
         guard let newest = checkpoint.entries.last?.version else { return }
         rounds[round].enter(.awaitingVersions)
@@ -55,9 +55,8 @@ extension Audiences {
         let (newest, text) = (rounds[round].versions.last, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
-        // No record of these versions has arrived yet, so return all of them, also those older than `newestSettled`. A
-        // version may still be under way although a newer one is settled: the newer one was replaced before it reached
-        // any member.
+        // No record of these versions has arrived yet. Return also those older than `newestSettled`: a newer version
+        // may have settled first, because it was replaced before it reached any member.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }
@@ -146,8 +145,8 @@ extension Audiences {
     /// Returns whether the wait has ended; if not, sets the round's timer.
     ///
     /// The wait ends `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim,
-    /// whichever came later, but at most `versionsOfPreviousOwnerWaitMillisecondsMax` after the reply. (R4) If the
-    /// record of a version comes after the wait, this version passes all members again.
+    /// whichever came later, but at most `versionsOfPreviousOwnerWaitMillisecondsMax` after the reply. (R4) A version
+    /// whose record comes after the wait passes all members again.
     ///
     /// The record may never come. For example, partitions were added to the fan-out topic, and the previous owner read
     /// the record from another partition and settled it there.
@@ -182,8 +181,8 @@ extension Audiences {
     }
 
     /// Closes every version under way (``closeVersion(_:of:)``), because the members above the current position get a
-    /// newer version. Called when the round does not have the record of the newer version: the record was passed over
-    /// (R30), is for other ranges, or is in another partition.
+    /// newer version. This round does not have the newer version's record: the record was passed over (R30), is for
+    /// other ranges, or is in another partition.
     mutating func closeAllVersions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
@@ -228,7 +227,7 @@ extension Audiences {
     /// Whether the outcomes of all pushes that were sent are known, so that a checkpoint can have them: no push or
     /// start is under way, no refused member is being recorded, and no parked member is being read again.
     func hasNoMembersUnderWay(_ round: RoundIndex) -> Bool {
-        rounds[round].members.inFlightCount == 0 && rounds[round].members.refusedOrRereadCount == 0
+        rounds[round].members.inFlightCount == 0 && rounds[round].members.refusedOrReadAgainCount == 0
     }
 
     /// Frees a round that has nothing left to do. The slot stays while a call, a push or a late version needs it. (R8)
@@ -238,9 +237,8 @@ extension Audiences {
         else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .awaitingClaim: return
-        // If the list is empty, all records that have arrived are settled, and the round need not wait for the versions
-        // of the partition's previous owner. The store still has the previous owner's checkpoint. If another record
-        // comes, a new round continues from this checkpoint.
+        // If the list is empty, all records that have arrived are settled. The store still has the previous owner's
+        // checkpoint: if another record comes, a new round continues from this checkpoint.
         case .awaitingVersions: guard slot.versions.first == .null else { return }
         case .ending: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.first == .null else { return }
         // Keep the round until its results under way are acknowledged, so that their records settle. Otherwise the next

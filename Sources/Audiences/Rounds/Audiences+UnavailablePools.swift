@@ -3,13 +3,16 @@ import LiveActivity
 
 /// Rounds (``RoundSlot``) whose app has no available pool, perhaps for hours, for example because APNs' host does not
 /// respond. Their records must not fill the memory: they end when they expire, or when newer versions replace them.
+///
+/// Known issue (K20): the newest version of a range may stay for hours, and its partition then stops when the ledger is
+/// full.
 extension Audiences {
     /// If a round has sent nothing for this long and its pools are unavailable, a newer version closes the older ones.
     private static var closeOlderVersionsAfterMilliseconds: Int64 { 10_000 }
 
     /// Notes when a version first took over at `startPosition`. Called before a newer version begins there. If the
-    /// previous version began at the same position, the round has sent nothing since, so the noted time stays.
-    /// Otherwise the noted time becomes `now`.
+    /// previous version began there too, the round has sent nothing since, and the noted time stays. Otherwise the
+    /// noted time becomes `now`.
     mutating func noteTakeover(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
         let newest = rounds[round].versions.last
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition

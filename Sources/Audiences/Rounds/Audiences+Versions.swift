@@ -74,8 +74,8 @@ extension Audiences {
         return newest
     }
 
-    /// Returns two versions of the round's list: the last one that has begun, which is the newest of those that have
-    /// begun, and the first one in the phase `received`. Each is nil if there is none.
+    /// Returns the last version of the round's list that has begun, which is also the newest of those, and the first
+    /// one in the phase `received`. Each is nil if there is none.
     func lastBegunAndFirstReceived(of round: RoundIndex) -> (begun: RangeVersionIndex?, received: RangeVersionIndex?) {
         var lastBegun: RangeVersionIndex?
         var rangeVersion = rounds[round].versions.first
@@ -124,9 +124,9 @@ extension Audiences {
         supersedeParkedMembers(by: rangeVersion, of: round, now: now)
     }
 
-    /// Closes the older versions that begin at `start`, as the newest version does. The newest version has replaced
-    /// them before any member had its turn, so their windows become empty and their records can settle. One version may
-    /// stay open: the one whose alert the newest version carries.
+    /// Closes the older versions that begin at `start`, where the newest version begins too. No member has had its turn
+    /// in between, so the older versions get empty windows, and their records can settle. One version may stay open:
+    /// the one whose alert the newest version carries.
     private mutating func closeOlderVersions(of round: RoundIndex, beginningAt start: UInt64) {
         let newest = rounds[round].versions.last
         var rangeVersion = rounds[round].versions.first
@@ -176,12 +176,12 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
     }
 
-    /// Makes a version without an alert carry the alert that the previous version has or carries. So members that have
-    /// not got the alert yet get it with the newer version. The alert is not carried if it is too old, or if the body
-    /// would become too large.
+    /// Makes a version without an alert carry the alert that the previous version has or carries, so that members that
+    /// have not got the alert yet get it with the newer version. An alert that is too old, or does not fit into the
+    /// body, is not carried.
     ///
     /// The newer version brings the alert only to positions within one lap after the start position of the version that
-    /// brought the alert first, so that no member gets the alert twice.
+    /// brought the alert first. So no member gets the alert twice.
     private mutating func carryAlert(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         guard !rangeVersions[rangeVersion].record.hasAlert, !rounds[round].isForStarts,
             let older = precedingVersion(rangeVersion, of: round)

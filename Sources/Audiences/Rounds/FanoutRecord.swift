@@ -22,7 +22,6 @@ struct FanoutRecord: BitwiseCopyable {
     var partitionIndex: UInt32
     var assignmentEpoch: UInt32
     var offset: Int64
-    /// When this lane received the record, UNIX milliseconds.
     var receivedAtWallMilliseconds: Int64
     var instruction: FanoutInstruction
     var version: Version
@@ -32,8 +31,8 @@ struct FanoutRecord: BitwiseCopyable {
     var ownExpirationSeconds: Int64
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     var staleDateSeconds: Int64
-    /// The version of the command that brought the alert: this record's version, or that of an older command whose
-    /// alert the record carries.
+    /// The version of the command that brought the alert: the record's own command, or an older one whose alert the
+    /// record carries.
     var alertVersion: Version
     /// The greatest age at which the alert may ring, in seconds: `expiration.alertSeconds` of this record's policy. If
     /// the version or broadcast carries the alert of another record: the `alertSeconds` of that record.
@@ -92,12 +91,14 @@ extension Audiences {
         )
     }
 
-    /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time.
-    ///
-    /// A push that is sent right after the admission of the command has this time as its expiration. A push that is
-    /// sent later may have a later expiration, but the record still expires at this time.
+    /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time. The policy's
+    /// times and the stale date say only how long APNs stores a push (``sentExpirationSeconds(of:from:)``). (R18)
     func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
-        sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedAtWallMilliseconds / 1_000))
+        AgeRules.stateExpirationSeconds(
+            timestamp: record.version.timestamp,
+            isEnd: record.event == .end,
+            ownExpirationSeconds: record.ownExpirationSeconds
+        )
     }
 }
 

@@ -8,7 +8,7 @@ typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 /// (``SegmentRange``). The slot has the fan-out record that brought the version. (R28)
 struct RangeVersionSlot: BitwiseCopyable {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. `received` follows only when the
-    /// round is claimed again. The slot is freed when the version settles, or is dropped with its round. It is also
+    /// round is claimed again. The slot is freed when the version settles or is dropped with its round. It is also
     /// freed when another slot of the same version takes over its partition and offset
     /// (``FanoutRecord/takePartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
@@ -65,8 +65,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     var alternativeBody = HeapBytes.none
     /// The bytes of the carried alert in `alternativeBody`.
     var carriedAlertByteRange = ByteRange.absent
-    /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. Between
-    /// them is one whole lap: it begins where the version that brought the alert began, even if that version was closed
+    /// The positions with the carried alert: the first, and one above the last. Both are 0 if no alert is carried. They
+    /// are one whole lap, from the start of the version that brought the alert, even if that version was closed
     /// earlier.
     var carriedAlertStartPosition: UInt64 = 0
     var carriedAlertEndPosition: UInt64 = 0

@@ -6,8 +6,8 @@ struct RoundKey: Hashable, BitwiseCopyable {
     var appIndex: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
-    /// Whether the round is for starts, which go to devices. Updates and ends go to activities, in another round of the
-    /// range. So starts do not delay updates, and updates do not delay starts.
+    /// Whether the round sends starts to devices. Updates and ends go to activities, in another round of the range, so
+    /// that neither delays the other.
     var isForStarts: Bool
 }
 
@@ -140,13 +140,13 @@ struct RoundSlot: BitwiseCopyable {
     }
 
     /// Prepares a round for a new claim, which the caller must queue at once: the call already counts as outstanding.
-    /// The round keeps its versions. It forgets its positions, its newest settled and newest admitted version, and the
-    /// checkpoint of the partition's previous owner. Call it only while none of the round's pushes is in flight.
+    /// Keeps the versions; forgets the positions, the newest settled and newest admitted version, and the checkpoint of
+    /// the partition's previous owner. Call it only while none of the round's pushes is in flight.
     mutating func prepareNewClaim(number: UInt64) {
         enter(.claiming)
         claim.beginNewClaim(number: number)
-        versions.forgetNewest()
-        progress.restart(at: 0)
+        versions.forgetNewestVersions()
+        progress.moveAllPositions(to: 0)
         checkpoints.prepareNewClaim()
         isClaimOrCheckpointOutstanding = true
     }

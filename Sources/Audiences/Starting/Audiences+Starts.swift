@@ -7,9 +7,9 @@ import LiveActivity
 /// If a crash makes the core produce such a command twice, the second one is a `duplicate`, because its activity and
 /// its version are the same.
 extension Audiences {
-    /// The pause before a round (``RoundSlot``) tries again to produce starts, after it found that
-    /// `unacknowledgedStartsMax` starts wait for Kafka's acknowledgement. These may be starts of other rounds, whose
-    /// acknowledgements do not wake this round. So the round needs a timer.
+    /// How long a round (``RoundSlot``) waits before it produces further starts, because `unacknowledgedStartsMax`
+    /// starts wait for Kafka's acknowledgement. A timer must end this wait: these may be starts of other rounds, and
+    /// their acknowledgements do not wake this round.
     private static var startsRetryPauseMilliseconds: Int64 { 20 }
 
     /// Produces a start command for each device on the pages that were read.

@@ -7,7 +7,7 @@ extension Audiences {
     /// The maximum number of records for one topic that are on their way to Kafka. Each topic has its own places: a
     /// topic that takes no writes for hours must not keep the records of the other topics from Kafka.
     ///
-    /// Of the fan-out topic, this is also the maximum of the queued records.
+    /// A fan-out record counts already while it is queued.
     public static var unacknowledgedRecordsPerTopicMax: Int { 1_024 }
     /// The maximum number of records that are on their way to Kafka: fan-out records, starts, results and
     /// invalidations.
@@ -33,8 +33,7 @@ extension Audiences {
         if report == .failed { return outgoingRecords.retry(outgoingRecord, now: now) }
         switch outgoingRecord.kind {
         case .fanout: fanoutRecordReported(outgoingRecord.command, isTooLarge: report == .tooLarge)
-        // The broker may have refused a result as too large. Another attempt would not help, so such a result counts as
-        // acknowledged.
+        // A result that the broker refuses as too large counts as acknowledged, because another attempt would not help.
         case .rangeResult, .commandResult: callOrRecordAcknowledged(of: outgoingRecord.rangeVersion, now: now)
         case .broadcastResult, .commandResultAfterBroadcast:
             callOrRecordAcknowledged(of: outgoingRecord.broadcast, now: now)

@@ -34,20 +34,20 @@ extension Audiences {
                     )
                 }
             }
-            return withCall(ticket, now: now, body)
+            return withCall(ticket, body)
         }
         return nil
     }
 
-    /// Discards a checkpoint that is too long for the store, which keeps the previous one. The round continues as if
-    /// this checkpoint had been recorded, because otherwise its versions could not end.
+    /// Discards a checkpoint that is too long; the store keeps the previous one. The round continues as if this
+    /// checkpoint had been recorded, because otherwise its versions could not end.
     private mutating func discardCheckpoint(_ round: RoundIndex, now: Moment) {
         precondition(storeQueue.popFirst() == .checkpoint(round), "the next call is the round's")
         handleCheckpointReply(round, nil, now: now)
     }
 
-    /// Removes the next call if nothing needs it any more: a read of a page that its round has discarded, or a call of
-    /// an abandoned round. Frees the page, or the round if it has finished.
+    /// Removes the next call if its reply is of no use any more: the call reads a page that its round has discarded, or
+    /// its round is abandoned. Then frees the page, or the round if it has finished.
     ///
     /// - Returns: whether the call was removed.
     private mutating func removeCallIfUnneeded(_ ticket: AudienceTicket, now: Moment) -> Bool {
@@ -92,14 +92,13 @@ extension Audiences {
 
     private func withCall<Result>(
         _ ticket: AudienceTicket,
-        now: Moment,
         _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result {
         switch ticket {
         case .readSamplePage(let command, let sampleIndex):
             let operation = Operation.readPage(segment: Self.sampledSegments[Int(sampleIndex)], lowerBound: 0)
             return body(makeCall(ticket, of: command, operation))
-        case .admit(let command): return body(makeCall(ticket, of: command, .admit(admission(of: command, now: now))))
+        case .admit(let command): return body(makeCall(ticket, of: command, .admit(admission(of: command))))
         case .settle(let command):
             return body(makeCall(ticket, of: command, .settle(version: commands[command].version)))
         case .claim(let round):

@@ -21,7 +21,7 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
     init(_ configuration: AudiencesConfiguration) {
         fanoutRecords = OutgoingRecordQueue(limit: Audiences.unacknowledgedRecordsPerTopicMax)
         starts = OutgoingRecordQueue(limit: configuration.unacknowledgedStartsMax)
-        // A range version has at most two results: its own and its command's. A broadcast too.
+        // A range version, or a broadcast, has at most two results: its own, and that of its whole command.
         results = OutgoingRecordQueue(limit: configuration.fanoutRecordsMax * 4 + configuration.refusedMembersMax)
         invalidations = OutgoingRecordQueue(limit: configuration.refusedMembersMax)
     }
@@ -50,8 +50,8 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
         return invalidations.next(now: now)
     }
 
-    /// Removes the first record of the queue for this kind, because the record is on its way to Kafka. When Kafka has
-    /// reported on it, ``noteReport(_:)`` must be called.
+    /// Removes the first record of the queue for this kind, because the record is on its way to Kafka. The caller must
+    /// call ``noteReport(_:)`` after Kafka's report on the record.
     mutating func removeFirst(_ kind: OutgoingAudienceRecord.Kind) {
         switch kind {
         case .fanout: fanoutRecords.removeFirst()

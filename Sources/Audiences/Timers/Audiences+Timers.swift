@@ -29,7 +29,7 @@ extension Audiences {
     }
 
     private mutating func removeObsoleteTimers() {
-        // A slot has two timers with the same time if its time was changed and later set back. Keep one of them.
+        // A slot whose time was changed and later set back has two timers with the same time. Keep one of them.
         var owners: Set<TimerQueue.Owner> = []
         for timer in timers.takeAll() where isCurrent(timer) && owners.insert(timer.owner).inserted {
             timers.append(timer)

@@ -12,6 +12,23 @@ extension ConfigurationSchema {
             1...65_535,
             meaning: "The host's port: 443, or 2197 if a firewall requires it."
         ),
+        .optionalText(
+            "apns.production.broadcastHost",
+            \.apns.production.broadcastHost,
+            .host,
+            meaning: """
+                The host for broadcasts to channels, if it is not host. Apple's pages name both api.push.apple.com and \
+                api-broadcast.push.apple.com. If broadcasts have another host or port, each lane has a second pool of \
+                connections for each app in this environment, which sends only broadcasts.
+                """
+        )
+        .whenUnset("host"),
+        .integer(
+            "apns.production.broadcastPort",
+            \.apns.production.broadcastPort,
+            0...65_535,
+            meaning: "The port for broadcasts; 0: as port."
+        ),
         .text(
             "apns.production.managementHost",
             \.apns.production.managementHost,
@@ -30,6 +47,24 @@ extension ConfigurationSchema {
             \.apns.sandbox.port,
             1...65_535,
             meaning: "The sandbox host's port: 443, or 2197 if a firewall requires it."
+        ),
+        .optionalText(
+            "apns.sandbox.broadcastHost",
+            \.apns.sandbox.broadcastHost,
+            .host,
+            meaning: """
+                The sandbox host for broadcasts to channels, if it is not host. Apple's pages name both \
+                api.sandbox.push.apple.com and api-broadcast.sandbox.push.apple.com. If broadcasts have another host \
+                or port, each lane has a second pool of connections for each app in this environment, which sends \
+                only broadcasts.
+                """
+        )
+        .whenUnset("host"),
+        .integer(
+            "apns.sandbox.broadcastPort",
+            \.apns.sandbox.broadcastPort,
+            0...65_535,
+            meaning: "The sandbox port for broadcasts; 0: as port."
         ),
         .text(
             "apns.sandbox.managementHost",

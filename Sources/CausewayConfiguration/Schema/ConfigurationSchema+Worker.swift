@@ -49,7 +49,9 @@ extension ConfigurationSchema {
             meaning: """
                 The maximum time between two attempts of a push that APNs did not accept (5xx, 429, a refused provider \
                 token, no response). The worker retries the push until it expires. The time between attempts grows \
-                from 0.2 s to this limit. Apple asks senders to wait for minutes after a 500 or 503.
+                from 0.2 s to this limit, but for audiences to at most 60 s. If the pool's budget for retries is \
+                empty, a push waits 15 to 30 s, even if this limit is lower. Apple asks senders to wait for minutes \
+                after a 500 or 503.
                 """
         )
         .asReloadable,

@@ -4,18 +4,8 @@ import HTTP
 
 /// Queries the phones at a fixed rate, on its own thread, and sends the changes to every viewer. Without viewers, it
 /// queries nothing.
-///
-/// If the stream of a slow viewer has no room for an event, the event is left out. The viewer's next event then also
-/// has the changes of the event that was left out.
 final class LivePageSampler: @unchecked Sendable {
     static let sampleIntervalMilliseconds: Int64 = 250
-
-    private struct Viewer {
-        var stream: HTTPResponseStream
-        /// The number of the last change that the viewer has got; 0: none. The simulator numbers the changes of its
-        /// phones.
-        var cursor = 0
-    }
 
     private let pageState: LivePageState
     /// Guards `newStreams` and `isStopping`.
@@ -25,8 +15,7 @@ final class LivePageSampler: @unchecked Sendable {
     private let endSemaphore = DispatchSemaphore(value: 0)
 
     // Only the sampler's thread uses these properties.
-    private var viewers: [Viewer] = []
-    private var phoneCount = 0
+    private var viewers = PageViewers<HTTPResponseStream>()
     private var dataSources: LivePageState.DataSources?
 
     init(pageState: LivePageState) {
@@ -65,11 +54,11 @@ final class LivePageSampler: @unchecked Sendable {
                 untilMilliseconds: Clock.monotonicMilliseconds + Self.sampleIntervalMilliseconds
             )
             performSteps(pageState.takeStepsAtAPNs(nowMilliseconds: Clock.monotonicMilliseconds))
-            viewers.removeAll { $0.stream.hasEnded }
+            viewers.removeAll { $0.hasEnded }
             if !viewers.isEmpty { sendEvents() }
             if isLast { break }
         }
-        for viewer in viewers { viewer.stream.finish() }
+        for stream in viewers.streams { stream.finish() }
     }
 
     /// Waits until the deadline, a new viewer or `stop`. Returns whether `stop` was called.
@@ -80,7 +69,7 @@ final class LivePageSampler: @unchecked Sendable {
                 guard remainingMilliseconds > 0 else { break }
                 _ = condition.wait(until: Date(timeIntervalSinceNow: Double(remainingMilliseconds) / 1_000))
             }
-            viewers += newStreams.map { Viewer(stream: $0) }
+            viewers.add(newStreams)
             newStreams.removeAll()
             return isStopping
         }
@@ -115,49 +104,46 @@ final class LivePageSampler: @unchecked Sendable {
         if pageState.dataSources != dataSources {
             // A new run has begun, so everything that the viewers know is out of date.
             dataSources = pageState.dataSources
-            phoneCount = 0
-            for index in viewers.indices { viewers[index].cursor = 0 }
+            viewers.forgetPhones()
         }
         let client = dataSources.map { LoopbackHTTPClient(port: $0.controlPort) }
         let service = client.flatMap { try? $0.requestSuccessfully("GET", "/stats") }
-        var events: [Int: (bytes: [UInt8], next: Int)] = [:]
-        for index in viewers.indices {
-            let cursor = viewers[index].cursor
-            if events[cursor] == nil {
-                let screens = client.flatMap { readScreenChanges(from: $0, since: cursor) }
-                let event = PageEventWriter.event(
-                    screens: screens?.response,
-                    hasAllPhones: cursor == 0,
-                    service: service,
-                    figures: figures,
-                    allowedActions: allowedActions,
-                    remarks: remarks,
-                    disturbances: disturbances,
-                    nowMilliseconds: nowMilliseconds
-                )
-                events[cursor] = (event, screens?.next ?? cursor)
-            }
-            guard let event = events[cursor] else { continue }
-            if viewers[index].stream.append(event.bytes) == .appended { viewers[index].cursor = event.next }
+        viewers.sendEvents { cursor, phoneCount in
+            let changes = client.flatMap { Self.readScreenChanges(from: $0, since: cursor, phoneCount: phoneCount) }
+            let bytes = PageEventWriter.event(
+                screens: changes?.response,
+                hasAllPhones: cursor == 0,
+                service: service,
+                figures: figures,
+                allowedActions: allowedActions,
+                remarks: remarks,
+                disturbances: disturbances,
+                nowMilliseconds: nowMilliseconds
+            )
+            return PageEvent(
+                bytes: bytes,
+                nextCursor: changes?.next ?? cursor,
+                phoneCount: changes?.phoneCount ?? phoneCount
+            )
+        } append: { stream, bytes in
+            stream.append(bytes) == .appended
         }
     }
 
-    /// Asks the simulator which screens have changed after change number `cursor`. Returns the response and the
-    /// viewer's next cursor; nil without a response. If the number of phones has changed, the next cursor is 0, so that
-    /// the viewer gets all phones.
-    private func readScreenChanges(
+    /// Asks the simulator which screens have changed after change number `cursor`. Returns the response, the number of
+    /// the last change and the number of phones, or nil without a response.
+    ///
+    /// - Parameter phoneCount: the number of phones that the viewers know.
+    private static func readScreenChanges(
         from client: LoopbackHTTPClient,
-        since cursor: Int
-    ) -> (response: [UInt8], next: Int)? {
+        since cursor: Int,
+        phoneCount: Int
+    ) -> (response: [UInt8], next: Int, phoneCount: Int)? {
         let focus = PageEventWriter.focusedPhoneNumbers(phoneCount: phoneCount).map(String.init).joined(separator: ",")
         guard let response = try? client.requestSuccessfully("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageEventWriter.firstNumber("next", in: response),
             let count = PageEventWriter.firstNumber("phones", in: response)
         else { return nil }
-        guard count != phoneCount else { return (response, next) }
-        // The number of phones decides which phones the page shows in full. With the cursor 0, the next event has all
-        // phones.
-        phoneCount = count
-        return (response, 0)
+        return (response, next, count)
     }
 }

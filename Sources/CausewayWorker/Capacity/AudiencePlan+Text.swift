@@ -14,11 +14,12 @@ extension AudiencePlan {
     }
 
     private var demandLines: [PlanText.DemandLine] {
-        [
+        let demandLines: [PlanText.DemandLine] = [
             ("members", Numeral.grouped(demand.memberCount)),
             ("commands a minute", "\(Numeral.grouped(demand.commandsPerMinute)), each to all of them"),
             ("activities in a day", Numeral.grouped(demand.activityCount)),
         ]
+        return demandLines + PlanText.makeInFlightLines(demand.fleet)
     }
 
     private var sizeLines: [PlanText.SizeLine] {

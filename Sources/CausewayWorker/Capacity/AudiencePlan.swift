@@ -7,9 +7,9 @@ package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// The push rate while rounds are under way. It is higher than the average rate, because the lanes are free between
-    /// the rounds of two commands. For example, with four commands a minute and a `fleet.laneBusyPercentMax` of 50, the
-    /// rounds of each command take 7.5 of 15 s, so this rate is twice the average.
+    /// The push rate while lanes work on a command. Between two commands the lanes are idle, so this rate is higher
+    /// than the average. For example, with four commands a minute and a `fleet.laneBusyPercentMax` of 50, the lanes
+    /// work for 7.5 of every 15 s, and this rate is twice the average.
     package private(set) var pushesPerSecond: Int64 = 0
     /// Processors that are busy at the peak, in hundredths of a processor.
     package private(set) var busyProcessorHundredths: Int64 = 0
@@ -81,16 +81,12 @@ package struct AudiencePlan: Sendable, Equatable {
         let inFlightPushCount = CapacityPlan.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
         let neededConnectionCount = CapacityPlan.ceilingQuotient(
             inFlightPushCount * 100,
-            costs.streamsPerConnection * CapacityPlan.streamsInUsePercent
+            demand.fleet.streamsPerConnection(costs) * CapacityPlan.streamsInUsePercent
         )
         connectionsPerPool = max(2, CapacityPlan.ceilingQuotient(neededConnectionCount, workingLaneCount))
         connectionCount = laneCount * demand.fleet.poolCount * connectionsPerPool
         apnsMegabitsPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * costs.bytesPerPush * 8, 60_000_000)
-        podMebibytes = MemoryBudget.computePlannedMebibytes(
-            laneCount: Int(demand.fleet.processorsPerPod),
-            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool),
-            appCount: demand.fleet.appCountMax
-        )
+        podMebibytes = demand.fleet.computePodMebibytes(connectionsPerPool: connectionsPerPool)
     }
 
     /// The number of lanes that work on a command, because they have a range of the audience. Each lane gets one range
@@ -107,7 +103,7 @@ package struct AudiencePlan: Sendable, Equatable {
             busiestLaneMemberCount * costs.cpuNanosecondsPerMember,
             1_000_000
         )
-        let streamCount = connectionsPerPool * costs.streamsPerConnection
+        let streamCount = connectionsPerPool * demand.fleet.streamsPerConnection(costs)
         let streamMilliseconds = CapacityPlan.ceilingQuotient(
             busiestLaneMemberCount * costs.roundTripMilliseconds,
             streamCount

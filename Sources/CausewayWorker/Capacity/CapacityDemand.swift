@@ -8,9 +8,8 @@ package struct CapacityDemand: Sendable, Equatable {
     /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write. Range:
     /// 1...10,000,000,000.
     package var activityCount: Int64
-    /// Commands for each push, in hundredths. Range: 100...100,000. At 100, every command is sent. At 440, one of 4.4
-    /// commands is sent, because newer commands replace the others before they are sent. Example: the cricket season of
-    /// `make demo`.
+    /// Commands for each push, in hundredths. Range: 100...100,000. 100: every command is sent. 440, as in the cricket
+    /// season of `make demo`: of 4.4 commands one is sent, because newer commands replace the others.
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. Range: 0...10,000,000,000.
     package var deviceCount: Int64 = 0
@@ -20,8 +19,8 @@ package struct CapacityDemand: Sendable, Equatable {
     package var fleet = FleetParameters()
     /// Copies that Kafka keeps of each record. Range: 1...9.
     package var replicationFactor: Int64 = 3
-    /// The room that Kafka gets: enough for the commands and results of this many hours at the peak. Range: 1...8,760.
-    /// By default, the topics keep their records for more hours than this (``TopicPlan``), but most hours are quieter.
+    /// For how many hours at the peak load Kafka has room for commands and results. Range: 1...8,760. By default, the
+    /// topics keep their records longer (``TopicPlan``), but most hours are quieter than the peak.
     package var storedPeakHours: Int64 = 4
 
     /// The allowed range of `--commands-per-push`, in commands, not in hundredths.
@@ -53,8 +52,8 @@ package struct CapacityError: Error, Equatable, CustomStringConvertible {
 
     /// Throws an error that names the field, unless the value is in the range.
     ///
-    /// - Parameter divisor: the value divided by the number that the user writes. For example, the user writes 4.4, and
-    ///   the value is 440 hundredths: the divisor is 100.
+    /// - Parameter divisor: the number by which the message divides the value and the range. For example, 440
+    ///   hundredths with the divisor 100 are shown as 4.4.
     static func require(
         _ field: String,
         _ value: Int64,

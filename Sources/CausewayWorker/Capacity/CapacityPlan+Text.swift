@@ -29,7 +29,7 @@ extension CapacityPlan {
                 ("started again", "\(Numeral.grouped(demand.restartedActivityCount)) activities at a time")
             )
         }
-        return demandLines
+        return demandLines + PlanText.makeInFlightLines(demand.fleet)
     }
 
     private var sizeLines: [PlanText.SizeLine] {

@@ -1,8 +1,7 @@
 /// The size of a fleet for single commands. All results are whole numbers. Counts, such as those of pods and nodes, are
 /// rounded up. Rates, such as ``pushesPerSecond``, are those in the busiest minute.
 package struct CapacityPlan: Sendable, Equatable {
-    /// The smallest number of pods. With three, one pod still works if another fails during the update of the
-    /// third.
+    /// The smallest number of pods: three, so that one still works if another fails while the third is updated.
     static let podsMin: Int64 = 3
     /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard to change.
     /// Three for each lane let the fleet grow: with twice as many lanes, each lane still has at least one.
@@ -63,7 +62,7 @@ package struct CapacityPlan: Sendable, Equatable {
         pushesPerActivityHourHundredths = demand.pushesPerMinute * 6_000 / demand.activityCount
         planPods()
         planConnections()
-        planMemory()
+        podMebibytes = demand.fleet.computePodMebibytes(connectionsPerPool: connectionsPerPool)
         planRedis()
         planKafka()
     }
@@ -92,20 +91,12 @@ package struct CapacityPlan: Sendable, Equatable {
         inFlightPushCount = Self.ceilingQuotient(pushesPerSecond * costs.roundTripMilliseconds, 1_000)
         neededConnectionCount = Self.ceilingQuotient(
             inFlightPushCount * 100,
-            costs.streamsPerConnection * Self.streamsInUsePercent
+            demand.fleet.streamsPerConnection(costs) * Self.streamsInUsePercent
         )
         // Each pool has at least two connections. While the pool replaces one, the other carries the pushes.
         connectionsPerPool = max(2, Self.ceilingQuotient(neededConnectionCount, laneCount))
         connectionCount = laneCount * demand.fleet.poolCount * connectionsPerPool
         apnsMegabitsPerSecond = Self.ceilingQuotient(pushesPerSecond * costs.bytesPerPush * 8, 1_000_000)
-    }
-
-    private mutating func planMemory() {
-        podMebibytes = MemoryBudget.computePlannedMebibytes(
-            laneCount: Int(demand.fleet.processorsPerPod),
-            connectionsMax: Int(demand.fleet.processorsPerPod * demand.fleet.poolCount * connectionsPerPool),
-            appCount: demand.fleet.appCountMax
-        )
     }
 
     private mutating func planRedis() {
@@ -126,8 +117,8 @@ package struct CapacityPlan: Sendable, Equatable {
         kafkaResultBytesPerSecond = commandsPerSecond * costs.bytesPerResult
         let writtenBytesPerSecond = (kafkaCommandBytesPerSecond + kafkaResultBytesPerSecond) * demand.replicationFactor
         kafkaWrittenBytesPerSecond = writtenBytesPerSecond
-        // Multiply by the 3,600 s of an hour, and divide by the 1,048,576 KiB of a GiB. Both numbers are divided by 16
-        // (to 225 and 65,536), so that the product fits 64 bits.
+        // KiB a second, times hours, times 3,600 s an hour, divided by 1,048,576 KiB a GiB. The last two numbers are
+        // divided by 16 (to 225 and 65,536), so that the product fits 64 bits.
         kafkaStoredGibibytes = Self.ceilingQuotient(
             Self.ceilingQuotient(writtenBytesPerSecond, 1_024) * demand.storedPeakHours * 225,
             65_536

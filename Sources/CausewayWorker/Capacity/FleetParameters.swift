@@ -1,9 +1,10 @@
 /// What the user chooses for a planned fleet, such as the number of processors of a pod.
 package struct FleetParameters: Sendable, Equatable {
-    /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane. Range: 1...510,
-    /// because a configuration has at most 255 apps, each with two environments.
+    /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane, and counts twice
+    /// if its broadcasts have another host or port. Range: 1...510, because a configuration has at most 255 apps, each
+    /// with two environments.
     package var poolCount: Int64 = 1
-    /// The most apps that may have these pools: one for each pool, but no more than a configuration may have.
+    /// The largest number of apps that can have `poolCount` pools: one app for each pool, and at most 255.
     var appCountMax: Int { Int(min(255, poolCount)) }
     /// Processors of a pod. A pod has one lane for each processor. Range: 1...256, because a worker has at most 256
     /// lanes.
@@ -14,8 +15,27 @@ package struct FleetParameters: Sendable, Equatable {
     package var laneBusyPercentMax: Int64 = 50
     /// Memory of one Redis node for keys, GiB. Range: 1...4,096.
     package var redisNodeGibibytes: Int64 = 8
+    /// The most pushes that a connection may have in flight (`apns.inFlightPerConnection`). Range: 1...4,096, as that
+    /// key. A connection needs memory for each of them, whether or not it is used.
+    package var inFlightPushesPerConnectionMax: Int64 = FleetParameters.defaultInFlightPushesPerConnectionMax
+    static let defaultInFlightPushesPerConnectionMax = Int64(MemoryBudget.defaultInFlightPerConnection)
 
     package init() {}
+
+    /// The most pushes that a connection really has in flight. APNs allows `costs.streamsPerConnection`.
+    func streamsPerConnection(_ costs: MeasuredCosts) -> Int64 {
+        min(costs.streamsPerConnection, inFlightPushesPerConnectionMax)
+    }
+
+    /// Returns the smallest memory limit of a pod, if each lane has this many connections for each pool.
+    func computePodMebibytes(connectionsPerPool: Int64) -> Int64 {
+        MemoryBudget.computePlannedMebibytes(
+            laneCount: Int(processorsPerPod),
+            connectionsMax: Int(processorsPerPod * poolCount * connectionsPerPool),
+            appCount: appCountMax,
+            inFlightPerConnection: Int(inFlightPushesPerConnectionMax)
+        )
+    }
 
     /// - Throws: ``CapacityError`` that names the first number outside its range.
     func validate() throws(CapacityError) {
@@ -23,5 +43,6 @@ package struct FleetParameters: Sendable, Equatable {
         try CapacityError.require("cores-per-pod", processorsPerPod, in: 1...256)
         try CapacityError.require("busy-percent", laneBusyPercentMax, in: 10...90)
         try CapacityError.require("redis-node-gibibytes", redisNodeGibibytes, in: 1...4_096)
+        try CapacityError.require("in-flight-per-connection", inFlightPushesPerConnectionMax, in: 1...4_096)
     }
 }

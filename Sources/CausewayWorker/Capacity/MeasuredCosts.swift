@@ -7,20 +7,19 @@ import Observability
 /// 12, Swift 6.3.1, librdkafka 2.0.2, OpenSSL 3.0 and Redis 7.0. To measure on your machine, run `causeway-lab backlog`
 /// for `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush`, and `make demo` for `lowLoadProcessorHundredths`.
 package struct MeasuredCosts: Sendable, Equatable {
-    /// CPU of the whole worker process at full load, for a command without a push: usually a newer command replaces it.
-    /// Measured: a backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s,
-    /// including its 20,000 pushes and the start of the process. Many of these activities show the same content state,
-    /// and the lane decodes it once. If each activity has a state of its own, the cost is 50 % higher.
+    /// CPU of the whole worker process at full load for a command that is not pushed, usually because a newer command
+    /// replaces it. Measured: a backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane)
+    /// took 1.04 s, including its 20,000 pushes and the start of the process. Many activities show the same content
+    /// state, which the lane decodes once. If each activity has a state of its own, the cost is 50 % higher.
     package var cpuNanosecondsPerCommand: Int64 = 1_500
     /// CPU of the whole worker process at full load for a push, in addition to the CPU for its command: two Redis
     /// calls, one HTTP/2 request over TLS, the response and the result. At 75,000 to 100,000 pushes a second from one
     /// worker, a push and its command together took 9.4 to 12 µs. This number is 12 µs less `cpuNanosecondsPerCommand`.
     package var cpuNanosecondsPerPush: Int64 = 10_500
-    /// The additional CPU of a worker at low load, in hundredths of a processor. At low load, a worker wakes up often,
-    /// each time for only a few records. Measured: `make demo` (718,800 commands and 162,090 pushes in 60 s, one worker
-    /// with two lanes) took 8.71 s of CPU. `cpuNanosecondsPerCommand` and `cpuNanosecondsPerPush` explain 2.78 s of
-    /// them. The other 5.93 s are 0.1 processor for 60 s. At full load this cost is absent, because the worker rarely
-    /// sleeps.
+    /// The additional CPU of a worker at low load, in hundredths of a processor: it wakes up often, each time for only
+    /// a few records. At full load, a worker rarely sleeps, and this cost is absent. Measured: `make demo` (718,800
+    /// commands and 162,090 pushes in 60 s, one worker with two lanes) took 8.71 s of CPU. `cpuNanosecondsPerCommand`
+    /// and `cpuNanosecondsPerPush` explain 2.78 s. The other 5.93 s are 0.1 processor for 60 s.
     package var lowLoadProcessorHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half of them admissions and half settlements. Measured:

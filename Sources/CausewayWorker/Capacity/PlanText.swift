@@ -5,7 +5,7 @@ enum PlanText {
     typealias DemandLine = (name: String, value: String)
     typealias SizeLine = (name: String, value: String, reason: String)
 
-    /// The topics that have the planned number of partitions. Lanes share the work by the partitions of these topics.
+    /// Where the planned number of partitions applies: to the topics whose partitions the lanes share among themselves.
     static let partitionedTopicsText = "in each of the topics commands, registrations, deferred and fanout"
 
     static func makeText(
@@ -23,6 +23,14 @@ enum PlanText {
         text += "\nNOTES\n"
         for note in notes { text += "  - \(note)\n" }
         return text
+    }
+
+    /// Returns the line about pushes in flight, unless their limit is the default.
+    static func makeInFlightLines(_ fleet: FleetParameters) -> [DemandLine] {
+        let limit = fleet.inFlightPushesPerConnectionMax
+        guard limit != FleetParameters.defaultInFlightPushesPerConnectionMax else { return [] }
+        let text = "at most \(Numeral.grouped(limit)) on each connection (apns.inFlightPerConnection)"
+        return [("pushes in flight", text)]
     }
 
     static func makePodsLine(_ podCount: Int64, busyProcessorHundredths: Int64, _ fleet: FleetParameters) -> SizeLine {

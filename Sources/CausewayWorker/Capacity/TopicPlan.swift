@@ -14,8 +14,8 @@ package struct TopicPlan: Sendable {
     /// How many copies must have a record before Kafka acknowledges it. At 2 of 3 copies, Kafka still acknowledges
     /// records while one broker is down. Range: 1...`replicationFactor`. If `replicationFactor` is 0: 1...32,767.
     package var minInsyncReplicas = 2
-    /// Sizes of single topics that differ from the defaults. If several of these elements name the same topic, the last
-    /// number of partitions among them applies, and the last retention.
+    /// Sizes of single topics that differ from the defaults. If two elements give one topic a number of partitions or
+    /// a retention, the last one applies.
     package var sizeOverrides: [TopicSizeOverride] = []
 
     package init() {}
@@ -24,10 +24,10 @@ package struct TopicPlan: Sendable {
     /// records.
     static let lowTrafficPartitionsMax = 6
     private static let millisecondsPerHour = 3_600_000
-    /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole segment when
-    /// its newest record is older than the retention. By default, a segment stays open for seven days: with a retention
-    /// of 24 hours, its first record would stay for eight days. With 24 segments, that record stays for about 25 hours.
-    /// (``segmentMillisecondsMin`` makes the segments longer if the retention is below four hours.)
+    /// The number of log segments (files of a partition) in one retention time. A broker deletes a segment only as a
+    /// whole, when its newest record is older than the retention. By default, a segment stays open for seven days: with
+    /// a retention of 24 hours, its first record would stay for eight days. With 24 segments, that record stays for
+    /// about 25 hours. (If the retention is below four hours, ``segmentMillisecondsMin`` applies.)
     private static let segmentsPerRetention = 24
     /// The shortest time for which a log segment stays open, 10 minutes. With shorter segments a broker would
     /// have too many files open: a log and two indexes for each segment.
@@ -52,9 +52,8 @@ package struct TopicPlan: Sendable {
             // outage, deferred commands are as useless as all other commands of that time. The topic needs as many
             // partitions as the commands topic, so that all commands of an activity reach one lane.
             makeTopic(.deferred, names.deferred, partitionCount, hours: 24),
-            // A fan-out record is kept as long as its command. The topic has as many partitions as the commands topic,
-            // so that a command's fan-out records (one for each range), and with them the rounds, are spread over all
-            // lanes.
+            // A fan-out record is kept as long as its command. The topic needs many partitions: the fan-out records of
+            // one command (one for each range) are spread over them, so that all lanes work on its rounds.
             makeTopic(.fanout, names.fanout, partitionCount, hours: 24),
             // The topic is compacted: it keeps the record of each channel until the channel is deleted.
             makeTopic(.channels, names.channels, lowTrafficPartitionCount),

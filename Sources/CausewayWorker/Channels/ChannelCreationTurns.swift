@@ -1,11 +1,11 @@
 /// Lets only one channel at a time be created for each app in each environment. The client of APNs' channel management
-/// carries out the requests of an app in an environment one after the other anyway. If a creation began earlier, its
-/// lease could expire while its requests wait in the client. (R32)
+/// carries out the requests of an app in an environment one after the other anyway. A creation takes its lease when its
+/// turn comes, so that the lease does not expire while requests wait in the client. (R32)
 ///
 /// Only the actor ``ChannelKeeper`` uses this class.
 final class ChannelCreationTurns {
-    /// The callers that wait for their turn, the first one first. Nil: nobody has the turn. Only the owners of permits
-    /// (``ChannelRequestQueues``), the periodic work and a command of an operator wait (R4).
+    /// The waiting callers, the first one first. Nil: nobody has the turn. Callers are few (R4): the owners of permits
+    /// (``ChannelRequestQueues``), the periodic work, and a command of an operator.
     private var waitingCallers: [AppEnvironment: [CheckedContinuation<Void, Never>]] = [:]
 
     /// Waits until it is the caller's turn. The caller must release the turn.

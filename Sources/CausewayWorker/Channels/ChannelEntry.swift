@@ -20,13 +20,13 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// - If `state` is `active`: no deletion is planned.
     /// - If `state` is `deleting`: the deletion is final, and no start can cancel it any more.
     package var deletionDueMilliseconds: Int64?
-    /// An operator requested this channel although the audience had ended: when Redis admitted that end, UNIX
-    /// milliseconds. The keeper plans no deletion because of that end, only because of a later one. Nil: no operator
-    /// did so. Stored only in Redis, so a loss of Redis' data loses the operator's wish (K8).
+    /// When the audience ended, if an operator wants this channel in spite of that end: the time at which Redis
+    /// admitted the end, UNIX milliseconds. Only a later end lets the keeper plan a deletion. Nil: no operator wants
+    /// this. Stored only in Redis, so a loss of Redis' data loses the operator's wish (K8).
     package var disregardedEndMilliseconds: Int64?
-    /// True: `causeway.channels` has this entry in its current form. Nil: the current form must still be written there.
-    /// Has no meaning while `state` is `deleting`: the topic may then have the entry as `active`, as `deleting`, or not
-    /// at all. Stored only in Redis.
+    /// True: `causeway.channels` has the current form of this entry. Nil: that form must still be written there. Ignore
+    /// this value while `state` is `deleting`: the topic may then say `active`, `deleting` or nothing. Stored only in
+    /// Redis.
     package var isPublished: Bool?
 
     private enum CodingKeys: String, CodingKey {
@@ -79,9 +79,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// Reads the note in Redis that an audience's tombstone is missing in the channels topic. If this release cannot
-    /// read the note, the result is an entry without a channel. Such an entry is enough, because a tombstone needs only
-    /// the audience's name.
+    /// Reads the note in Redis that an audience's tombstone is missing in the channels topic. A note that this release
+    /// cannot read gives an entry without a channel, which is enough for a tombstone: it needs only the audience's
+    /// name.
     init(tombstoneNote json: [UInt8], of audience: String, _ appEnvironment: AppEnvironment) {
         self =
             ChannelEntry(json: json)

@@ -26,9 +26,9 @@ package enum ChannelEvent: Sendable {
 package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var reason: String
-    /// When the keeper may try again, monotonic milliseconds. Until then, each further request fails at once with this
-    /// failure. Only a failed creation, or a failed read of the channels topic, causes such a pause. After any other
-    /// failure this value has no effect.
+    /// The end of the pause after a failed creation, or after a failed read of the channels topic: monotonic
+    /// milliseconds. Until then, each further attempt fails at once with this failure. After any other failure, this
+    /// value has no effect.
     package var retryPauseEndMilliseconds: Int64
     /// Whether the cause may end by itself. Usually APNs, Redis or Kafka is then down or busy, so requests for other
     /// channels would probably fail too.

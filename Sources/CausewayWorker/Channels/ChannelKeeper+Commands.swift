@@ -48,8 +48,8 @@ extension ChannelKeeper {
         return (entry, try await existsAtAPNs(entry.channel, at: managedEnvironment))
     }
 
-    /// Returns an audience's channel, and creates it if the audience has none. If the audience has ended, the channel
-    /// stays in spite of this end, because an operator wants it.
+    /// Returns an audience's channel, and creates the channel if there is none. An operator asks for this channel, so
+    /// it stays even if the audience has ended.
     package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelFailure)
         -> ChannelEntry
     {

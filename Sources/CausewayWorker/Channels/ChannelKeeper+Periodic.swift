@@ -17,7 +17,7 @@ extension ChannelKeeper {
             || !contentAsIs.entries.isEmpty
             || !contentAsIs.unreadableEntries.isEmpty
             || !contentAsIs.intents.isEmpty || !contentAsIs.unreadableIntents.isEmpty
-        // If channels are not in use, write nothing to Redis and do not call APNs.
+        // An app that uses no channels costs no lease in Redis and no request to APNs.
         guard areChannelsInUse else { return reportRegistry(contentAsIs, at: managedEnvironment) }
         let content = try readAndReportRegistry(of: managedEnvironment)
         reportUnreadableEntries(of: content, at: managedEnvironment)
@@ -86,9 +86,9 @@ extension ChannelKeeper {
         }
     }
 
-    /// The maximum number of channels that one periodic work deletes because their deletion is due, and one daily
-    /// comparison again (R4). Each takes a request to APNs, and other apps wait meanwhile. The next periodic work deletes
-    /// others.
+    /// How many channels one run of the periodic work deletes because their deletion is due. A daily comparison may
+    /// delete as many again (R4). Each deletion takes a request to APNs, for which other apps wait. Later runs delete
+    /// the rest.
     static let dueDeletionsMax = 50
 
     /// Runs `body` for each item. A lasting failure concerns only one channel, so the work continues with the other
@@ -136,8 +136,8 @@ extension ChannelKeeper {
                 onlyResolvesIntents: !isDaily,
                 dueDeletionsMax: Self.dueDeletionsMax
             )
-            // An entry or intent may stay unreadable for days. So keep the lease, and compare again only when it
-            // expires. Otherwise the keeper would request APNs' list every minute.
+            // An entry or intent may stay unreadable for days. So keep the lease: the next comparison comes when the
+            // lease expires. Without the lease, the keeper would request APNs' list every minute.
             guard !reconciliation.hasUnreadableChannel, content.unreadableIntents.isEmpty else { return }
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
@@ -145,9 +145,8 @@ extension ChannelKeeper {
                 try registry.extendLease(lease, milliseconds: Self.reconciliationIntervalMilliseconds)
             }
         } catch {
-            // After a transient error, release the lease, so that the next periodic work tries again. (If Redis is
-            // down, the release fails, and the lease lasts until it expires.) After a lasting failure, keep the lease:
-            // the next attempt comes when the lease expires.
+            // After a transient error, release the lease, so that the next periodic work tries again. After a lasting
+            // failure, keep the lease, so that nobody tries again before the lease expires.
             if error.isTransient { try? registry.releaseLease(lease) }
             throw error
         }
@@ -239,8 +238,8 @@ extension ChannelKeeper {
             await Task.yield()
         }
         if let failure { throw failure }
-        // If a creation is under way, or if the channel id of an entry cannot be read, `Reconciliation` has not decided
-        // about the unknown channels. Do not record the time of such a comparison, so that another one follows soon.
+        // Record only the time of a complete comparison, so that another one follows soon after an incomplete one.
+        // While a creation is under way, or a channel id cannot be read, nothing is decided about the unknown channels.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
             try registry.writeReconciliationTime(

@@ -35,10 +35,10 @@ extension ChannelKeeper {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
-                    // In the state `deleting`, another process has begun to delete the channel. If
-                    // `deletionDueMilliseconds` is nil, the deletion is final, and there is nothing to plan. Otherwise
-                    // the other process may still keep the channel: it has perhaps seen a start that Redis admitted
-                    // before the end. So wait for its decision. If the channel stays, its deletion must be planned.
+                    // `deleting`: another process has begun to delete the channel. If the deletion is final
+                    // (`deletionDueMilliseconds` is nil), nothing is left to plan. Otherwise, wait for the decision of
+                    // that process. It may keep the channel because of a start that Redis admitted before the end, and
+                    // then a deletion must be planned.
                     guard entry.state == .active else { return entry.deletionDueMilliseconds == nil }
                     return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
                 }
@@ -64,9 +64,9 @@ extension ChannelKeeper {
             guard let plannedEntry = try planDeletion(of: entry, dueMilliseconds: dueMilliseconds) else {
                 return false
             }
-            // Redis may have admitted a start after the check above, and a keeper may have carried out the lane's
-            // request about this start before the plan was written. That keeper found no plan to cancel, so cancel the
-            // plan here. If this process dies first, `deleteUnlessAudienceStarted` cancels the plan.
+            // A start may have come between the check above and the plan. The keeper that handled the start then found
+            // no plan to cancel, so cancel the plan here. If this process dies first, `deleteUnlessAudienceStarted`
+            // cancels the plan.
             guard try registry.isAudienceStarted(of: entry) else { return true }
             currentEntry = plannedEntry
         }
@@ -105,11 +105,10 @@ extension ChannelKeeper {
     /// If several workers call this at the same time, the first one decides, and the others find that the entry has
     /// changed.
     ///
-    /// - Parameter hasRemovedChannelFromHash: whether the hash still had the channel, so that the caller removed it.
-    ///   False: usually another worker removed the channel earlier. A start may have named the channel before that
-    ///   removal. But the other worker may also have deleted the channel at APNs already: an older release leaves the
-    ///   planned time in the entry even after its final decision. So if the audience has been started, the channel
-    ///   stays only if APNs still has it.
+    /// - Parameter hasRemovedChannelFromHash: whether the hash still had the channel, and the caller removed it. If
+    ///   not, another worker has usually removed it, and may also have deleted the channel at APNs: after its final
+    ///   decision, an older release leaves the planned time in the entry. So even if the audience has been started, the
+    ///   channel then stays only if APNs still has it.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(
         of entry: ChannelEntry,
@@ -182,9 +181,8 @@ extension ChannelKeeper {
                 dueMilliseconds: computeDeletionDueMilliseconds(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
-            // Redis may have admitted a start after the check above, and a keeper may have carried out the lane's
-            // request about this start before the plan was written. That keeper found no plan to cancel, so cancel the
-            // plan here.
+            // A start may have come between the check above and the plan. The keeper that handled the start then found
+            // no plan to cancel, so cancel the plan here.
             if try registry.readAudienceEnd(entry.app, entry.audience) == nil {
                 try registry.replaceIfUnchanged(plannedEntry, with: currentEntry)
             }
@@ -205,8 +203,8 @@ extension ChannelKeeper {
     }
 
     /// Returns when to delete a new channel; nil: plan no deletion. If the audience has already ended, the new entry
-    /// must contain the plan from the beginning, because no later step makes the plan: the daily comparison leaves out
-    /// a channel that is newer than its audience's end.
+    /// needs the plan at once, because nothing plans the deletion later: the daily comparison leaves out a channel that
+    /// is newer than its audience's end.
     ///
     /// The first of these cases that applies decides:
     ///
@@ -220,8 +218,8 @@ extension ChannelKeeper {
     ///
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces; nil: none.
-    ///   - endToDisregardMilliseconds: for an operator's request: when the audience last ended before the request
-    ///     (see `ensureChannel`).
+    ///   - endToDisregardMilliseconds: for an operator's request: when the audience last ended before the request (see
+    ///     `ensureChannel`).
     func readDeletionDueMilliseconds(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
@@ -246,11 +244,11 @@ extension ChannelKeeper {
     }
 
     /// Cancels the planned deletion of a channel that a command or an operator requests. But if the audience has ended
-    /// since the request was made, the deletion stays planned, because the end is newer than the request.
+    /// after the request, the deletion stays planned.
     ///
     /// - Parameter endToDisregardMilliseconds: for an operator's request: when the audience last ended before the
-    ///   request (see `ensureChannel`). If the audience has not ended again since, the deletion is cancelled, and the
-    ///   keeper plans no other deletion because of that end.
+    ///   request (see `ensureChannel`). If this is still its last end, the deletion is cancelled, and this end causes
+    ///   no other.
     /// - Returns: the current entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, endToDisregardMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?

@@ -56,8 +56,8 @@ extension ChannelKeeper {
         var hasTombstoneNote = hasTombstoneNote
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
-            // If the registry is incomplete or the entry cannot be read, write nothing. Perhaps only the channels topic
-            // still names the channel, and a tombstone would remove this last trace.
+            // Write a tombstone only if the audience certainly has no channel. If the registry is incomplete, or the
+            // entry cannot be read, perhaps only the channels topic still names the channel.
             guard lookup.entry != nil || lookup.isChannelKnownToBeMissing else { return }
             guard lookup.entry?.recordValue != writtenEntry?.recordValue else {
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
@@ -69,9 +69,8 @@ extension ChannelKeeper {
                 }
                 // Another process has just changed the entry, so read the entry again.
                 guard let unpublishedEntry else { continue }
-                // The registry now says that this entry is unpublished, or that its channel is being deleted. In both
-                // cases the periodic work writes to the channels topic again. So remove the note that a tombstone is
-                // missing.
+                // The note about a missing tombstone is not needed any more: the registry now marks the entry as
+                // unpublished, or its channel as being deleted. So the periodic work will write to the channels topic.
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
                 hasTombstoneNote = false
                 guard writeReportingErrors(unpublishedEntry, forAudienceOf: entry) else { return }
@@ -86,11 +85,11 @@ extension ChannelKeeper {
     }
 
     /// Writes a tombstone to the channels topic. First notes in the registry that the tombstone is missing. If the
-    /// write fails and the audience has no entry, only this note tells the periodic work to write the tombstone again.
+    /// write fails and the audience has no entry, only this note makes the periodic work repeat the write.
     ///
-    /// The note stays after the write. The caller removes it after reading the registry again, because the audience may
-    /// have got a channel just before the tombstone reached the topic. If the process dies before it writes this
-    /// channel's record again, only the note says that the topic must be repaired.
+    /// The note stays after the write, and the caller removes it after it has read the registry again. Until then, the
+    /// note protects a channel that was published just before the tombstone: if this process dies, the periodic work
+    /// repairs the topic.
     ///
     /// - Returns: whether Kafka has acknowledged the tombstone.
     private func writeTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) -> Bool {

@@ -53,11 +53,11 @@ extension ChannelKeeper {
     ///
     /// - Parameters:
     ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: the registry had none.
-    ///     Since then, another worker may have deleted the channel, and Redis may have forgotten the audience's end. In
-    ///     this case only `lostEntry` says that the new channel must be deleted too.
-    ///   - endToDisregardMilliseconds: for an operator's request: when the audience last ended before the request
-    ///     (see `ensureChannel`). If the audience has not ended again since, no deletion is planned because of that
-    ///     end. A planned deletion of the lost channel still applies.
+    ///     A deletion that this entry plans applies to the new channel too, even if another worker has removed the
+    ///     entry since, and Redis has forgotten the audience's end.
+    ///   - endToDisregardMilliseconds: for an operator's request: when the audience last ended before the request (see
+    ///     `ensureChannel`). If this is still its last end, it causes no deletion. A planned deletion of the lost
+    ///     channel still applies.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,

@@ -52,8 +52,8 @@ extension ChannelKeeper {
         channelTopic.close()
     }
 
-    /// Returns a request for each environment that the request is about. So an environment whose APNs host does not
-    /// respond does not delay the app's other environment. (R22)
+    /// Divides a request into one for each environment that it is about. So if the APNs host of one environment does
+    /// not respond, requests for the app's other environment do not wait. (R22)
     private func divideByEnvironment(_ request: ChannelRequest) -> [ChannelRequest] {
         managedEnvironments.map(\.appEnvironment)
             .filter { $0.app == request.app && (request.environment ?? $0.environment) == $0.environment }
@@ -97,8 +97,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Checks about every second whether Redis has lost a registry, until the task is cancelled. After a failed
-    /// restoration, checks again in 5 s. These checks have a task of their own, because maintenance may wait for APNs for
+    /// Checks about every second whether Redis has lost a registry, and restores it. Waits 5 s after a failure. Runs
+    /// until its task is cancelled. This task does nothing else, because the periodic work may wait for APNs for
     /// minutes.
     private func repeatRestoration() async {
         let failurePause = Duration.milliseconds(Self.restorationPauseMilliseconds)

@@ -137,8 +137,7 @@ extension ChannelKeeper {
         for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
             let publishedChannels = try readPublishedChannels(for: Array(restorationTokens.keys))
             for (appEnvironment, token) in restorationTokens {
-                // If this call does not complete the registry, the next pass of the outer loop reads the channels topic
-                // again.
+                // This call may fail to complete the registry. The outer loop then reads the channels topic again.
                 try restoreRegistry(appEnvironment, from: publishedChannels, token: token)
             }
             restorationTokens = try beginRestorations(of: managedEnvironments)
@@ -173,7 +172,7 @@ extension ChannelKeeper {
 
     /// Begins to restore each of these registries that is incomplete.
     ///
-    /// - Returns: the tokens of ``ChannelRegistry/beginRestoration(_:)``, one for each incomplete registry.
+    /// - Returns: for each incomplete registry, the token that `ChannelRegistry.restore` needs.
     private func beginRestorations(
         of managedEnvironments: [ManagedEnvironment]
     ) throws(ChannelFailure) -> [AppEnvironment: [UInt8]] {
@@ -189,8 +188,8 @@ extension ChannelKeeper {
     }
 
     /// Reads the channels topic. After a failure, throws the same failure for a while, so that requests do not all wait
-    /// for Kafka's timeout. The topic may be missing only if none of these apps has used channels as far as this process
-    /// knows.
+    /// for Kafka's timeout. A missing topic is a failure only if this process knows that one of these apps uses
+    /// channels.
     private func readPublishedChannels(for appEnvironments: [AppEnvironment]) throws(ChannelFailure)
         -> PublishedChannels
     {

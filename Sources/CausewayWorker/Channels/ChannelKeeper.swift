@@ -57,8 +57,8 @@ package actor ChannelKeeper {
     let managedEnvironments: [ManagedEnvironment]
     let registry: ChannelRegistry
     let channelTopic: ChannelTopic
-    /// The length of the lease for an attempt to create a channel. An attempt usually takes less time. When the lease
-    /// has expired, other processes no longer wait for this attempt.
+    /// The length of the lease for an attempt to create a channel. Other processes wait for the attempt for this long
+    /// at most.
     let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose registry this process has seen complete. If such a registry becomes
@@ -67,7 +67,7 @@ package actor ChannelKeeper {
     /// Why the last failed restoration could not read the channels topic. Until `retryPauseEndMilliseconds` of this
     /// failure, no restoration reads the topic.
     var restorationFailure: ChannelFailure?
-    /// After Kafka has failed to take a record: the error, and until when (monotonic milliseconds) all writes to the
+    /// The pause after Kafka has failed to take a record. Until its end (monotonic milliseconds), all writes to the
     /// channels topic fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
     var topicWritePause: (error: KafkaError, endMilliseconds: Int64)?
     /// Why the channels of audiences could not be created: at most `creationFailuresMax` failures (R4). Until
@@ -121,9 +121,8 @@ package actor ChannelKeeper {
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has this channel, the new channel
     ///     replaces it and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - endToDisregardMilliseconds: for an operator's request about an ended audience: when the audience last
-    ///     ended. The operator wants the channel in spite of this end. So the keeper cancels a planned deletion, and
-    ///     plans no other one because of this end. Nil for any other request.
+    ///   - endToDisregardMilliseconds: if an operator wants the channel of an ended audience: when the audience last
+    ///     ended. The keeper then cancels a planned deletion, and this end causes no other. Nil for any other request.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -143,8 +142,8 @@ package actor ChannelKeeper {
                 {
                     return currentEntry
                 }
-                // Here the entry has been deleted, or another worker has changed it. If the audience still has an
-                // entry, `createIfMissing` creates no channel, and the next pass of the loop reads that entry.
+                // No usable entry: it was deleted, or another worker has changed it. If the audience still has one,
+                // `createIfMissing` creates no channel, and the next pass of the loop reads the entry.
             }
             if let failure = creationFailures[
                 FailureKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
@@ -205,9 +204,9 @@ package actor ChannelKeeper {
         )
     }
 
-    /// Creates a channel, unless APNs still has the one of `lostEntry`. The caller must have the lease for this
-    /// creation. Lists APNs' channels first, so that a later comparison can tell the new channel from those of other
-    /// programs.
+    /// Creates a channel, unless APNs still has the channel of `lostEntry`. The caller must have the lease for this
+    /// creation. First lists APNs' channels, and records those of other programs, so that a later comparison does not
+    /// take the new channel for one of them.
     ///
     /// - Parameter lostEntry: the entry of `lostChannel`, if the registry had it before the creation.
     /// - Returns: nil if another process has created a channel meanwhile, or has replaced or deleted the new one.
@@ -250,8 +249,8 @@ package actor ChannelKeeper {
                 at: managedEnvironment
             )
             guard let entry = addedEntry else {
-                // This process's lease was lost or expired, and another process was first to create a channel. Phones
-                // may know that channel, so delete the channel that this process has created.
+                // Another process has created a channel first, because this process's lease was lost or expired. Phones
+                // may know the other channel, so delete the one that this process has created.
                 isRedundant = true
                 try await deleteRedundantChannel(channel, of: intent, at: managedEnvironment)
                 return nil
@@ -294,12 +293,11 @@ package actor ChannelKeeper {
         try registry.remove([intent], managedEnvironment.appEnvironment)
     }
 
-    /// Records the listed channels without an entry as foreign: other programs created them. If there is an intent,
-    /// records nothing: one of these channels may come from the attempt that the intent belongs to.
+    /// Records as foreign the listed channels that no entry names: other programs created them. Records nothing while
+    /// there is an intent, because its attempt may have created one of these channels.
     ///
-    /// If an entry's channel id cannot be read, the entry's channel is recorded as foreign too. This does no harm.
-    /// While the id cannot be read, no comparison deletes an unknown channel. When the id can be read again, the next
-    /// comparison removes the channel from the foreign ones.
+    /// A channel whose entry cannot be read is recorded too. This does no harm: until its id can be read again, no
+    /// comparison deletes an unknown channel. Then the next comparison removes the channel from the foreign ones.
     private func addForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure)
     {

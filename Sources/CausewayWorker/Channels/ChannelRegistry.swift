@@ -188,9 +188,8 @@ final class ChannelRegistry {
     /// The maximum number of entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
-    /// A restored channel stays at least for this time, even if its deletion is due earlier in the channels topic. A
-    /// start may have cancelled this deletion only in Redis, and Redis may have lost the start. Usually, workers read
-    /// the start again within minutes.
+    /// No channel is deleted within this time after its restoration, even if its deletion is due. A start may have
+    /// cancelled the deletion only in Redis, which has lost this. Usually, workers read the start again within minutes.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 3_600_000
 
     /// Whether this value of `completenessField` says that the registry is complete. False for a token of
@@ -205,10 +204,10 @@ final class ChannelRegistry {
         Self.saysRegistryIsComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
     }
 
-    /// Notes that the registry is being restored: writes the restoration's token, a random text, to the field `t:`.
-    /// Call this before reading the channels topic. If another process has written a token before, both use that token.
+    /// Notes that the registry is being restored: writes a token, a random text, to the field `t:`. If another process
+    /// has written its token before, both use that token. Call this before reading the channels topic.
     ///
-    /// - Returns: the token, or another one if Redis has just lost it again; nil if the registry is already complete.
+    /// - Returns: the token that `restore` needs; nil if the registry is already complete.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
         _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
         let token = try hashes.readField(key(appEnvironment), Self.completenessField)
@@ -234,9 +233,9 @@ final class ChannelRegistry {
     /// creates another channel for its audience, and a newer release can read the entry.
     ///
     /// - Parameter token: the token from `beginRestoration`.
-    /// - Returns: whether this call has made the registry complete. False if the registry changed between all reads of
-    ///   this call. False also if `channels` may be out of date: since `beginRestoration`, Redis was emptied, a channel
-    ///   was deleted, or another process completed the restoration.
+    /// - Returns: whether this call has made the registry complete. False if other processes kept changing the
+    ///   registry, or if `channels` may be out of date: since `beginRestoration`, Redis was emptied, a channel was
+    ///   deleted, or another process completed the restoration.
     func restore(
         _ channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
@@ -268,11 +267,10 @@ final class ChannelRegistry {
     /// How often one call of ``writeActiveChannelsToAudienceHashes(_:)`` may read the registry (R4).
     private static let registryReadAttemptsMax = 8
 
-    /// Writes all active channels of the registry to the audiences' hashes. Returns false if the registry has changed
-    /// between all reads, so that a hash may have an old channel.
+    /// Writes all active channels of the registry to the audiences' hashes. Writes again until the registry no longer
+    /// changes: with one pass only, this call could write an old channel over the new one of another process.
     ///
-    /// After writing, reads the registry again, and writes what has changed, until nothing has changed. With one read
-    /// only, this call could write an old channel over the new one of another process.
+    /// - Returns: false if the registry changed until the last attempt. A hash may then have an old channel.
     func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var writtenEntries: [String: ChannelEntry] = [:]
         for _ in 0..<Self.registryReadAttemptsMax {

@@ -13,11 +13,11 @@ final class ChannelRequestQueues {
     /// The maximum number of requests that run at one time: the number of permits. The owner of a permit runs one
     /// request after another.
     static let permitsMax = 16
-    /// How many permits each pool may have at least. With up to eight pools, no pool waits for another.
+    /// Each pool may have this many permits at any time. With up to eight pools, no pool waits for another.
     private static let permitsPerPoolMin = 2
-    /// How many requests may run or wait here, if no pool's share of them is less than `requestsPerPoolMin`.
+    /// The places for requests that run or wait. Each pool gets an equal part, but at least `requestsPerPoolMin`.
     static let requestsMax = 4_096
-    /// How many requests of each pool may run or wait at least.
+    /// Each pool has at least this many places, even if all pools together then have more than `requestsMax`.
     static let requestsPerPoolMin = 256
 
     private struct PoolKey: Hashable {
@@ -43,7 +43,7 @@ final class ChannelRequestQueues {
         /// The number of the pool's requests that run.
         var runningCount = 0
         /// The number of the pool's requests that run or wait.
-        var count = 0
+        var requestCount = 0
         /// Whether `poolsInTurn` has the pool.
         var isInTurn = false
     }
@@ -64,20 +64,20 @@ final class ChannelRequestQueues {
         requestsPerPoolMax = max(Self.requestsMax / max(poolCount, 1), Self.requestsPerPoolMin)
     }
 
-    /// Adds a request, unless an equal one is the last that waits for its audience: the response to that one goes to all
-    /// lanes too. The first request of an audience does not count as waiting. It may already run, and may have read Redis
-    /// before the event that the new request is about.
+    /// Adds a request, unless the last request that waits for its audience is equal: the response to that one goes to
+    /// all lanes, and so serves both. The audience's first request does not count as waiting: it may already run, and
+    /// may have read Redis before the event that the new request is about.
     ///
-    /// - Returns: false if the request was not added. This is also so if its pool has no place left. Lanes repeat
-    ///   requests, and the daily comparison with APNs' list finds ended audiences.
+    /// - Returns: false if an equal request waits, or if the pool has no place left. A lost request does no harm: lanes
+    ///   repeat requests, and the daily comparison with APNs' list finds ended audiences.
     @discardableResult
     func add(_ request: ChannelRequest) -> Bool {
         let key = AudienceKey(request)
         let queue = queues[key] ?? []
         guard queue.dropFirst().last != request,
-            requestsByPool[key.pool, default: PoolRequests()].count < requestsPerPoolMax
+            requestsByPool[key.pool, default: PoolRequests()].requestCount < requestsPerPoolMax
         else { return false }
-        requestsByPool[key.pool, default: PoolRequests()].count += 1
+        requestsByPool[key.pool, default: PoolRequests()].requestCount += 1
         queues[key, default: []].append(request)
         if queue.isEmpty { addReadyKey(key) }
         return true
@@ -95,10 +95,10 @@ final class ChannelRequestQueues {
 
     func releasePermit() { usedPermitCount -= 1 }
 
-    /// Returns the next request that is ready to run, and counts it as running. The request stays in its queue: its
-    /// audience's other requests become ready only after ``finish(_:)``. Returns nil if every request runs, waits for an
-    /// earlier one of its audience, or belongs to a pool that runs as many requests as it may. The owners of such a
-    /// pool's permits take its other requests later.
+    /// Returns the next request to run, and counts it as running. The request stays in its queue: the audience's next
+    /// request becomes ready only after ``finish(_:)``.
+    ///
+    /// - Returns: nil if no request is ready, or if the pools of all ready requests run as many as they may.
     func beginNextReadyRequest() -> ChannelRequest? {
         guard !poolsInTurn.isEmpty else { return nil }
         let pool = poolsInTurn.removeFirst()
@@ -129,7 +129,7 @@ final class ChannelRequestQueues {
     func finish(_ request: ChannelRequest) {
         let key = AudienceKey(request)
         queues[key]?.removeFirst()
-        requestsByPool[key.pool]?.count -= 1
+        requestsByPool[key.pool]?.requestCount -= 1
         requestsByPool[key.pool]?.runningCount -= 1
         if queues[key]?.isEmpty == true { queues[key] = nil } else { addReadyKey(key) }
         putInTurnIfReady(key.pool)

@@ -35,9 +35,9 @@ package struct Reconciliation: Equatable, Sendable {
         /// The channels that entries name.
         var ownChannels: Set<String> { Set(entries.map(\.channel) + unreadableEntries.compactMap(\.channel)) }
 
-        /// Whether an attempt to create a channel has left its intent, and APNs' list has not been compared with the
-        /// registry since. Intents younger than ``Reconciliation/apnsCreationDurationMillisecondsMax`` do not count:
-        /// APNs may still be creating their channels.
+        /// Whether an intent (R32) is old enough for a comparison of APNs' list with the registry, and has had none
+        /// since. A younger intent does not count, because APNs may still be creating its channel
+        /// (``Reconciliation/apnsCreationDurationMillisecondsMax``).
         func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
             let ageMillisecondsMin = Reconciliation.apnsCreationDurationMillisecondsMax
             // The time from Redis may be any number, so the subtraction must not trap on overflow.
@@ -52,12 +52,10 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Channels that stay, because other programs created them or may have created them.
     package var possiblyForeignChannels: [String] = []
-    /// Channels to delete: those that have no entry and are not recorded as foreign.
+    /// Channels to delete, because failed attempts of Causeway have probably created them: they have no entry, are not
+    /// recorded as foreign, and there are at least as many intents as such channels.
     ///
-    /// - If there are more such channels than intents, none is deleted, because Causeway's own attempts cannot have
-    ///   created all of them.
-    /// - With `deletesUnknownChannels`, this limit does not apply, and the channels that are recorded as foreign are
-    ///   deleted too.
+    /// With `deletesUnknownChannels`, these are all channels without an entry, also the foreign ones.
     package var channelsToDelete: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
@@ -135,9 +133,9 @@ package struct Reconciliation: Equatable, Sendable {
         guard !hasCreationUnderWay, !hasUnreadableChannel else { return }
         if unrecordedChannels.count <= content.intents.count || deletesUnknownChannels {
             channelsToDelete += unrecordedChannels
-            // An unrecorded channel has no entry and is not recorded as foreign. If there are as many unrecorded
-            // channels as intents, each attempt counts as the creator of one of these channels, so all intents are
-            // resolved. Otherwise a young intent stays, because APNs may still be creating its channel.
+            // If there are as many unrecorded channels (no entry, not foreign) as intents, each attempt counts as the
+            // creator of one of them, so all intents are resolved. Otherwise a young intent stays, because APNs may
+            // still be creating its channel.
             let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
                 areAllIntentsFulfilled

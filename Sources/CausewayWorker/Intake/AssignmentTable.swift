@@ -27,13 +27,12 @@ struct AssignmentTable {
         /// The log's end that brokers report may be higher: with `read_committed`, no reader gets the transaction
         /// markers or the open transaction after the last record.
         var logEndReachedAtOffset: Int64 = -1
-        /// The last log end that reading has reached while all dealt records were settled; -1: none yet. This end is
-        /// committed, although the lane does not know it: only transaction markers are after the lane's last record. If
-        /// the committed offset stayed before a marker, it would be out of range when Kafka has deleted the marker.
+        /// The last log end that reading has reached while all dealt records were settled; -1: none yet. The Kafka
+        /// thread commits this end itself: the lane knows only its records, and transaction markers may follow the last
+        /// one. When Kafka deletes such a marker, a committed offset before the marker would be out of range.
         var settledLogEndOffset: Int64 = -1
-        /// How many rewinds of the partition the lane has requested. An inbox entry has the count of the moment when
-        /// its record was dealt. The lane discards an entry if the lane's own count is higher, because the record will
-        /// be read again.
+        /// How many rewinds of the partition the lane has requested. Each record gets this count when it is dealt. The
+        /// lane discards a record with a lower count than its own, because that record will be read again.
         var rewindRequestCount: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
@@ -152,9 +151,9 @@ struct AssignmentTable {
         return true
     }
 
-    /// Begins a rereading up to `endOffset`, or up to the end of the partition's previous rereading if that end is
-    /// higher. No offset below the rereading's end may be committed, because the commit would move the group's position
-    /// back. If `endOffset` is 0, there is no record to read again (``markRereadingUnneeded(of:identifier:)``).
+    /// Begins a rereading of the records below `endOffset`; 0: there are none
+    /// (``markRereadingUnneeded(of:identifier:)``). No offset below this end may be committed, because the group's
+    /// position would move back. So if the previous rereading had a higher end, that end stays.
     mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
         guard endOffset > 0 else { return markRereadingUnneeded(of: partition, identifier: identifier) }
         updateEntry(partition.topic.index, partition.partition) { entry in
@@ -168,8 +167,8 @@ struct AssignmentTable {
         }
     }
 
-    /// Marks a rereading as complete at once, because no record needs to be read again. Even then, no offset below the
-    /// end of the previous rereading may be committed.
+    /// Marks a rereading as complete at once, because no record needs to be read again. The end of the previous
+    /// rereading stays, because no offset below it may be committed.
     mutating func markRereadingUnneeded(of partition: TopicPartition, identifier: UInt64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
             let previousEndOffset = entry?.rereading?.endOffset ?? 0
@@ -177,9 +176,9 @@ struct AssignmentTable {
         }
     }
 
-    /// Notes the end of a partition's log, from which the lane computes its backlog. Brokers also count transaction
-    /// markers and an open transaction, which no reader gets. So when reading has reached the log's end, this notes the
-    /// offset after the last dealt record instead.
+    /// Notes where the records of a partition's log end, so that the lane can compute its backlog. The end that brokers
+    /// report may be higher: it counts transaction markers and an open transaction, which no reader gets. So once
+    /// reading has reached the log's end, this notes the offset after the last dealt record instead.
     ///
     /// - Parameter logEndOffset: the log's end that the brokers reported.
     /// - Returns: the entry if its lane does not know the noted end yet; else nil.
@@ -252,9 +251,8 @@ struct AssignmentTable {
 extension AssignmentTable.Entry {
     /// Returns the offset below which all records are settled, by this worker or a previous owner.
     ///
-    /// - Parameter startOffset: where this assignment, or its last rereading, began to read. Has no effect if the
-    ///   assignment had a rereading with an `endOffset` above 0: all records below that offset were settled before the
-    ///   rereading.
+    /// - Parameter startOffset: where this assignment, or its last rereading, began to read. After a rereading, its
+    ///   `endOffset` (if above 0) is used instead: all records below `endOffset` were settled before.
     func computeSettledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset, settledLogEndOffset)
@@ -269,9 +267,9 @@ extension AssignmentTable.Entry {
         settledLogEndOffset = max(settledLogEndOffset, logEndReachedAtOffset)
     }
 
-    /// Returns an offset above all records that may have written to Redis. ``computeSettledEndOffset(startOffset:)``
-    /// may be lower: some records above it may also be settled, by this lane or by a previous owner, and Redis may have
-    /// lost what they wrote.
+    /// Returns an offset above all records that may have written to Redis, and whose writes Redis may have lost.
+    /// ``computeSettledEndOffset(startOffset:)`` may be too low: this lane or a previous owner may also have settled
+    /// single records above it.
     ///
     /// - Parameters:
     ///   - startOffset: as in ``computeSettledEndOffset(startOffset:)``.
@@ -293,9 +291,8 @@ extension AssignmentTable.Entry {
     ///   the lane has settled none.
     fileprivate mutating func completeRereadingIfReached(settledEndOffset: Int64) {
         guard let rereading, !rereading.isComplete else { return }
-        // The rereading is also complete when the end of the log is reached. The last offsets below the rereading's end
-        // may have no record that can be read: the record was deleted, or the offset has a transaction marker, which no
-        // reader gets.
+        // Reading may reach the log's end without a settled record at the rereading's end: the last offsets may belong
+        // to deleted records, or to transaction markers, which no reader gets. Then the rereading is complete too.
         let isAtEnd = logEndReachedAtOffset >= rereading.endOffset && settledEndOffset >= nextOffset
         if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }

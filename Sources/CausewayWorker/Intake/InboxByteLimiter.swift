@@ -1,11 +1,10 @@
 import Kafka
 
-/// Limits the bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only the number
-/// of its entries, and one record may be large.
+/// Limits the bytes of the records in a lane's inbox, because a ring limits only the number of its entries, and one
+/// record may be large.
 ///
 /// The ring counts the entries that the lane has not taken. The lane changes this count all the time, and each read by
-/// another thread slows down the lane. So when the Kafka thread deals a record, it reads the count only if the inbox
-/// seems to be full.
+/// another thread slows down the lane. So the Kafka thread reads the count only if the inbox seems to be full.
 struct InboxByteLimiter {
     private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)
 

@@ -26,8 +26,8 @@ extension Intake {
         if partition.topic.index == Self.commandsTopicIndex { reportLogEnd(of: partition) }
     }
 
-    /// Stores a partition's log end as the offset to commit if all records below it are settled, and it is above the
-    /// offset that the lane has reported or the group had committed.
+    /// Makes the next commit include a partition's log end, if all records below it are settled. Does nothing if the
+    /// lane has reported, or the group has committed, this offset or a higher one.
     func storeSettledLogEnd(of partition: TopicPartition) {
         guard let offset = assignments[partition]?.settledLogEndOffset,
             offset > findKnownProgress(of: partition)?.committableOffset ?? 0
@@ -39,8 +39,7 @@ extension Intake {
 
     /// Tells a partition's lane where the partition's log ends, unless the lane knows this end already.
     func reportLogEnd(of partition: TopicPartition) {
-        // An order about a log's end may use only the first `partitionsMax` places of the ring. The other places are
-        // reserved for orders that must not be lost. A log end that is not sent now is sent later.
+        // If many orders wait, send this one later, and leave the rest of the ring to orders that must not be lost.
         guard let lane = assignments[partition]?.lane,
             setup.mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
             let logEndOffset = consumer.watermarks(of: partition)?.logEndOffset, logEndOffset >= 0,

@@ -86,8 +86,8 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // `unfetchedPartitions` has the log's end only if nothing is fetched from the partition. If this end is higher
-        // than `logEndReachedAtOffset`, the log has new records, so reading is no longer at the log's end.
+        // The brokers' answer about a partition that is not fetched may show new records: its log end is then above
+        // `logEndReachedAtOffset`, and reading is no longer at the log's end.
         let unfetchedLogEndOffset = unfetchedPartitions.logEndOffsets[partition] ?? -1
         let logEndReading = assignment.flatMap { entry -> PartitionLag.LogEndReading? in
             guard entry.logEndReachedAtOffset >= max(0, unfetchedLogEndOffset) else { return nil }

@@ -39,8 +39,7 @@ extension Intake {
             pausedPartitions.remove(partition)
         }
         discardRecordsOfEndedAssignments()
-        // Call `noteConsumerGroupState` a second time: it also publishes the number of assigned partitions, which the
-        // `for` loop has changed.
+        // Publish once more, because the loop above has changed the number of assigned partitions.
         noteConsumerGroupState(.joining)
     }
 

@@ -9,8 +9,8 @@ struct RereadingState {
     /// How long a lane may take to settle what is in flight in a partition. The time is long, because the lane's
     /// connection to Redis may return seconds after the connection of `StoreWatch`, which found the loss.
     static let drainMillisecondsMax: Int64 = 10_000
-    /// The time between two attempts to find the starting offset, or to seek to it. If no broker has responded to a
-    /// request for starting offsets, the next attempt waits for `brokerRequestIntervalMilliseconds`.
+    /// The time after a failed attempt to find the starting offset of a rereading, or to seek to it. If no broker has
+    /// responded, the next attempt waits for `brokerRequestIntervalMilliseconds` instead.
     static let retryIntervalMilliseconds: Int64 = 1_000
     /// The time between two requests to the brokers for committed offsets and the number of partitions.
     /// `brokerRequestTimeoutMilliseconds` limits how long the Kafka thread waits for each request.
@@ -31,8 +31,8 @@ struct RereadingState {
     /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
     /// begins, the lane gets this progress back.
     var reportedProgress: [TopicPartition: PartitionProgress] = [:]
-    /// Committed offsets (0 if nothing is committed) of partitions whose assignment gave no start position, usually
-    /// because the group coordinator had not responded. The Kafka thread requests these offsets after the assignment.
+    /// Where reading began in partitions whose assignment did not say so, usually because the group coordinator had not
+    /// responded: the committed offset, which the Kafka thread requests later; 0: nothing is committed.
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
     /// The partitions that have perhaps no marks yet. Their commits say this (``CommitMetadata``).
     var unmarkedPartitions: Set<TopicPartition> = []
@@ -330,9 +330,9 @@ extension Intake {
         )
     }
 
-    /// Returns the settled offsets above `endOffset`, as the metadata of a commit. They come from the lane's last
-    /// report. Before the first report, they come from the previous owner's commit. If that report or commit has
-    /// another offset than `endOffset`, returns no bytes.
+    /// Returns the settled offsets above `endOffset`, in the form of a commit's metadata: from the lane's last report
+    /// or, before the first report, from the previous owner's commit. Empty if that report or commit has another offset
+    /// than `endOffset`.
     private func makeSettledOffsetsText(above endOffset: Int64, of partition: TopicPartition) -> [UInt8] {
         guard let progress = findKnownProgress(of: partition), progress.committableOffset == endOffset else {
             return []
@@ -347,12 +347,12 @@ extension Intake {
             .map { PartitionProgress(committableOffset: $0.offset, metadata: $0.metadata) }
     }
 
-    /// Returns the offset at which the rereading of each partition begins; nil for a partition without a record that is
-    /// recent enough (`rereadCommandAgeMillisecondsMax`). A partition without a leader has a failure instead.
+    /// Returns where the rereading of each partition begins: at the first record that Redis may lack, but not before
+    /// the log's first record. Commands are read only if they are recent enough (`rereadCommandAgeMillisecondsMax`). If
+    /// a mark is lost, all registrations are read: their topic is compacted, and even its oldest record may have a
+    /// valid token.
     ///
-    /// If a mark is lost, registrations are read from the log's first record: their topic is compacted, and even its
-    /// oldest record may have a valid token. A mark may name an offset that the log no longer has, so reading never
-    /// begins before the log's first record.
+    /// - Returns: nil for a partition without such a record; a failure for a partition without a leader.
     private func fetchRereadingStartPositions(
         of requests: [RereadingRequest]
     ) throws(KafkaError) -> [Result<SeekPosition?, KafkaError>] {
@@ -377,8 +377,8 @@ extension Intake {
 }
 
 extension SeekPosition {
-    /// Returns this position, or the settled offset if this position is higher. So no unsettled record is skipped, even
-    /// if a mark names a higher offset.
+    /// Limits this position to the settled offset, so that no unsettled record is skipped, even if a mark names a
+    /// higher offset.
     func limited(to settledEndOffset: Int64) -> SeekPosition {
         if case .offset(let offset) = self { .offset(min(offset, settledEndOffset)) } else { self }
     }

@@ -203,9 +203,9 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         }
     }
 
-    /// Whether the thread may poll. False while a record waits for a lane that is not paused: a short wait is better
-    /// than a pause. When the lane is paused, the thread polls again, for the group and the other lanes. False also
-    /// while ``LaneOverflow/entriesMax`` records wait for a paused lane.
+    /// Whether the thread may poll records. False while records wait for a lane, because most waits are short. After a
+    /// long wait, the lane is paused, and the thread polls again, for the group and the other lanes. False also while
+    /// ``LaneOverflow/entriesMax`` records wait for a paused lane.
     var mayPoll: Bool {
         laneOverflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
@@ -245,8 +245,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         // Push the record only if no other waits for the lane. The records of a partition must stay in order.
         if laneOverflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
         laneOverflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
-        // If the lane is already paused, pause this partition too. This was not possible before its first record came:
-        // while librdkafka begins to read a partition, it can lose a pause, or never read the partition.
+        // Pause a partition of a paused lane only now, after its first record. While librdkafka begins to read a
+        // partition, it can lose a pause, or never read the partition.
         if isPaused(lane: lane) {
             consumer.pause([TopicPartition(topic: TopicIdentifier(index: topic), partition: partition)])
         }
@@ -255,7 +255,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     /// - Returns: false if the lane's inbox is full, in entries or in bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
-        // Pass the expression, not a value: `hasRoom` reads the ring's count only if the inbox seems to be full.
+        // Do not read the ring's count before this call: `hasRoom` reads it only if the inbox seems to be full.
         let hasRoom = inboxLimiters[lane]
             .hasRoom(for: Int(entry.recordBytes), untakenEntryCount: setup.mailboxes[lane].inbox.count)
         guard hasRoom, laneRings[lane].push(entry) else { return false }
@@ -318,7 +318,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
                     partition: report.partition
                 )
                 let isCommittable = assignments.apply(report, committableOffset: progress?.committableOffset)
-                // The log's end may have been stored already, although the lane does not know it.
+                // Store no offset below `settledLogEndOffset`, which the lane does not know.
                 if isCommittable, let progress,
                     progress.committableOffset >= assignments[topicPartition]?.settledLogEndOffset ?? -1
                 {

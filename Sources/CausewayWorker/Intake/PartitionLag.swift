@@ -2,18 +2,17 @@ import Kafka
 
 /// A partition's lag, as the metrics show it: how far the first unsettled record is behind the end of the log.
 enum PartitionLag {
-    /// Returns the number of offsets from a partition's first unsettled record to the log's end. Besides unsettled
-    /// records, these are settled records and transaction markers between them. Nil means that the number is unknown,
-    /// which is not zero.
+    /// Returns the number of offsets from a partition's first unsettled record to the log's end; nil: unknown. These
+    /// are unsettled records, and the settled records and transaction markers between them.
     ///
     /// - Parameters:
     ///   - firstUnsettledOffset: the first unsettled offset; nil before the first record of this assignment.
     ///   - startPosition: where reading began. Without an unsettled offset, the lag is counted from here.
     ///   - logStartOffset: the oldest offset in the log; nil if it is not known.
     ///   - logEndOffset: the end of the log that the brokers last reported; nil if it is not known.
-    ///   - logEndReading: where reading has reached the log's end. Nil: reading has not reached the log's end, or
-    ///     another record has been dealt since. If not nil, `startPosition`, `logStartOffset` and `logEndOffset` have
-    ///     no effect: with them, the lag would include the transaction markers after the last record.
+    ///   - logEndReading: where reading has reached the log's end. Nil: it has not, or another record has been dealt
+    ///     since. If given, it replaces `startPosition`, `logStartOffset` and `logEndOffset`, because the brokers' log
+    ///     end counts the transaction markers after the last record.
     static func countRecords(
         firstUnsettledOffset: Int64?,
         startPosition: SeekPosition?,

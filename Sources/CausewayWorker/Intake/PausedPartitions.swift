@@ -1,9 +1,9 @@
 import Delivery
 import Kafka
 
-/// Partitions that are paused for a time: of the deferred topic, until their next record is due; of each topic, after
-/// their lane had no room. The next record of such a partition is not kept here, because one kept record keeps
-/// its whole fetched batch in memory. The record is read from Kafka again later.
+/// Partitions that are paused for a time: a partition of the deferred topic until its next record is due, and any
+/// partition after its lane had no room for a record. That record is read from Kafka again later. If it were kept here,
+/// it would keep its whole fetched batch in memory.
 ///
 /// All workers defer by the same delay, so the records of a partition are nearly in the order of their due times. If an
 /// operator shortens the delay, for example from 60 s to 10 s, a record may wait behind an older one that is due later.
@@ -48,8 +48,8 @@ struct PausedPartitions {
         guard let wallDueMilliseconds, writtenAtMilliseconds <= now.wallMilliseconds + clockSkewMillisecondsMax else {
             return now.monotonicMilliseconds
         }
-        // If the recovery is in the future, the clock was set back after it. Then even a record that is deferred now
-        // seems to be older than the recovery, and would be read and deferred again without a pause.
+        // Ignore a recovery in the future: the clock was set back after it. Otherwise each record that is deferred now
+        // would count as older than the recovery, and would be read and deferred again and again.
         let isRecoveryPast = poolRecoveredAtWallMilliseconds <= now.wallMilliseconds
         if isRecoveryPast, writtenAtMilliseconds <= poolRecoveredAtWallMilliseconds { return now.monotonicMilliseconds }
         let limitedDueMilliseconds = min(wallDueMilliseconds, writtenAtMilliseconds + delayMillisecondsMax)

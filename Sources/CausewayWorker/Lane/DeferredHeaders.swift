@@ -56,8 +56,8 @@ enum DeferredHeaders {
 
     static func makeStateText(of deferral: Deferral) -> String {
         let alert = deferral.carriedAlertVersion
-        // A producer chooses the record's timestamp, and a token's registration time may come from this timestamp.
-        // So both may be out of range and are limited.
+        // Limit two times to the range that `readDeferral` accepts: a producer chooses the record's timestamp, and a
+        // token's registration time may come from this timestamp.
         let recordTimestampMilliseconds = clampedMilliseconds(deferral.recordTimestampMilliseconds)
         let registeredAtWallMilliseconds = clampedMilliseconds(deferral.registeredAtWallMilliseconds)
         let numbers: [any FixedWidthInteger] = [

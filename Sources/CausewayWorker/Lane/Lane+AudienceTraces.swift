@@ -30,8 +30,8 @@ extension Lane {
         if let instruction = record.fanoutInstruction {
             return (tracer.makeFanoutTrace(trace, offset: instruction.offset), nil)
         }
-        // The command's result over all ranges and broadcasts is written when the last of them has ended. If the last
-        // one was a broadcast, the result names the command's own span, because a broadcast has no span.
+        // The results of a range name its span. A broadcast has no span: if the last part of a command to end was a
+        // broadcast, the command's result names the command's own span.
         guard outgoingRecord.kind != .commandResultAfterBroadcast,
             let resultContent = audiences.resultContent(of: outgoingRecord),
             let finishedTrace = tracer.makeFinishedTrace(
@@ -42,8 +42,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // Here a range has ended. Two results name the span of this range: the range's own result and, if the range was
-        // the last of its command to end, the command's result. Only with the range's own result is the span exported.
+        // Export a range's span only once, with the range's own result. If this range was the last part of its command
+        // to end, the command's result names the span too.
         return (trace, outgoingRecord.kind == .rangeResult ? finishedTrace : nil)
     }
 }

@@ -15,8 +15,8 @@ extension Lane {
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
         delivery.areAudienceMembersComplete = !audiences.mayStoreLackMembers
-        // The revocation has dropped the commands that waited then. Since then, others may have begun to wait again:
-        // for example, Redis told a command that was being admitted to wait.
+        // While a partition is being revoked, its commands must not wait. The revocation has dropped those that waited
+        // then, but others may have begun to wait since: for example, Redis told a command to wait.
         if partitions.isAnyDeliveryPartitionBeingRevoked { dropWaitingAudienceCommands() }
         repeat {
             while audiences.canReceiveCommand, let record = delivery.nextHandover {
@@ -53,9 +53,8 @@ extension Lane {
     /// continue.
     func noteAudienceStoreMayHaveLostData() { audiences.storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds }
 
-    /// In a cluster, a new connection counts as a loss too: the server may have restarted without its data since the
-    /// last failed attempt to connect. A reading of the marks in between may lack this server, and counts the members
-    /// of the others as complete. The next reading has this server's marks.
+    /// Notes that a server of Redis is connected. In a cluster, this counts as a possible loss until the marks are read
+    /// again: the server may have restarted without its data, and the last reading may have left its marks out.
     func noteAudienceStoreReady() {
         if audienceStore.hasSeveralServers { noteAudienceStoreMayHaveLostData() }
         requestCallAtIterationEnd()

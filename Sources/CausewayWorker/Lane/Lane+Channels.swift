@@ -14,9 +14,9 @@ struct LaneChannelResponse: Sendable {
 
 /// A queue of the channel keeper's responses that a lane has not taken yet.
 final class LaneChannelResponseQueue: Sendable {
-    /// The maximum number of responses that wait. Further responses are discarded, but nothing waits forever for a
-    /// discarded response. A command waits two seconds for its channel. The broadcasts of a lost channel wait about a
-    /// minute. Then the core tries the lost channel again, and requests a new channel if APNs still lacks the lost one.
+    /// The maximum number of responses that wait. Further ones are discarded, but nothing waits forever for them. A
+    /// command waits two seconds for its channel. The broadcasts of a lost channel wait about a minute. Then the core
+    /// tries the lost channel again, and requests a new channel if APNs still lacks the lost one.
     private static let responsesMax = 1_024
 
     private let responses = Mutex<[LaneChannelResponse]>([])

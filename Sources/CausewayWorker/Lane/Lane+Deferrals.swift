@@ -46,7 +46,7 @@ extension Lane {
     /// once, even those that are not due. The core decides when (`PoolRecoveryReports`).
     func reportPoolRecovery() {
         guard delivery.takePoolRecovery(now: now) else { return }
-        mailbox.notePoolRecovery(wallMilliseconds: now.wallMilliseconds)
+        mailbox.notePoolRecovery(atWallMilliseconds: now.wallMilliseconds)
         kafkaWakeup.signal()
     }
 }

@@ -46,7 +46,7 @@ extension Lane {
     /// lane does this once an iteration, before the core begins to work on new records.
     func noteLag() {
         for entryIndex in partitions.entries.indices where partitions[entryIndex].topic == Intake.commandsTopicIndex {
-            let (recordCount, isAssumed) = partitions.countUntakenRecords(
+            let (recordCount, isGuess) = partitions.countUntakenRecords(
                 at: entryIndex,
                 assumedRecordCount: delivery.configuration.reloadable.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
@@ -54,7 +54,7 @@ extension Lane {
             delivery.noteLag(
                 partitions[entryIndex].indexInCore,
                 recordCount: recordCount,
-                isAssumed: isAssumed,
+                isGuess: isGuess,
                 now: now
             )
         }
@@ -100,13 +100,14 @@ extension Lane {
         }
     }
 
-    /// Gives one record to its core. Discards a record whose assignment has ended. Also discards a record that was
-    /// dealt before the lane's last request for a rewind, because the record is read again. If only the partition's
-    /// ledger has no room, and an old record is unsettled, discards the record and requests such a rewind, so that other
-    /// partitions do not wait.
+    /// Gives one record to its core, or discards it for one of these reasons:
+    /// - Its assignment has ended.
+    /// - The lane has requested a rewind after the record was dealt, so the record is read again.
+    /// - Its partition's ledger is full behind an old record. The lane then requests a rewind, so that other partitions
+    ///   do not wait.
     ///
-    /// - Returns: false if the core has no room yet for the record. The entry then keeps its message, so that the caller
-    ///   can try again later. The lane iterates at least every `offsetReportIntervalMilliseconds`.
+    /// - Returns: false if the record must wait. The entry keeps its message, and the caller tries again in a later
+    ///   iteration.
     private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)

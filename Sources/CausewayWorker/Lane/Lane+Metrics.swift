@@ -148,7 +148,7 @@ extension Lane {
             )
             metrics.set(.apnsStreamsMax, number, to: Int64(gauges.streamsMax))
             metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlightPushCount))
-            metrics.set(.pushesWaiting, number, to: Int64(delivery.waitingPushCount(of: pool.identifier)))
+            metrics.set(.pushesWaiting, number, to: Int64(waitingPushCount(of: pool)))
             metrics.set(.breakerOpen, number, to: pool.apnsPool.breakerCause == nil ? 0 : 1)
             setProviderTokenAge(of: pool, gauges)
         }
@@ -157,7 +157,7 @@ extension Lane {
     private func setProviderTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
         let wallSeconds = loop.wallMilliseconds / 1_000
         let number = pool.number
-        let hasUnfinishedPushes = gauges.inFlightPushCount > 0 || delivery.waitingPushCount(of: pool.identifier) > 0
+        let hasUnfinishedPushes = gauges.inFlightPushCount > 0 || waitingPushCount(of: pool) > 0
         providerTokenUses[number]
             .update(
                 submittedPushCount: pool.apnsPool.statistics.submittedPushCount,
@@ -208,9 +208,10 @@ extension Lane {
     private func setRecordMetrics() {
         // Do not count pushes of audiences: they are sent for members, not for the records that are counted here.
         let inFlightPushCount = pools.reduce(0) {
-            $0 + $1.apnsPool.inFlightPushCount - audiences.inFlightPushCount(of: $1.identifier)
+            $0 + $1.apnsPool.inFlightPushCount
+                - audiences.inFlightPushCount(of: $1.identifier, traffic: $1.traffic)
         }
-        let waitingPushCount = pools.reduce(0) { $0 + delivery.waitingPushCount(of: $1.identifier) }
+        let waitingPushCount = pools.reduce(0) { $0 + self.waitingPushCount(of: $1) }
         let inProgressRecordCount = delivery.inProgressRecordCount
         let recordsWithKnownWaitCount =
             inFlightPushCount + waitingPushCount + delivery.recordsAwaitingStoreCount

@@ -46,13 +46,13 @@ extension Lane {
         if hasReported { kafkaWakeup.signal() }
     }
 
-    /// Asks the Kafka thread to read a partition again later, from a record for which the partition's ledger has no
-    /// room, because an older record is unsettled. Meanwhile the lane takes the records of other partitions (R22).
+    /// Asks the Kafka thread to pause a partition whose ledger is full, and to read it again later from this offset.
+    /// Meanwhile the lane takes the records of other partitions (R22).
     ///
     /// A partition that is being revoked needs no request: its next owner, or its rereading, reads the record again.
     ///
-    /// - Returns: false if the record must wait in the lane, because the older record may soon be settled
-    ///   (`isBlockedByOldRecord`), or because the ring has no room for the request.
+    /// - Returns: false if the record must wait in the lane: the ledger may soon have room (`isBlockedByOldRecord`), or
+    ///   the ring has no room for the request.
     func requestRewindAfterPause(_ entryIndex: Int, to offset: Int64) -> Bool {
         guard !partitions[entryIndex].isBeingRevoked else { return true }
         guard isBlockedByOldRecord(partitions[entryIndex]) else { return false }

@@ -33,8 +33,8 @@ extension Lane {
                 delivery.removeNextOutgoingRecord(outgoingRecord)
                 noteDeferralFailure(error.code, of: outgoingRecord)
                 delivery.deliveryReportReceived(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
-                // After a failed deferral, the core may have put the command back into its activity's waiting list. The
-                // core begins such a command at the end of an iteration.
+                // If a deferral has failed, the core may have put the command back into its activity's waiting list.
+                // The core begins such a command at the end of an iteration.
                 requestCallAtIterationEnd()
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
@@ -73,8 +73,7 @@ extension Lane {
                     tag: tag
                 )
             }
-            // The result carries the span that this worker exports. Without such a span, the result carries the
-            // command's trace context.
+            // The result's headers name the span that this worker exports or, without such a span, the command's own.
             let finishedTrace = tracer.makeFinishedTrace(trace, view, atWallMilliseconds: now.wallMilliseconds)
             if let finishedTrace { trace.context = finishedTrace.context }
             var headers = ProducedHeaders(capacity: 2)

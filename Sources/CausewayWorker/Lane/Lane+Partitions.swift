@@ -146,11 +146,11 @@ extension Lane {
             : delivery.oldestUnsettledSinceMilliseconds(entry.indexInCore)
     }
 
-    /// Whether a partition whose ledger is full is likely to stay so for long: its oldest record has been unsettled for
-    /// `LanePartitions.ledgerWaitMillisecondsMax`, or for an unknown time.
+    /// Whether a full ledger will probably stay full for long: its oldest record has been unsettled for
+    /// `LanePartitions.ledgerWaitMillisecondsMax`, or for an unknown time. If not, the next record waits in the lane.
     ///
-    /// In a compacted topic, a few records may fill a ledger, because a ledger counts offsets. These records usually
-    /// settle in milliseconds. Then the next record should wait in the lane: a rewind would take seconds.
+    /// In a compacted topic, a few records may fill a ledger for milliseconds, because a ledger counts offsets. A
+    /// rewind would take seconds.
     func isBlockedByOldRecord(_ entry: LanePartitions.Entry) -> Bool {
         guard let sinceMilliseconds = oldestUnsettledSinceMilliseconds(of: entry) else { return true }
         return loop.nowMilliseconds - sinceMilliseconds >= partitions.ledgerWaitMillisecondsMax

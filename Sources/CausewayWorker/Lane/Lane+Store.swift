@@ -17,8 +17,9 @@ extension Lane {
             case .issued:
                 delivery.removeNextStoreCall()
             case .notReady where activityStore.hasSeveralServers:
-                // The server of this call's key is unreachable. Calls to other servers must not wait behind this call.
-                // It comes again after a pause, so this loop ends even if no server is reachable.
+                // The server for this call is unreachable. Delay the call, because calls to other servers must not wait
+                // behind it. A delayed call comes again after a pause, so this loop ends even if no server is
+                // reachable.
                 delivery.delayNextStoreCallForUnavailableServer(now: now)
             case .replicasMissing:
                 delivery.delayNextStoreCallForMissingReplicas(now: now)

@@ -23,10 +23,9 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// `make demo` costs the worker 20 s of CPU instead of 8.7 s. The wait delays a push by a few milliseconds, which
     /// is little beside APNs' tens of milliseconds.
     static let iterationIntervalMicrosecondsMin: Int64 = 4_000
-    /// The least time between two iterations while a pool is full (`LanePool.isFull`) and has pushes in flight. In one
-    /// round trip, a connection sends at most as many requests as it has streams. A wait for the next iteration makes
-    /// the round trip longer, so this wait must be short: 20,000 pushes on one connection take 0.75 s, but 1.3 s with a
-    /// wait of 4 ms.
+    /// The least time between two iterations while a pool is full (`LanePool.isFull`) and has pushes in flight. A
+    /// stream that a response has freed is used only in the next iteration, so this time must be short: 20,000 pushes
+    /// on one connection take 0.75 s, but 1.3 s with a wait of 4 ms.
     static let fullPoolIterationIntervalMicrosecondsMin: Int64 = 1_000
     /// How often the lane tells the Kafka thread which offsets it may commit: more often than the Kafka thread commits,
     /// which is four times a second by default.
@@ -68,7 +67,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     )
     /// What happened to the activity store's connection, so that the metrics count only reconnections.
     var redisConnectionHistory = RedisConnectionHistory()
-    /// The pools, one for each app and environment. A pool's position in this array is its number in the metrics.
+    /// The pools, one for each app and environment, and perhaps a second one for broadcasts. A pool's position in this
+    /// array is its number in the metrics.
     var pools: [LanePool] = []
     /// The provider token that each pool used last, by pool number.
     var providerTokenUses: [ProviderTokenUse]
@@ -79,9 +79,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// A record from the inbox that has no room in its core yet. The lane takes this record next.
     var entryAwaitingRoom: InboxEntry?
     var writer = JSONWriter()
-    /// Whether a deferred record goes to the partition of the deferred topic that has the same number as the partition
-    /// of the command's original record. False after the deferred topic turned out to have fewer partitions than the
-    /// commands topic.
+    /// Whether a deferred record goes to the partition with the same number as its original record's partition. False
+    /// after the deferred topic turned out to have fewer partitions than the commands topic.
     var deferralsKeepPartitionNumber = true
 
     // MARK: - Metrics, log and traces
@@ -244,9 +243,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         produceOutgoingAudienceRecords()
     }
 
-    /// Arms the timer for the time at which a core next has something to do. If this time becomes later, the timer is
-    /// not moved. It then fires too early, and is armed again at the end of the iteration in which it fires. This costs
-    /// less than moving the timer in each iteration.
+    /// Sets the timer for the time at which a core next has something to do. A timer that is too early is not moved: it
+    /// fires, and is set again at the end of that iteration. This costs less than moving it in each iteration.
     private func armCoreTimer() {
         let dueMilliseconds = min(delivery.nextDueMilliseconds ?? .max, audiences.nextDueMilliseconds ?? .max)
         guard dueMilliseconds < coreTimerDueMilliseconds else { return }
@@ -265,7 +263,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         activityStore.close()
         audienceStore.close()
         publishMetrics()
-        // The lane runs no more iterations. Without this call `/livez` would report it as stuck.
+        // The lane runs no more iterations, and `/livez` must not report it as stuck.
         metrics.published.noteIterationPause(untilMilliseconds: .max)
     }
 }

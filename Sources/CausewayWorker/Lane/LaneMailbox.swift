@@ -71,9 +71,9 @@ struct LaneOrder: BitwiseCopyable {
     /// For `assign`: whether settled records must be processed again instead of being skipped, because Redis has lost
     /// what they wrote.
     var rereadsSettledRecords = false
-    /// For `assign`: the offset and metadata that the group has committed; nil if there are none, or if they are not
-    /// known. With `rereadsSettledRecords`: the offset below which all records were settled before the rereading, and
-    /// metadata for the settled records above this offset. The thread that pops the order takes ownership.
+    /// For `assign`: the offset and metadata that the group has committed; nil: none, or not known. With
+    /// `rereadsSettledRecords`: the records that were settled before the rereading, all below the offset, and those
+    /// above it that the metadata names. The thread that pops the order takes ownership.
     var committedOffset: Unmanaged<RingBox<CommittedOffset>>?
 }
 
@@ -137,11 +137,11 @@ final class LaneMailbox: Sendable {
     /// The maximum number of outgoing records of the core for audiences that Kafka has not acknowledged. The core keeps
     /// to this number, so that the ring of delivery reports never overflows.
     static let outgoingAudienceRecordsMax = Audiences.unacknowledgedRecordsMax
-    /// The bytes that one record of the lane may need in the ring of delivery reports. The ring's capacity is a power
-    /// of two, so it may be twice the need.
+    /// The bytes of the ring of delivery reports for each record of the lane: twice the need, because the ring's
+    /// capacity is rounded up to a power of two.
     ///
-    /// `MemoryBudget` counts the whole ring. Its memory is reserved at the start, but becomes resident page by page,
-    /// until each page has been used once.
+    /// `MemoryBudget` counts the whole ring, although each page of its memory becomes resident only when it is first
+    /// used.
     static let deliveryReportBytesPerRecord = 2 * deliveryReportsPerRecordMax * MemoryLayout<DeliveryReport>.stride
     /// The bytes that the core for audiences may need in the ring of delivery reports.
     static let audienceDeliveryReportBytes = 2 * outgoingAudienceRecordsMax * MemoryLayout<DeliveryReport>.stride
@@ -173,7 +173,7 @@ final class LaneMailbox: Sendable {
 
     /// Reports that one of the lane's pools works again. Then the Kafka thread at once reads the lane's records that
     /// were deferred before.
-    func notePoolRecovery(wallMilliseconds: Int64) {
+    func notePoolRecovery(atWallMilliseconds wallMilliseconds: Int64) {
         poolRecoveredAtWallMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
 
@@ -206,9 +206,8 @@ final class LaneMailbox: Sendable {
     func takeSettings() -> ReloadableSettings? { settings.withLock { $0.take() } }
 }
 
-/// A mailbox's rings for records and delivery reports, as unretained references. The Kafka thread keeps the mailbox
-/// alive itself. The thread passes hundreds of thousands of entries a second, and each entry would otherwise retain and
-/// release the ring.
+/// A mailbox's rings for records and delivery reports, as unretained references. With retained ones, each of the
+/// hundreds of thousands of entries a second would retain and release a ring. The Kafka thread keeps the mailbox alive.
 struct LaneRings {
     private let inbox: Unmanaged<SingleProducerRing<InboxEntry>>
     private let deliveryReports: Unmanaged<SingleProducerRing<DeliveryReport>>

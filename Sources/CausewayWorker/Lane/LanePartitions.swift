@@ -39,8 +39,8 @@ struct LanePartitions {
     /// How long a partition is paused before it is read again from a record for which its ledger had no room. The core
     /// for audiences uses the same time for the fan-out topic.
     static let ledgerPauseMilliseconds: Int64 = 5_000
-    /// How old a partition's oldest unsettled record may become while a record for which the ledger has no room waits
-    /// in the lane. All other records of the lane wait behind that record, so the time is short. Tests shorten it.
+    /// How long the oldest record of a full ledger may stay unsettled before the lane requests a rewind. Until then all
+    /// other records of the lane wait, so the time is short. Tests shorten it.
     var ledgerWaitMillisecondsMax: Int64 = 1_000
 
     private(set) var entries: [Entry] = []
@@ -75,7 +75,7 @@ struct LanePartitions {
         at entryIndex: Int,
         assumedRecordCount: Int64,
         nowMilliseconds: Int64
-    ) -> (recordCount: Int64, isAssumed: Bool) {
+    ) -> (recordCount: Int64, isGuess: Bool) {
         let entry = entries[entryIndex]
         if entry.logEndOffset >= 0, entry.nextOffset >= 0 {
             return (max(0, entry.logEndOffset - entry.nextOffset), false)

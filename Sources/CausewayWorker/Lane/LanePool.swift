@@ -8,7 +8,9 @@ import Observability
 final class LanePool {
     /// The pool's number in the metrics.
     let number: Int
+    /// The app and environment. A pool for broadcasts has the same identifier as the pool for device pushes.
     let identifier: PoolIdentifier
+    let traffic: PoolTraffic
     /// The connections to APNs.
     let apnsPool: Pool
     /// Whether the pool refused a push. The lane gives the pool no further push until the pool reports room.
@@ -19,6 +21,7 @@ final class LanePool {
     init(number: Int, pool setup: LaneSetup.PoolSetup, lane: Lane) {
         self.number = number
         identifier = setup.identifier
+        traffic = setup.traffic
         responseHandler = LanePoolResponseHandler(number: number, name: setup.name, lane: lane)
         apnsPool = Pool(
             loop: lane.loop,
@@ -28,6 +31,9 @@ final class LanePool {
         )
         responseHandler.lanePool = self
     }
+
+    /// Whether the pool's breaker is open, so that the next push is a probe.
+    fileprivate var isProbing: Bool { apnsPool.breakerCause != nil }
 
     fileprivate func permitsRetry(now: Moment) -> Bool {
         retryPermission.permitsRetry(isWithinBudget: apnsPool.retryBudget.permitsRetry, now: now)
@@ -97,7 +103,7 @@ private final class LanePoolResponseHandler: PushHandler {
         case .goAway(_, _, let reason, _): lane.countGoAway(reason, of: number)
         case .connected:
             guard let lanePool else { break }
-            lane.delivery.poolConnected(lanePool.identifier)
+            if lanePool.traffic.hasDevicePushes { lane.delivery.poolConnected(lanePool.identifier) }
             lane.requestCallAtIterationEnd()
         default: break
         }
@@ -125,24 +131,37 @@ extension PushResult.Disposition {
 
 extension Lane {
     /// Gives each pool its waiting pushes until the pool refuses a push: first the pushes of single commands, then
-    /// those of audiences. (R22)
+    /// those of audiences (R22). A start is a probe only if its pool has no other push (R16).
     func performPushes() {
-        for pool in pools where !pool.isFull {
-            while let record = delivery.takeNextPush(
-                pool.identifier,
-                permitsRetry: pool.permitsRetry(now: now),
-                now: now
-            ) {
-                guard submit(record, to: pool) else {
-                    delivery.pushNotSent(record)
-                    pool.isFull = true
-                    break
-                }
-                pool.retryPermission.noteSentPush(now: now)
-                countBudgetDrawOrDemotion(record)
-            }
+        for pool in pools where !pool.isFull && pool.traffic.hasDevicePushes {
+            performSinglePushes(of: pool, permitsStarts: !pool.isProbing)
         }
         performAudiencePushes()
+        for pool in pools where !pool.isFull && pool.isProbing && pool.traffic.hasDevicePushes {
+            performSinglePushes(of: pool, permitsStarts: true)
+        }
+    }
+
+    private func performSinglePushes(of pool: LanePool, permitsStarts: Bool) {
+        while let record = delivery.takeNextPush(
+            pool.identifier,
+            permitsRetry: pool.permitsRetry(now: now),
+            permitsStarts: permitsStarts,
+            now: now
+        ) {
+            guard submit(record, to: pool) else {
+                delivery.pushNotSent(record)
+                pool.isFull = true
+                break
+            }
+            pool.retryPermission.noteSentPush(now: now)
+            countBudgetDrawOrDemotion(record)
+        }
+    }
+
+    /// Returns how many pushes of single commands wait for a stream of the pool.
+    func waitingPushCount(of pool: LanePool) -> Int {
+        pool.traffic.hasDevicePushes ? delivery.waitingPushCount(of: pool.identifier) : 0
     }
 
     /// Gives rounds and broadcasts the streams that single commands do not use. After a push was sent, the loop visits
@@ -155,13 +174,15 @@ extension Lane {
                 let streamCount = pool.apnsPool.inFlightPushCount + pool.apnsPool.freeStreamCount
                 let pushesInFlightMax = Audiences.pushesInFlightMax(
                     streamCount: streamCount,
-                    areSingleCommandsWaiting: delivery.waitingPushCount(of: pool.identifier) > 0
+                    // The starts that wait in a pool that probes leave the probe to the audiences.
+                    areSingleCommandsWaiting: !pool.isProbing && waitingPushCount(of: pool) > 0
                 )
                 while let push = audiences.takeNextPush(
                     pool.identifier,
+                    traffic: pool.traffic,
                     permitsRetry: pool.permitsRetry(now: now),
                     pushesInFlightMax: pushesInFlightMax,
-                    isProbing: pool.apnsPool.breakerCause != nil,
+                    isProbing: pool.isProbing,
                     now: now
                 ) {
                     guard submit(push, to: pool) else {

@@ -15,6 +15,7 @@ struct LaneSetup: @unchecked Sendable {
     /// The settings of one APNs pool. Every lane has such a pool.
     struct PoolSetup {
         var identifier: PoolIdentifier
+        var traffic: PoolTraffic
         var name: String
         var configuration: PoolConfiguration
         var tokenSource: ProviderTokenSource

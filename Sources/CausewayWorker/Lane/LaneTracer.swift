@@ -12,18 +12,17 @@ final class LaneTracer {
     private let traceRing: TraceRing?
     /// How many of a million commands without a trace get a new one.
     private let samplesPerMillion: UInt64
-    /// The seed of span ids. The id of a result's span is computed from the seed, the parent span, the record's offset,
-    /// and the number of the record's earlier results. So if this lane produces a result twice, both copies name the
-    /// same span.
-    private let seed: UInt64
+    /// A result's span id depends only on this seed, the parent span, the record's offset, and the number of the
+    /// record's earlier results. So if this lane produces a result twice, both copies name the same span.
+    private let spanSeed: UInt64
     private var randomness: SplitMix64
 
     init(traceRing: TraceRing?, samplesPerMillion: Int) {
         traceBuffer = .allocate(byteCount: RecordTrace.bytesMax, alignment: 8)
         self.traceRing = traceRing
         self.samplesPerMillion = traceRing == nil ? 0 : UInt64(clamping: samplesPerMillion)
-        seed = UInt64.random(in: .min ... .max)
-        randomness = SplitMix64(seed: seed)
+        spanSeed = UInt64.random(in: .min ... .max)
+        randomness = SplitMix64(seed: spanSeed)
     }
 
     deinit {
@@ -51,7 +50,7 @@ final class LaneTracer {
     /// Returns the trace of a record whose outcome is known; nil if the trace is not exported.
     func makeFinishedTrace(_ trace: RecordTrace, _ view: RecordView, atWallMilliseconds: Int64) -> FinishedTrace? {
         guard traceRing != nil, trace.context.isSampled else { return nil }
-        return FinishedTrace(trace, view, seed: seed, finishedAtMilliseconds: atWallMilliseconds)
+        return FinishedTrace(trace, view, seed: spanSeed, finishedAtMilliseconds: atWallMilliseconds)
     }
 
     /// Returns the trace of a command to an audience after the command's fan-out; nil if the trace is not exported.
@@ -65,18 +64,18 @@ final class LaneTracer {
         return FinishedTrace(
             fannedOut: trace,
             view,
-            seed: seed,
+            seed: spanSeed,
             admittedAtMilliseconds: admittedAtWallMilliseconds,
             finishedAtMilliseconds: atWallMilliseconds
         )
     }
 
-    /// Returns the trace for a command's fan-out records. If the command's span in this worker is exported, the
-    /// returned trace names this span. Otherwise the command's own trace is returned.
+    /// Returns the trace for a command's fan-out records. It names the command's span in this worker if that span is
+    /// exported. Otherwise it is the command's own trace.
     func makeFanoutTrace(_ trace: RecordTrace, offset: Int64) -> RecordTrace {
         guard traceRing != nil, trace.context.isSampled else { return trace }
         var trace = trace
-        trace.context = FinishedTrace.context(of: trace, offset: offset, earlierResultCount: 0, seed: seed)
+        trace.context = FinishedTrace.context(of: trace, offset: offset, earlierResultCount: 0, seed: spanSeed)
         return trace
     }
 
@@ -93,7 +92,7 @@ final class LaneTracer {
             trace,
             range,
             appIndex: appIndex,
-            seed: seed,
+            seed: spanSeed,
             finishedAtMilliseconds: atWallMilliseconds
         )
     }

@@ -3,9 +3,9 @@ import Delivery
 /// What one lane's pool last learned about its app's provider token, and when the lane must write this to
 /// `WorkerCondition`.
 ///
-/// A lane writes a changed status at once. It repeats an unchanged status only seldom, because all lanes share one
-/// `WorkerCondition` under one lock. The last write decides for the whole worker. Without repetition, the last write
-/// could be an old one, of a lane that no longer has traffic.
+/// All lanes share one `WorkerCondition` under one lock, and the last write decides for the whole worker. A lane writes
+/// a changed status at once. It also repeats an unchanged status, but seldom: otherwise the last write could be an old
+/// one, of a lane that no longer has traffic.
 struct ProviderTokenStatus {
     /// The time between two writes of an unchanged status.
     static let repetitionIntervalMilliseconds: Int64 = 10_000

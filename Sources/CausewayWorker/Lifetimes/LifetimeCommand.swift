@@ -9,9 +9,9 @@ struct LifetimeCommand: Equatable {
     let value: [UInt8]
     /// True: the command starts the activity again. False: it ends the activity.
     let isRestart: Bool
-    /// Whether the new start lacks the newest state, because the update that Redis has kept is damaged. The keeper must
-    /// then replace this update before it produces the start. Otherwise Redis would refuse the start, because the kept
-    /// update is newer than the start's state.
+    /// Whether the new start shows an older state, because the newest update that Redis keeps is damaged. The keeper
+    /// must overwrite this update before it produces the start: Redis accepts no start whose state is older than the
+    /// kept update.
     let isUpdateDamaged: Bool
 
     /// How long an activity waits for its restart if the kept start or newest update has a format that this worker does

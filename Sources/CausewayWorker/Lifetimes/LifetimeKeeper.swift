@@ -30,8 +30,8 @@ actor LifetimeKeeper {
     /// The maximum number of due activities that one poll reads from one timetable. Larger than `claimsMax`, because
     /// the worker does not claim activities of unknown apps.
     static let dueEntriesPerReadMax = 1_024
-    /// One in this many polls reads a timetable from its front (rank 0) instead of from `nextRanks`. So an activity
-    /// that enters the timetable before the `nextRanks` position waits only a few seconds.
+    /// One in this many polls reads a timetable from its front (rank 0) instead of from `nextRanks`, so that an
+    /// activity that has entered the timetable before that position waits only a few seconds.
     private static let pollsPerTimetableFrontRead = 8
     /// The maximum number of unknown apps that the worker logs.
     private static let loggedUnknownAppsMax = 64
@@ -49,8 +49,7 @@ actor LifetimeKeeper {
     private var isFailing = false
     /// For each timetable: the rank (position) at which the next poll begins to read.
     private var nextRanks = [Int](repeating: 0, count: LifetimeKey.timetableCount)
-    /// The timetable with which the next poll begins: the one behind the timetable whose commands Kafka last did not
-    /// take.
+    /// The timetable with which each poll begins. Moves on if Kafka did not take the commands of a timetable.
     private var firstTimetableNumber = 0
     private var pollCount = 0
     private var loggedUnknownApps: Set<[UInt8]> = []
@@ -93,10 +92,10 @@ actor LifetimeKeeper {
             do {
                 timetableActivityCount += try produceDueCommands(timetableNumber)
             } catch let error as KafkaError {
-                // Do not try the other timetables: Kafka did not take these commands, and would probably not take other
-                // commands either. But perhaps only one partition takes none, so the next poll begins with the
-                // timetables behind this one. If no broker responds, it begins as before: otherwise each failed poll
-                // would lengthen the claims of another timetable.
+                // Kafka would probably not take the commands of other timetables either, so end this poll. If only one
+                // partition is faulty, the next poll must not end at the same timetable, and begins behind it. But if
+                // no broker responds, the next poll begins as before, so that failed polls do not lengthen the claims
+                // of one timetable after another.
                 if !error.saysNoBrokerResponded {
                     firstTimetableNumber = (timetableNumber + 1) % LifetimeKey.timetableCount
                 }
@@ -165,8 +164,8 @@ actor LifetimeKeeper {
             apps: apps,
             ageMillisecondsMax: Self.activityAgeMillisecondsMax
         )
-        // If this poll reads from the front (``pollsPerTimetableFrontRead``) and not from `nextRanks`, `nextRanks`
-        // stays. So the next poll continues where the previous one stopped.
+        // A read from the front (``pollsPerTimetableFrontRead``) does not move `nextRanks`, so that the next poll
+        // continues where the previous one stopped.
         if rank == nextRanks[timetableNumber] { nextRanks[timetableNumber] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
         return (dueActivities.namesToClaim, dueEntries.timetableEntryCount)
@@ -194,10 +193,10 @@ actor LifetimeKeeper {
         log(kind, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
 
-    /// Overwrites the damaged newest update in Redis with the start that the timetable keeps, so that the activity can
-    /// start again. Redis accepts a new start only with the state of the newest update (`lifetime.lua`), and this state
-    /// cannot be read. So the new start has the state of the former start. If a newer update comes first, Redis refuses
-    /// the new start, and the next claim makes a start with that update.
+    /// Overwrites the damaged newest update in Redis with the kept start, so that the activity can start again, with
+    /// the state of that start. Redis accepts a new start only with the state of the newest update (`lifetime.lua`),
+    /// and a damaged state cannot be read. If a newer update comes first, Redis refuses the new start, and the next
+    /// claim makes a start with that update.
     private func replaceDamagedUpdate(
         of claim: SharedHashes.Claim,
         _ commandsForRestart: CommandsForRestart,

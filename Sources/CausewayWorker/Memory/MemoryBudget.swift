@@ -64,8 +64,8 @@ struct MemoryBudget: Equatable {
     let inboxBytesPerLane: Int64
     /// For each lane: the memory of its fan-out records and pages of members.
     let audienceBytesPerLane: Int64
-    /// For each lane: the memory that its pages of members need beyond `audienceBytesPerLane`, because there are many
-    /// apps, and each may use at least `AudiencesConfiguration.pageBytesPerAppMin`.
+    /// For each lane: more memory for its pages of members, if there are many apps, because each app may use at least
+    /// `AudiencesConfiguration.pageBytesPerAppMin`.
     let additionalPageBytesPerLane: Int64
     /// For each lane: the memory of its commands to audiences, parked members, refused members and changes of members.
     let audienceTableBytesPerLane: Int64
@@ -125,9 +125,7 @@ struct MemoryBudget: Equatable {
         laneCount: Int,
         limit: MemoryLimit = MemoryLimit()
     ) throws(MemoryBudgetError) {
-        let connectionsMax =
-            laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
-            * configuration.apns.connectionsPerPool
+        let connectionsMax = laneCount * configuration.pools.count * configuration.apns.connectionsPerPool
         let inFlightPerConnection = configuration.apns.inFlightPerConnection
         let configuredBytes = Int64(configuration.worker.memoryMebibytes) << 20
         let controlGroupBytes = limit.bytes.map { $0 / 100 * Self.usableControlGroupPercent }
@@ -161,15 +159,15 @@ struct MemoryBudget: Equatable {
     }
 
     /// The bytes for texts, tokens, bodies and long ids: 35 % of a lane's bytes. Half of the lane's bytes are for
-    /// ``recordsMax(configured:)``. The remaining 15 % are reserved for free blocks: of sizes that are no longer needed,
-    /// and in the last chunk of each size.
+    /// ``recordsMax(configured:)``. The other 15 % are for blocks that are free: those of a size that is no longer
+    /// needed, and the rest of each size's last chunk.
     var usedBlockBytesMax: Int { Int(deliveryBytesPerLane / 2 / 10 * 7) }
 
     /// The bytes of all chunks of blocks, in use or free.
     var allocatedBlockBytesMax: Int { Int(deliveryBytesPerLane / 2) }
 
-    /// The bytes of one chunk of blocks. A chunk of each size (twelve for records, three for ids) needs at most an
-    /// eighth of the lane's bytes, if the lane has 16 MiB or more.
+    /// The bytes of one chunk, which has blocks of one size. There are twelve sizes for records, and three for ids. One
+    /// chunk of each needs at most an eighth of the lane's bytes, if the lane has 16 MiB or more.
     var blockChunkBytes: Int {
         var byteCount = DeliveryConfiguration.blockChunkBytesMin
         while byteCount < DeliveryConfiguration.blockChunkBytesMax, Int64(byteCount) * 2 * 128 <= deliveryBytesPerLane {

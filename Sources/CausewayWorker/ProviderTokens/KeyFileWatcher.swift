@@ -97,8 +97,8 @@ struct KeyFileWatcher {
         do {
             let identifier = try watchedKey.key.readIdentifier()
             watchedKey.lastTriedIdentifier = identifier
-            // Usually the source does not have this key yet. It already signs with this key if, for example, the file
-            // was missing for some time, or had another key that APNs refused. Then no push must try the key.
+            // The source may already sign with this key: for example, the key's file was missing for a while, or had
+            // another key, which APNs refused. Then the key needs no trial.
             guard !watchedKey.source.holdsOnly(key, keyIdentifier: identifier) else {
                 watchedKey.areFilesUnusable = false
                 watchedKey.isOnTrial = false
@@ -113,9 +113,9 @@ struct KeyFileWatcher {
         }
     }
 
-    /// Offers the same key to its source again if only the key's id has changed: the `.id` file was wrong and is
-    /// repaired, or it was replaced later than the key file. Waits for two polls with the same id, because the key file
-    /// may be replaced just after the `.id` file. Without the wait, the source would try the old key under the new id.
+    /// Offers the key to its source again if only the key's id has changed. The `.id` file was wrong and is repaired,
+    /// or it was replaced later than the key file. Waits for two polls with the same id: if the key file is replaced
+    /// just after the `.id` file, the source must not try the old key under the new id.
     private func offerKeyAgainIfIdentifierChanged(_ identifier: String?, _ watchedKey: inout WatchedKey) {
         guard identifier != watchedKey.lastTriedIdentifier, identifier == watchedKey.identifierAtLastPoll else {
             return
@@ -142,8 +142,8 @@ struct KeyFileWatcher {
     }
 
     private func reportLoadedKey(_ watchedKey: inout WatchedKey) {
-        // APNs accepts the key, but its files may have become unusable since the key was read. A restarted worker could
-        // not read the key from them. So the apps still count as apps with a rejected key.
+        // The files may have become unusable since the key was read. Then its apps still count as apps with a rejected
+        // key: a restarted worker could not read the key.
         watchedKey.isRejected = watchedKey.areFilesUnusable
         log(.keyLoaded, ["file": "\(watchedKey.key.file)", "keyId": "\(watchedKey.source.keyStatus.keyIdentifier)"])
     }

@@ -24,8 +24,8 @@ enum CommitMetadata {
     /// Whether a partition may lack marks at its assignment, for one of three reasons: it is new to the group, the last
     /// commit says so, or the group coordinator has not said what was committed.
     ///
-    /// Known issue (K9): in a cluster, a commit has no note any more when all primaries that replied have marks. A
-    /// primary that could not be reached at that time has no marks. Later this looks as if it had lost them.
+    /// Known issue (K9): in a cluster, commits lose the note when all primaries that replied have marks. A primary that
+    /// was unreachable then has no marks, and later seems to have lost them.
     ///
     /// - Parameters:
     ///   - startPosition: where reading begins; nil if it is unknown, or with `auto.offset.reset: latest`.

@@ -5,12 +5,12 @@ import Audiences
 /// Redis has all members if the marks of all partitions of the registrations topic show no loss, whichever workers own
 /// the partitions. ``StoreWatch`` reads the marks, and tells the lanes the result.
 ///
-/// Even when all members are back, two things stay lost: how far an audience's timestamp was raised (R11), and, of a
-/// command whose ranges have not all ended, the member counts of the ended ranges.
+/// Two things stay lost even when all members are back: how far an audience's timestamp was raised (R11), and the
+/// member counts of ended ranges, if other ranges of their command have not ended.
 struct MemberCompleteness {
     /// The longest time that audiences wait for their members. Without this limit the wait could be very long: a
     /// partition of the registrations topic may have no owner for a while, or its rereading may be slow.
-    static let waitMillisecondsMax = Audiences.waitForMembersMillisecondsMax
+    static let waitMillisecondsMax = Audiences.memberWaitMillisecondsMax
 
     /// When a poll of ``StoreWatch`` first found members missing. Nil: no members are known to be missing.
     private(set) var missingSinceMilliseconds: Int64?

@@ -11,8 +11,8 @@ struct PartitionMark: Equatable {
     var runIdentifier: String
     /// The primary has everything that the records below this offset wrote; nil if this is unknown.
     var storedEndOffset: Int64?
-    /// Identifies the rereading that brings back what the primary lacks. The rereading begins at `storedEndOffset` or
-    /// before. Nil: the primary lacks nothing, and the mark is called complete.
+    /// The rereading that brings back what the primary lacks, and that begins at `storedEndOffset` or before. Nil: the
+    /// primary lacks nothing. Such a mark is called complete.
     var rereadingIdentifier: UInt64?
 
     init(runIdentifier: String, storedEndOffset: Int64?, rereadingIdentifier: UInt64? = nil) {
@@ -36,8 +36,8 @@ struct PartitionMark: Equatable {
     }
 
     /// Whether the mark was written during the primary's current run: a Redis server has a new run id after each start.
-    /// True also if one of the two run ids is unknown. The worker then still notices a lost mark, but not that a server
-    /// was restarted or replaced.
+    /// True also if one of the run ids is unknown. Then the worker notices a lost mark, but no restart or replacement
+    /// of the server.
     func isFromRun(_ currentRunIdentifier: String) -> Bool {
         runIdentifier.isEmpty || currentRunIdentifier.isEmpty || runIdentifier == currentRunIdentifier
     }
@@ -116,13 +116,13 @@ enum MarkAction: Equatable {
             }
             let offsets = primariesLackingRecords.map { primaries[$0].mark?.storedEndOffset }
             let firstMissingOffset = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
-            // True if the previous owner probably stopped before it wrote the first marks. Then the missing marks do
-            // not show that a primary was emptied. But Redis may have lost data, so the records are read again anyway.
-            let hadNoMarks = isFirstCheck && status.isUnmarked && primaries.allSatisfy { $0.mark == nil }
+            // Perhaps the previous owner stopped before it wrote the first marks. Missing marks then do not show that a
+            // primary was emptied. But Redis may have lost data, so the records are read again anyway.
+            let areMarksUnwritten = isFirstCheck && status.isUnmarked && primaries.allSatisfy { $0.mark == nil }
             return .reread(
                 primariesLackingRecords,
                 from: firstMissingOffset,
-                isPrimaryEmptied: !hadNoMarks && primariesLackingRecords.contains { primaries[$0].mark == nil }
+                isPrimaryEmptied: !areMarksUnwritten && primariesLackingRecords.contains { primaries[$0].mark == nil }
             )
         }
         let primariesWithIncompleteMark = primaries.indices.filter { primaries[$0].mark?.rereadingIdentifier != nil }

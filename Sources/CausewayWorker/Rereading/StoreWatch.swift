@@ -17,10 +17,10 @@ actor StoreWatch {
     /// The time between two checks of the worker's assignments. It is short, so that a new partition gets its
     /// marks at once.
     static let assignmentCheckInterval = Duration.milliseconds(100)
-    /// Most polls renew only one copy of a mark on each primary. One in this many polls renews all copies.
+    /// In one of this many polls, all copies of a mark are renewed. Other polls renew only one copy on each primary.
     ///
-    /// In a cluster, a mark has many copies, each in another hash slot. If a hash slot moves to another primary, its
-    /// copy moves too, so that the other primary does not count as emptied.
+    /// In a cluster, a mark has copies in many hash slots. A hash slot that moves to another primary takes its copy
+    /// along, so that the other primary does not count as emptied.
     private static let pollsPerFullRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -186,8 +186,8 @@ actor StoreWatch {
 
     // MARK: - Marks to write
 
-    /// One mark to write to one primary. A renewal replaces only an existing mark (`SET … XX`): if Redis has lost the
-    /// mark since the poll read it, a new mark would hide the loss.
+    /// One mark to write to one primary. A renewal never creates a mark (`SET` with `XX`): if Redis has lost the mark
+    /// since the poll read it, a new mark would hide the loss.
     private struct MarkWrite {
         var primaryIndex: Int
         var partitionIndex: Int

@@ -20,7 +20,7 @@ final class StoreWatchMailbox: Sendable {
     /// The number of partitions of the registrations topic; nil: not known yet.
     var registrationPartitionCount: Int? { state.withLock(\.registrationPartitionCount) }
 
-    /// The assignments whose partitions have marks on all primaries that replied, complete or not.
+    /// The assignments whose partitions have a mark, complete or incomplete, on each primary that replied.
     var markedAssignmentNumbers: Set<UInt32> { state.withLock(\.markedAssignmentNumbers) }
 
     func publishMarks(of assignmentNumbers: Set<UInt32>) {

@@ -18,8 +18,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var commandAwaitingCarrier = CommandAwaitingCarrier()
-    /// The last command of the activity that became a rider; `.null`: none has. Merging a command reads this rider, so
-    /// the rider's slot is prefetched first. The slot may have been freed or used again, which does a prefetch no harm.
+    /// The activity's command that became a rider last; `.null`: none has. The merging of a command reads this rider,
+    /// so its slot is prefetched. If the slot was freed or used again meanwhile, the prefetch does no harm.
     var riderToPrefetch = RecordIndex.null
     /// The pool of the activity's pushes. It is `unknownEnvironment` until an admission or a command's token names the
     /// environment.
@@ -68,7 +68,7 @@ struct ActivitySlot: BitwiseCopyable {
 /// timer of that phase.
 struct Activities: ~Copyable {
     private var slots: Slab<ActivitySlot>
-    private var table = ActivityTable()
+    private var table = ActivityHashTable()
     private var identifiers: Arena
     private let seed: UInt64
     private var timers: TimerWheel
@@ -97,10 +97,10 @@ struct Activities: ~Copyable {
     }
     /// The bytes of the smallest block, which has room for an id of usual length.
     private static var usualIdentifierBlockBytes: Int { 64 }
-    /// The bytes of ids that `bytesPerActivity` does not include, because the ids are longer than usual.
-    var additionalIdentifierBytes: Int { identifiers.usedBlockBytes - slots.count * Self.usualIdentifierBlockBytes }
-    /// Bytes of all chunks that are allocated for ids and are not included in `bytesPerActivity`.
-    var additionalAllocatedBytes: Int {
+    /// The bytes of ids that are longer than usual, as far as `bytesPerActivity` does not include them.
+    var unusualIdentifierBytes: Int { identifiers.usedBlockBytes - slots.count * Self.usualIdentifierBlockBytes }
+    /// Bytes of the chunks for ids that `bytesPerActivity` does not include.
+    var unusualIdentifierChunkBytes: Int {
         identifiers.allocatedChunkBytes - slots.count * Self.usualIdentifierBlockBytes
     }
     mutating func deallocateFreeChunks() { identifiers.deallocateFreeChunks() }
@@ -146,8 +146,8 @@ struct Activities: ~Copyable {
 
     // MARK: - Phases of activities
 
-    /// Enters a phase that has no timer (R7). Inlined: where the phase is a constant, the compiler removes the tests
-    /// for the other phases.
+    /// Enters a phase that has no timer (R7). Inlined: if the given phase is a constant, the compiler removes the tests
+    /// for all other phases.
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: ActivityIndex) {
         precondition(!phase.hasTimer)
@@ -213,8 +213,8 @@ struct Activities: ~Copyable {
     /// Removes and returns the next activity whose timer fired. The activity is still in the phase that had the timer.
     mutating func popDueActivity() -> ActivityIndex? { dueActivities.popFirst() }
 
-    /// When the next timer may fire, a monotonic time; nil if no timer is set. Only the next 128 ms are searched (16
-    /// ticks of 8 ms), because each iteration of a lane asks for this time. If no timer is due in them, this is the end
-    /// of the 128 ms: the lane then wakes and asks again.
+    /// When the next timer may fire, a monotonic time; nil if no timer is set. Only the next 128 ms (16 ticks of 8 ms)
+    /// are searched, because each iteration of a lane asks for this time. If no timer is due by then, the time is the
+    /// end of the 128 ms: the lane wakes at this time and asks again.
     var nextTimerDueMilliseconds: Int64? { timers.nextFireAtMilliseconds(ticksSearchedMax: 16) }
 }

@@ -11,7 +11,8 @@
 enum ActivityPhase: UInt8 {
     /// The activity has no current command. Usually it is idle only while one method of the core runs:
     /// `beginNextCommand` then decides its next phase, or frees an activity that has no command and no wait. Exception:
-    /// it may be idle for longer while Redis is asked about the life of a deferred lifetime command. Next:
+    /// it stays idle if it has only a deferred lifetime command, and Redis is asked whether the life of this command
+    /// continues. Next:
     /// - `queuedToBegin` when a command joins the waiting list.
     /// - `takingStartToken` or `admitting` when the first waiting command begins.
     /// - `awaitingReadAhead` if the lane reads ahead.
@@ -33,8 +34,7 @@ enum ActivityPhase: UInt8 {
     /// The next command may begin, but its pool has no free credit. Next:
     /// - `idle` when the pool has a free credit, when no command waits any more, or when the activity moves to another
     ///   pool.
-    /// - `admitting` when the pool has a free credit and the activity has a current command: a start that was in
-    ///   `awaitingService` before.
+    /// - `admitting` instead when the activity has a current command: a start that was in `awaitingService` before.
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `requestingHold` when there is
     /// no token.
@@ -77,8 +77,8 @@ enum ActivityPhase: UInt8 {
     /// - `queuedToBegin` or `paused` when another command replaces the current one.
     case awaitingService
 
-    // The next properties run often: to send a command, its activity enters eight phases, and each change reads them.
-    // So they are inlined and only test bits.
+    // The next properties are read often: each command takes its activity through eight phases. So they are inlined and
+    // only test bits.
 
     /// Whether the activity's timer is set.
     @inline(__always) var hasTimer: Bool { self == .paused || isAwaitingRetry }

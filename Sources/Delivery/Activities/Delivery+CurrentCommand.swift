@@ -26,9 +26,9 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - settlement: how Redis must settle the command's version; nil: the record keeps its settlement, if it has
-    ///     one. After the verdict `send`, and for a start that was attempted, a settlement is needed. Otherwise Redis
-    ///     would keep the version as one that is being sent, and would not reply `duplicate` to other records of the
-    ///     command. (Exception: Redis has refused the command's next call, see `handleRefusedCall`.)
+    ///     one. A settlement is needed if Redis gave the verdict `send`, or if a start was attempted. Without it, the
+    ///     version would stay "being sent" in Redis, and other records of the command would not get the reply
+    ///     `duplicate`. (Exception: Redis has refused the command's next call, see `handleRefusedCall`.)
     ///   - reason: the reason in the result; nil: the record keeps its reason, if it has one.
     mutating func finishAndEndTurn(
         _ record: RecordIndex,
@@ -106,9 +106,9 @@ extension Delivery {
     /// reads it again. Afterwards the caller must not use `activity`, which may be freed.
     mutating func dropCurrentCommandAndEndTurn(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
-        // Make the activity idle first: then the dropped command is not its current command any more. `drop` puts the
-        // record's rider back into the waiting list, and may compare the rider's alert with the alert of the current
-        // command (`isOlderThanAlertUnderWay`). The dropped command's alert must not count in this comparison.
+        // Make the activity idle first, so that the dropped command is not its current command any more. `drop` puts
+        // the command's rider back into the waiting list, and may compare the rider's alert with the alert of the
+        // current command (`isOlderThanAlertUnderWay`). The dropped command must not count there.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if hadCredit { returnCredit(of: activity, now: now) }

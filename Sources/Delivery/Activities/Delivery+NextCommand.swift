@@ -61,15 +61,15 @@ extension Delivery {
     private mutating func expire(_ record: RecordIndex, now: Moment) {
         if case .awaitingBudget = records[record].start.draw { records[record].setReason("startBudget") }
         requeueRider(of: record, now: now)
-        // Redis still holds an update or end that a token released. Without a settlement, every further registration
-        // would release it again. No other command is settled here: Redis may hold an older command for it, whose alert
-        // may still ring.
+        // Redis still holds an update or end that a token released, and each further registration would release it
+        // again. So settle it. Do not settle any other command: Redis would then remove an older held command, whose
+        // alert may still ring.
         if !records[record].isStart, wasReleasedByToken(record) { records[record].ending.settlement = .notShown }
         finish(record, .expired)
     }
 
-    /// Whether Redis held the command, and the token of its record has released it. The record is a registration, or a
-    /// command that has had a result of its own.
+    /// Whether Redis held the command, and a token released it. The token came with the command's record: a
+    /// registration, or a command that had a result of its own before.
     private func wasReleasedByToken(_ record: RecordIndex) -> Bool {
         records[record].source.topic == .registrations || records[record].ending.earlierResultCount > 0
     }
@@ -84,10 +84,10 @@ extension Delivery {
         activities.enter(.paused, activity, untilMilliseconds: endMilliseconds)
     }
 
-    /// Whether an activity that would pause may keep its slot. The limit: if the lane has more activities than it can
-    /// have records, the activity must give up its slot. There are two exceptions:
+    /// Whether an activity that would pause may keep its slot. It must give up its slot if the lane has more activities
+    /// than it can have records. There are two exceptions:
     /// - The activity has a command.
-    /// - The activity expects a deferred command. It began to do so while the lane was within the limit
+    /// - The activity expects a deferred command. This wait began while the lane was within the limit
     ///   (`noteExpectedDeferredCommand`).
     ///
     /// So activities without a command never take more slots than the lane can have records. Without this limit, an app

@@ -14,8 +14,8 @@ import LiveActivity
 ///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact
 ///
 /// If a quick function returns false, there is no wait of its kind. If it returns true, there may be one, and the
-/// caller must ask an exact function. A command that waits for a carrier of its alert delays no other command, so only
-/// the last two functions count its wait.
+/// caller must ask an exact function. A command that waits for a carrier of its alert delays no other command. So only
+/// the last two functions take its wait into account.
 extension Delivery {
     /// Whether the next command must wait because of a deferral. Either a deferred command must come back from the
     /// deferred topic first, or the next command has come back from there and still pauses. The delay of the next
@@ -51,8 +51,8 @@ extension Delivery {
             .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
     }
 
-    /// Whether a wait is longer than `deferredDelayMilliseconds`. An overdue command (`isOverdue`) spends such a long
-    /// wait in the deferred topic, and not in the lane.
+    /// Whether a wait is so long that an overdue command (`isOverdue`) goes to the deferred topic for it, and does not
+    /// stay in the lane.
     @inline(__always)
     func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool {
         milliseconds > configuration.reloadable.deferredDelayMilliseconds
@@ -80,8 +80,8 @@ extension Delivery {
         return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
     }
 
-    /// Does the work of `pausedPhaseEndMilliseconds` for an activity with an unusual wait: for a carrier, because of a
-    /// deferral, or with a long delay. Not inlined, so that the fast path stays short.
+    /// Does the work of `pausedPhaseEndMilliseconds` for a rare wait: for a carrier, because of a deferral, or for the
+    /// end of a long delay. Not inlined, so that the usual path stays short.
     @inline(never)
     private func pausedPhaseEndOnSlowPathMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }

@@ -43,7 +43,8 @@ struct TimerWheel: ~Copyable {
     mutating func set(_ index: ActivityIndex, dueMilliseconds: Int64) {
         if Int(index.rawValue) >= capacity { grow(toHold: Int(index.rawValue)) }
         precondition(timers[Int(index.rawValue)].listIndex == .max, "an activity has one timer")
-        // Use the tick after the due time: a list fires when its tick begins, and no timer may fire early.
+        // Use the tick after the due time: a list fires when its tick begins, so the tick of the due time itself would
+        // be too early.
         let dueTick = max(dueMilliseconds / Self.tickMilliseconds + 1, lastFiredTick + 1)
         let tick = min(dueTick, lastFiredTick + Int64(Self.listCount) - 1)
         let listIndex = Int(tick) & (Self.listCount - 1)
@@ -91,8 +92,8 @@ struct TimerWheel: ~Copyable {
         }
     }
 
-    /// Returns when `fire` must be called next, a monotonic time; nil: no timer is set. The time is never too late. It
-    /// may be too early, because only some ticks are searched.
+    /// Returns when `fire` must be called next, a monotonic time; nil: no timer is set. The time may be too early,
+    /// because only some ticks are searched, but it is never too late.
     /// - Parameter ticksSearchedMax: how many ticks are searched for a timer. If none of these ticks has a timer, the
     ///   time of the last searched tick is returned.
     func nextFireAtMilliseconds(ticksSearchedMax: Int) -> Int64? {

@@ -15,9 +15,9 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // `fillSlot` copies the ids of an activity and of a device, which a command to an audience does not have. So
-        // give `fillSlot` two other texts in their places: the id of the audience or channel as the activity's id, and
-        // a start's `ActivityIdentifierTemplate` as the device's id. The template moves to `audienceCommand` below.
+        // `fillSlot` copies the ids of an activity and of a device. A command to an audience has neither, so two other
+        // texts take their places: the id of the audience or channel, and a start's `ActivityIdentifierTemplate`. The
+        // template moves to `audienceCommand` below.
         var commandForFilling = command
         let addressesChannel = !command.channel.isAbsent
         (commandForFilling.activity, commandForFilling.device) = (
@@ -43,22 +43,22 @@ extension Delivery {
     /// `removeNextHandover`.
     ///
     /// While the lane reads ahead, all commands wait, so that an audience's newest command can replace the older ones
-    /// (R21). Reread commands (`isReread`) also wait while `areAudienceMembersComplete` is false and the lane has room
-    /// for them.
+    /// (R21). Reread commands (`isReread`) also wait until Redis has the members again (`areAudienceMembersComplete`),
+    /// as long as the lane has room for them.
     public var nextHandover: RecordIndex? {
         guard !isReadingAhead else { return nil }
         if let record = handovers.first { return record }
-        return areAudienceMembersComplete || hasNoRoomForRereadHandovers ? rereadHandovers.first : nil
+        return areAudienceMembersComplete || rereadHandoversMustNotWait ? rereadHandovers.first : nil
     }
 
     /// Ends the wait of reread commands for members while the lane is more than three quarters full. A full lane would
     /// read no records, not even the registrations that bring the members back, and no other app's commands (R22).
     ///
-    /// The core of audiences takes all reread commands at once, keeps the newest states of each audience, and admits
-    /// them. Their rounds still wait for the members (R26). But the number of ranges is chosen at the admission, from
-    /// the members that Redis has then.
-    mutating func updateRoomForRereadHandovers() {
-        hasNoRoomForRereadHandovers =
+    /// The price: the core of audiences then admits these commands before all members are back. Their rounds still wait
+    /// for the members (R26). But the number of ranges is chosen at the admission, from the members that Redis has
+    /// then.
+    mutating func updateRereadHandoversMustNotWait() {
+        rereadHandoversMustNotWait =
             !areAudienceMembersComplete && !rereadHandovers.isEmpty && isFuller(thanQuarters: 3)
     }
 

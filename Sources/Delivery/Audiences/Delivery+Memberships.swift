@@ -60,11 +60,11 @@ extension Delivery {
     /// Begins a change if Redis' reply names audiences that the member left and that are perhaps not notified yet.
     mutating func beginDepartureChange(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // Only the first reply begins a change: two calls of a record may be about the same member, and each reply
-        // names the audiences until Redis knows that they are notified.
+        // Only the first of several replies begins a change: two calls of a record may be about the same member, and
+        // each reply names the audiences until Redis knows that they are notified.
         //
-        // The reply to `throttle` begins no change, because the command is admitted again, and the reply to this
-        // admission names the audiences too.
+        // The reply to `throttle` begins no change either. The command is admitted again afterwards, and the reply to
+        // this admission names the audiences again.
         guard ticket.purpose != .throttle, !membershipChanges.contains(member), AudienceDepartures(departures) != nil
         else {
             return
@@ -81,9 +81,9 @@ extension Delivery {
         )
     }
 
-    /// Begins the change of audiences that the reply to a registration requires. If Redis holds a command for the
-    /// token, the lane begins this command only after the audiences are notified. So the audiences are notified even if
-    /// the held command fails, or if another worker reads the registration again after a crash.
+    /// Begins the change of audiences that the reply to a registration requires. The lane begins a held command that
+    /// Redis has for the token only after the audiences are notified. So they are notified even if the held command
+    /// fails, or if another worker reads the registration again after a crash.
     ///
     /// - Returns: whether the registration must wait: for the end of the change or, after the reply `full`, for the
     ///   next attempt of the call.
@@ -95,14 +95,14 @@ extension Delivery {
             kind: slot.pointee.texts.device.count > 0 ? .device : .activity
         )
         if reply.verdict == .full {
-            // Redis could not carry out the call, for one of two reasons. The first: the member has left too many
-            // audiences that are not notified yet. The reply names them, and `beginDepartureChange` has begun to notify
-            // them, because perhaps no other record does. The call is repeated when they are notified.
+            // Redis had no room. Either the member has left too many audiences that are not notified yet. Then the
+            // reply named them, and `beginDepartureChange` has begun to notify them. The call is repeated when they are
+            // notified.
             guard !membershipChanges.contains(member) else {
                 membershipChanges.setNextStep(.repeatRegistration, of: member)
                 return true
             }
-            // The second reason: the reply had no room for the held command. The call is repeated after a pause.
+            // Or the reply had no room for the held command. Then the call is repeated after a pause.
             records[record].ending.expectAcknowledgement()
             recordsAwaitingStoreCount += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)
@@ -112,8 +112,8 @@ extension Delivery {
             reply.verdict == .registered && !slot.pointee.registration.skipsMembershipChange
             && slot.pointee.registration.audienceDigests.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
-        // Redis returns no held command in a reply that names audiences which the member left. So after the change the
-        // lane repeats the call `registerToken`, to get a held command.
+        // A reply never has both a held command and audiences that the member left. So the lane repeats the call
+        // `registerToken` after the change, to get a held command.
         let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .registerForHeldCommand : .settle
         if !membershipChanges.contains(member) {

@@ -8,17 +8,17 @@ struct PendingMembershipChanges: ~Copyable {
         /// Nothing: the record continues when all its acknowledgements have come. The end of this change is one of
         /// them.
         case awaitAcknowledgements
-        /// The record is a tombstone. When its other calls and changes are acknowledged too, its calls for the next app
-        /// follow, or it settles.
+        /// The record is a tombstone. When its other calls and changes are acknowledged too, it makes the calls for its
+        /// next app. After the last app it settles.
         case continueUnregistration
-        /// The record is a registration. It settles, because Redis calls it stale (usually Redis has a newer one), or
-        /// holds no command for its token.
+        /// The record is a registration, and settles. Either Redis holds no command for its token, or Redis calls the
+        /// registration stale, usually because Redis has a newer one.
         case settle
         /// The record is a registration, and Redis may hold a command for its token. The lane makes the call
         /// `registerToken` again to get that command.
         case registerForHeldCommand
-        /// The record is a registration that Redis had no room for: the member had left too many audiences that were not
-        /// notified. The lane makes the call `registerToken` again.
+        /// The record is a registration that Redis refused for lack of room: the member had left too many audiences
+        /// that were not notified. The lane makes the call `registerToken` again.
         case repeatRegistration
         /// The record is its activity's current command. The lane asks Redis again to admit it.
         case admit
@@ -57,7 +57,7 @@ struct PendingMembershipChanges: ~Copyable {
         untakenMembers.append(member)
     }
 
-    /// Replaces the next step of a change that has begun, and what the change says about joined audiences.
+    /// Updates a change that has begun: what it says about joined audiences, and the next step of its record.
     mutating func setNextStep(
         _ nextStep: NextStep,
         joinsAudiences: Bool = false,

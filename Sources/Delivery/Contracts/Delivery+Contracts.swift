@@ -3,8 +3,8 @@ import LiveActivity
 /// Finds commands that no phone of their app could decode, according to the app's contract. APNs would accept them, and
 /// the phones would show nothing.
 extension Delivery {
-    /// How many states were compared completely with the shapes of their contract since the contracts were loaded. A
-    /// state is compared only if the lane remembers no result for it.
+    /// How many states were compared with the shapes of their contract since the contracts were loaded. A state is not
+    /// compared, and not counted, if the lane remembers a result for it.
     public var comparedStateCount: UInt64 { contracts.comparedStateCount }
 
     /// Rejects a command that no phone could decode, unless the configuration of its app asks only for a warning.
@@ -28,9 +28,8 @@ extension Delivery {
         return rejectOrWarn(mismatch, of: command, appIndex, from: record, value, index)
     }
 
-    /// Counts a command that does not fit its app's contract, and rejects it. But if the configuration of the app asks
-    /// only for warnings, the command is not rejected. Instead a warning is kept for the shell, if no other warning is
-    /// kept already.
+    /// Counts a command that does not fit its app's contract, and rejects it. If the configuration of the app asks only
+    /// for warnings, keeps a warning for the shell instead, unless another warning is kept already.
     /// - Returns: whether the command was rejected.
     @inline(never)
     mutating func rejectOrWarn(

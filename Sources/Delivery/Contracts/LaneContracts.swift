@@ -43,8 +43,8 @@ struct LaneContracts: ~Copyable {
     /// one of them only in values, only the values that differ are checked.
     var templates: RecentStateTemplates
     private(set) var comparedStateCount: UInt64 = 0
-    /// The last `aps` dictionary that fits its app's contract: the number that `ApsCache` gave to it (0: none), and the
-    /// app of its command.
+    /// The last `aps` dictionary that fits its app's contract, by its number in `ApsCache` (0: none), and the index of
+    /// that app. A command with the same dictionary and app fits too.
     private var lastFittingDictionaryNumber: UInt64 = 0
     private var lastFittingAppIndex: UInt16 = 0
 
@@ -90,7 +90,7 @@ struct LaneContracts: ~Copyable {
         guard let contract = appContracts[Int(appIndex)].contract else { return nil }
         if apsDictionaryNumber == lastFittingDictionaryNumber, appIndex == lastFittingAppIndex { return nil }
         if !templates.hasMatched(command, ofApp: appIndex),
-            let mismatch = findMismatch(ofUnmatched: command, appIndex, contract, in: value)
+            let mismatch = recallOrFindMismatch(of: command, appIndex, contract, in: value)
         {
             return mismatch
         }
@@ -98,10 +98,10 @@ struct LaneContracts: ~Copyable {
         return nil
     }
 
-    /// Returns why a state does not fit its app's contract; nil if it fits. Compares the state with the contract only
-    /// if the lane remembers no result for it.
-    private mutating func findMismatch(
-        ofUnmatched command: Command,
+    /// Returns why a state does not fit its app's contract; nil if it fits. Uses the result that the lane remembers for
+    /// the state, or else compares the state with the contract.
+    private mutating func recallOrFindMismatch(
+        of command: Command,
         _ appIndex: UInt16,
         _ contract: UnmanagedContract,
         in value: UnsafeRawBufferPointer
@@ -124,9 +124,8 @@ struct LaneContracts: ~Copyable {
     /// Returns why a state does not fit its app's contract, if `recentMismatches` has the state; nil: the state must be
     /// compared with the contract.
     ///
-    /// A remembered position counts from the start of the content state. But the mismatch of a start may be in the
-    /// attributes, and their distance from the content state differs from record to record. So a start's mismatch is
-    /// not used again.
+    /// A mismatch is remembered with its position in the content state. A start's mismatch is not used again: it may be
+    /// in the attributes, and their distance from the content state differs from record to record.
     private func rememberedMismatch(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
         guard command.event != .start, recentMismatches[index].digest == digest,

@@ -26,7 +26,7 @@ extension Delivery {
     ) {
         guard let partition = noteInLedger(record, now: now) else { return }
         var deferral = deferral
-        deferral.limitPause(writtenAtWallMilliseconds: record.timestampMilliseconds, now: now)
+        deferral.correctPauseIfClockWasSetBack(writtenAtWallMilliseconds: record.timestampMilliseconds, now: now)
         let index = records.allocate(
             RecordSlot(
                 kind: .invalid,
@@ -60,9 +60,9 @@ extension Delivery {
                 pauseMilliseconds: pauseMilliseconds,
                 now: now
             )
-        // Newer commands no longer wait for this start, because it joins the waiting list now. But a restart after a
-        // lifetime joins the list only after Redis has checked the lifetime. So newer commands still wait for it: until
-        // it is admitted, or until `DeferredStartWait.untilMilliseconds`.
+        // A start joins the waiting list now, so newer commands no longer wait for its return. The exception is a
+        // restart after a lifetime, which joins the list only after Redis has checked the lifetime. Newer commands wait
+        // until it is admitted, or until `DeferredStartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].deferredStartWait.endWait(upTo: records[record].version)
         }
@@ -75,11 +75,11 @@ extension Delivery {
 }
 
 extension Deferral {
-    /// Shortens the pause if the clock was set back after the deferred record was written. The rest of the pause is
-    /// then what it was when the record was written.
+    /// Corrects the end of the pause if the clock was set back after the deferred record was written: the command then
+    /// pauses for the time that was left when the record was written.
     ///
     /// - Parameter writtenAtWallMilliseconds: Kafka's timestamp of the deferred record; -1: none.
-    fileprivate mutating func limitPause(writtenAtWallMilliseconds: Int64, now: Moment) {
+    fileprivate mutating func correctPauseIfClockWasSetBack(writtenAtWallMilliseconds: Int64, now: Moment) {
         guard pauseEndWallMilliseconds > now.wallMilliseconds, writtenAtWallMilliseconds > now.wallMilliseconds else {
             return
         }
@@ -99,9 +99,9 @@ extension RecordSlot {
         if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
-        // The start was held, and a registration released it. The deferred record has the token of that registration.
-        // This token is already registered, so the start's next calls must not register it. When the start is finished,
-        // the record usually registers the token again, to get the next held start (`planTokenRegistrationIfNeeded`).
+        // A registration released this start, which was held, and the deferred record has the registration's token. The
+        // token is already registered, so the start's next calls must not register it. When the start is finished, the
+        // record usually registers the token again, to get the next held start (`planTokenRegistrationIfNeeded`).
         if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

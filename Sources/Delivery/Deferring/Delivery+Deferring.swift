@@ -92,11 +92,11 @@ extension Delivery {
         beginNextCommand(of: activity, now: now)
     }
 
-    /// Defers overdue commands at the front of the waiting list. Called after the activity's current command was
-    /// deferred. Three kinds of commands are deferred: starts; commands behind a deferred start, because they wait for
-    /// that start (`DeferredStartWait`); and the end of a lifetime, because it waits for every deferred command.
-    /// Otherwise these commands would stay in the lane while the current command comes back from the deferred topic and
-    /// is deferred again, perhaps many times.
+    /// Defers overdue commands at the front of the waiting list, after the activity's current command was deferred.
+    /// Three kinds of commands are deferred: starts; commands behind a deferred start, because they wait for that start
+    /// (`DeferredStartWait`); and the end of a lifetime, because it waits for every deferred command. Without this,
+    /// they would stay in the lane while the current command comes back from the deferred topic and is deferred again,
+    /// perhaps many times.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         hasDeferredStart: Bool,
@@ -124,7 +124,7 @@ extension Delivery {
         guard !isPartitionRevoked(record) else { return false }
         let defersEarly =
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
-            || usedBlockBytes > configuration.usedBlockBytesMax / 2 || areBlocksAllocated
+            || usedBlockBytes > configuration.usedBlockBytesMax / 2 || isBlockMemoryFull
         let overdueAfterMilliseconds = min(
             configuration.reloadable.deferAfterMilliseconds,
             defersEarly ? Self.earlyDeferAfterMilliseconds : .max
@@ -156,7 +156,7 @@ extension Delivery {
 
     /// Puts a command back into its activity's waiting list, because Kafka did not accept its deferred record. Does
     /// this only if the command can be sent now: its partition is not revoked, its pool is not blocked, and its pause
-    /// is over. If no command were put back, a missing deferred topic would stop these commands for good.
+    /// is over. Without this, the commands would wait forever if the deferred topic does not exist.
     ///
     /// A start is never put back: its draw on the device's budget is already refunded, and the start draws again only
     /// when it has come back from the deferred topic.
@@ -193,7 +193,7 @@ extension Delivery {
     /// - The activity's delay (`earliestBeginAtMilliseconds`) is longer than `deferredDelayMilliseconds`.
     /// - The command's own pause is longer than this.
     /// - This call has deferred a start that was before it in the list. Commands behind a start wait for that start.
-    /// - The command is the end of a lifetime, and waits for a deferred command (`mustWaitForDeferral`).
+    /// - The command is the end of a lifetime, and waits for a deferred start while another command pauses.
     mutating func deferOverdueCommands(of activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds
@@ -255,9 +255,9 @@ extension Delivery {
                 if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
             // Usually a waiting activity begins when another one returns its credit. But when the production pool
-            // becomes blocked, the waiting activities of unknown environment need another kind of credit
-            // (`PoolTable.poolKey`). Perhaps all credits of this kind are free, so that no activity returns one. So
-            // begin waiting activities here too.
+            // becomes blocked, waiting activities of unknown environment get credits of another kind
+            // (`PoolTable.poolKey`). Perhaps no activity has such a credit, so none returns one. So begin waiting
+            // activities here too.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -270,7 +270,7 @@ extension Delivery {
         for _ in 0..<pools.readyPushCount(of: poolKey) {
             guard let record = pools.popReadyPush(of: poolKey) else { break }
             let activity = activityOfCurrentCommand(record, in: .ready)
-            if records[record].isPushExpired(by: policies, now: now) {
+            if records[record].isPushExpired(now: now) {
                 finishAndEndTurn(record, .expired, settlement: .notShown, now: now)
             } else if isCurrentCommandReplaced(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
@@ -312,8 +312,8 @@ extension Delivery {
                 continue
             }
             removeUnsendableCommands(of: activity, now: now)
-            // For an activity of unknown environment, `PoolTable.poolKey` chooses the pool that gives the credit. If it
-            // now chooses another pool, begin the next command, which asks that pool.
+            // While an activity's environment is unknown, `PoolTable.poolKey` chooses the pool that gives its credit.
+            // If the choice is another pool now, begin the next command, which then waits for that pool.
             if activities[activity].poolKind == .unknownEnvironment,
                 pools.poolKey(of: poolKey.appIndex, .unknownEnvironment) != poolKey
             {

@@ -5,8 +5,8 @@ struct RecordDeferral: BitwiseCopyable {
     /// How often the command has been deferred. Each deferral counts, also those by other workers.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the next check of the pool's queue (`reviewPoolQueues`) may defer the push because of the pool. True if
-    /// the last check found the push in the queue, and the lane did not read ahead then.
+    /// Whether the next `reviewPoolQueues` may defer the push because its pool is blocked. A push is not deferred by
+    /// the first check that finds it in the queue. A check while the lane reads ahead does not count as one.
     var mayBeDeferredAtNextReview = false
     /// The activity's `serviceFailureCount` when the command was deferred.
     var serviceFailureCount: UInt8 = 0
@@ -41,11 +41,12 @@ struct DeferralWait: BitwiseCopyable {
     /// True: the activity waits for the end of a pause (`RecordDeferral.pauseEndWallMilliseconds`) of a command that
     /// has come back from the deferred topic. False: it waits for a command that is still in the deferred topic.
     ///
-    /// A newer command that replaces the pausing one waits only for its own pause, and usually has none.
+    /// If a newer command replaces the pausing one, this pause no longer counts. The newer command usually has no
+    /// pause.
     private(set) var isForPause = false
-    /// Whether the activity waits for a command that is still in the deferred topic and is not the end of a lifetime.
-    /// Such an end is sent after all other commands. So its own return from the deferred topic must not end this wait.
-    private var isForState = false
+    /// Whether the activity expects a deferred command other than the end of a lifetime. Such an end is sent after all
+    /// other commands. So its own return from the deferred topic must not end this wait.
+    private var expectsOtherThanLifetimeEnd = false
 
     init() {}
 
@@ -59,11 +60,11 @@ struct DeferralWait: BitwiseCopyable {
     /// Ends the wait for a deferred command, because it has come back from the deferred topic. If the command must
     /// still pause, a wait for the end of the pause begins. Of several pauses, the one that ends last counts.
     ///
-    /// Does nothing if the end of a lifetime comes back before a state: the activity still waits for the state.
+    /// Exception: if the end of a lifetime comes back while the activity still waits for a state, nothing changes.
     ///
     /// - Parameter pauseMilliseconds: how long the command must still pause; 0 or less: no pause.
     mutating func noteReturnedCommand(isLifetimeEnd: Bool, pauseMilliseconds: Int64, now: Moment) {
-        if isLifetimeEnd, isForState, isOngoing(now: now) { return }
+        if isLifetimeEnd, expectsOtherThanLifetimeEnd, isOngoing(now: now) { return }
         if !isForPause { self = DeferralWait() }
         guard pauseMilliseconds > 0 else { return }
         (untilMilliseconds, isForPause) = (max(untilMilliseconds, now.monotonicMilliseconds + pauseMilliseconds), true)
@@ -72,8 +73,8 @@ struct DeferralWait: BitwiseCopyable {
     /// Notes that a command was deferred. The activity waits at most until this monotonic time for the command to come
     /// back.
     ///
-    /// The end of a lifetime does not lengthen the wait for a state. That wait has a limit even if the state never comes
-    /// back to this lane: the time since the state was deferred.
+    /// If the activity already waits for a state, the deferral of the end of a lifetime does not lengthen this wait.
+    /// The wait ends a limited time after the deferral of the state, even if the state never comes back to this lane.
     ///
     /// - Parameter newAlertVersion: the version of the command's alert; nil: the command has none.
     mutating func expect(
@@ -83,8 +84,8 @@ struct DeferralWait: BitwiseCopyable {
         now: Moment
     ) {
         if isForPause || !isOngoing(now: now) { self = DeferralWait() }
-        if isLifetimeEnd, isForState { return }
-        isForState = !isLifetimeEnd
+        if isLifetimeEnd, expectsOtherThanLifetimeEnd { return }
+        expectsOtherThanLifetimeEnd = !isLifetimeEnd
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
         if let newAlertVersion, alertVersion.map({ $0 < newAlertVersion }) ?? true { alertVersion = newAlertVersion }
     }

@@ -86,7 +86,6 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// The reason why a command was deferred.
 public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// The command's pool sends nothing, or too little for the pushes that wait for it.
     case pool
@@ -138,7 +137,7 @@ extension RecordView {
     /// Makes the record that the shell writes to the deferred topic.
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
-        if bringsToken { record.token = (token, environment) }
+        if deferralNeedsToken { record.token = (token, environment) }
         // A deferred command is read by the rules for commands of producers, and these must not name the alert of
         // another command. So the version of a carried alert is in `Deferral.carriedAlertVersion` instead.
         record.carriedAlertVersion = nil

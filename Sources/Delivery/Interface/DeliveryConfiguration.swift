@@ -33,11 +33,11 @@ public struct DeliveryConfiguration: Sendable {
     /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. Registrations
     /// then release few held commands at a time (`holdBackRegistrationIfNoRoom`). At least 1.
     public var usedBlockBytesMax = Int.max
-    /// The lane also stops receiving when the chunks from which these blocks and the activities' ids are cut have this
-    /// many bytes. At least twice ``blockChunkBytes``.
+    /// The lane also stops receiving when so many bytes are allocated for blocks, in use or free. Records and the ids
+    /// of activities are stored in blocks, which are cut from chunks (`Arena`). At least twice ``blockChunkBytes``.
     public var allocatedBlockBytesMax = Int.max
-    /// The bytes of one such chunk: a power of two. Each size of blocks in use needs a chunk at least, so a lane with
-    /// little memory needs small chunks.
+    /// The bytes of one chunk of blocks (`Arena`): a power of two. Each size of blocks in use needs at least one chunk,
+    /// so a lane with little memory needs small chunks.
     public var blockChunkBytes = Self.blockChunkBytesMax
     public static var blockChunkBytesMin: Int { Arena.chunkBytesMin }
     public static var blockChunkBytesMax: Int { Arena.chunkBytesMax }
@@ -87,7 +87,6 @@ public struct DeliveryConfiguration: Sendable {
         }
     }
 
-    /// Replaces ``reloadable``.
     package mutating func apply(_ settings: ReloadableSettings) {
         reloadable = settings
         lengthenCarrierWait()
@@ -118,14 +117,14 @@ public struct DeliveryConfiguration: Sendable {
     }
 }
 
-/// Whether a command gets a result of its own if a newer command supersedes it before Redis sees it. Some commands get
+/// Whether a command that is superseded in the lane, before Redis sees it, gets a result of its own. Some commands get
 /// one in every mode, for example a start, a command that was held, and a rider whose carrier gets an outcome.
 public enum SupersededResultMode: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each
-    /// As with `counted` in a backlog, otherwise as with `each`. A backlog begins when the lane is known to be behind
-    /// by more than ``ReloadableSettings/readAheadLagRecords``. It ends when the lane has stopped reading ahead and is
-    /// no longer so far behind.
+    /// In a backlog like `counted`, otherwise like `each`. A backlog begins when the lane is known to be behind by more
+    /// than ``ReloadableSettings/readAheadLagRecords``. It ends when the lane has stopped reading ahead and is no
+    /// longer so far behind.
     case countedWhenBehind
     /// The command gets no result of its own. It is counted in the result of the command that superseded it.
     case counted

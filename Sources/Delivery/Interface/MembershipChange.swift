@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Identifies a change of a member's audiences by the member (an activity or device of one app) and by the record that
-/// makes it join or leave audiences. At most one change of the same member by the same record is under way.
+/// Identifies a change of a member's audiences: by the member (an activity or device of one app), and by the record
+/// because of which the member joins or leaves. A member has at most one change for each record at a time.
 public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let record: RecordIndex
     /// The member's app. The record alone does not give it: a tombstone names no app, and may change members of several

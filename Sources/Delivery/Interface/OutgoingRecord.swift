@@ -6,8 +6,8 @@ public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
         case result, invalidation, deadLetter
         /// A command for the deferred topic.
         case deferral
-        /// The shell writes no record: the source record ends without a result. The shell may note this in the source
-        /// record's trace, and then acknowledges the outgoing record.
+        /// The shell writes no record to Kafka, because the source record ends without a result. The shell may note
+        /// this in the source record's trace. It then acknowledges this outgoing record like any other.
         case traceOnly
     }
 

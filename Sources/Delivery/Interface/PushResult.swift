@@ -1,7 +1,7 @@
 /// How one attempt to send a push ended.
 public struct PushResult {
-    /// What APNs' response means for the push. These are the cases of `APNs.ResponseDisposition` that the core needs,
-    /// repeated here because the core imports no shell. Several reasons of APNs may have the same meaning.
+    /// What APNs' response means for the push. The core imports no shell, so it repeats the cases of
+    /// `APNs.ResponseDisposition` that it needs. Several reasons of APNs may have the same meaning.
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push is sent again

@@ -10,8 +10,7 @@ public struct RecordView {
     public var event: Event { slot.event }
     /// The environment of the token, or of the channel that the command is for.
     public var environment: APNsEnvironment { slot.audienceCommand.channelEnvironment ?? slot.token.environment }
-    /// The index of the record's app in the configuration. If `configuredAppIndex` is nil, this is an index beyond the
-    /// last app.
+    /// The index of the record's app in the configuration. It is beyond the last app if ``configuredAppIndex`` is nil.
     public var appIndex: Int { Int(slot.appIndex) }
     /// The index of the record's app in the configuration; nil if the record names no configured app, or was rejected
     /// before its app was known.
@@ -19,7 +18,6 @@ public struct RecordView {
     /// The priority of a command, 5 or 10: before the admission the priority that the command asks for, afterwards the
     /// priority that the budget allowed.
     public var priority: UInt8 { slot.push.priorityDecision?.priority ?? slot.priority }
-    /// The index of the record's policy.
     public var policyIndex: Int { Int(slot.policyIndex) }
     /// The name of the policy that the command names; empty: it names none, and its app's policy applies.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.texts.policyName) }
@@ -113,9 +111,9 @@ public struct RecordView {
         if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
-        // The default id of a command is the place of its record, `topic/partition/offset`. If this is too long for an
-        // id, the record is written without one, and its next reader makes a default id. A deferred command then gets
-        // the same id again, because its record names its source (`Deferral`). A held command gets the place of the
+        // The default id of a command is the place of its record, `topic/partition/offset`. If it is too long for an
+        // id, the record gets none, and its next reader makes a default id. For a deferred command this is the same id
+        // again, because its record names its source (`Deferral`). For a held command it is the place of the
         // registration that releases it.
         if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
@@ -165,8 +163,8 @@ public struct RecordView {
     }
 
     var recordDeferral: RecordDeferral { slot.deferral }
-    /// The claim with which Redis may have admitted the start. After a deferral this is the claim from before the
-    /// deferral, until Redis has admitted the new one. A start that was never deferred has only one claim.
+    /// The claim with which Redis may have admitted the start. For a start that was deferred, this is its claim from
+    /// before the deferral, until Redis has admitted the new one.
     var claim: UInt64 { slot.start.previousClaim ?? slot.start.claim }
     var sourceAlertVersion: Version? { slot.alert.sourceVersion }
     var isHeldStart: Bool { slot.start.isHeld }
@@ -175,9 +173,9 @@ public struct RecordView {
     /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
     public var priorityWithoutAlert: UInt8 { slot.priorityWithoutAlert }
     var isAlertExpired: Bool { slot.alert.isExpired }
-    /// Whether a deferred record of this command has a token: one that must still be registered for the command, or the
-    /// token that released a held start.
-    var bringsToken: Bool { (slot.token.mustBeRegistered || slot.start.isHeld) && slot.token.byteCount > 0 }
+    /// Whether a deferred record of this command needs a token: the command's own token if it must still be registered,
+    /// or the token that released a held start.
+    var deferralNeedsToken: Bool { (slot.token.mustBeRegistered || slot.start.isHeld) && slot.token.byteCount > 0 }
 
     /// The trace header that came with the record; empty if there was none.
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.texts.trace) }

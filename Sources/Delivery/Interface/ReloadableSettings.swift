@@ -16,8 +16,8 @@ public struct ReloadableSettings: Sendable {
     }
 
     /// The policies, 1 to ``DeliveryConfiguration/policiesMax``. A command may name one of them; otherwise its app's
-    /// default policy applies. Records name a policy by its position. So a reload appends new policies, and a removed
-    /// policy stays.
+    /// default policy applies. Records in the lane name a policy by its index. So a reload changes no index: it appends
+    /// new policies and keeps removed ones.
     public var policies = [Policy(name: "default")]
     /// An element for each app, in the order of ``DeliveryConfiguration/apps``.
     public var apps: [App]

@@ -1,14 +1,15 @@
 import LiveActivity
 
-/// What a finished command says about the life of its activity (R34, R35). Its outcome's effects (`OutcomeEffects`) are
-/// combined with what the record knows.
+/// What a finished command says about the life of its activity (R34, R35). The answer comes from the effects of its
+/// outcome (`OutcomeEffects`) and from its record.
 extension Delivery {
     /// Whether the outcome of a producer's command, or of a restart, shows that the activity began, lives or has ended.
     func showsLifeOrEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome, restartsActivity: Bool) -> Bool {
         let effects = outcome.effects
         return switch slot.pointee.event {
         case .start: effects.contains(.startShowsLife)
-        // An update after the end is reported too if the policy restarts the activity (`updatedAfterEnd`).
+        // If the policy restarts the activity, an update after its end is reported too, because the restart shows the
+        // newest state (`updatedAfterEnd`).
         case .update: effects.contains(.updateShowsLife) || restartsActivity && effects.contains(.activityHadEnded)
         case .end:
             effects.contains(.endShowsEnd)
@@ -37,8 +38,8 @@ extension Delivery {
     }
 
     /// Whether an earlier attempt of this command probably ended the activity, and the response to that attempt was
-    /// lost. True if the token died when the command had already been made: if the user had dismissed the activity
-    /// before, the 410 would name an earlier time. (Apple, "Handling notification responses from APNs")
+    /// lost. True if the token died after the command was made. If the user had dismissed the activity earlier, the 410
+    /// would name an earlier time. (Apple, "Handling notification responses from APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard case .unlessRegisteredSince(let milliseconds) = slot.pointee.push.tokenRetirementRule else {
             return false
@@ -52,7 +53,7 @@ extension Delivery {
             return .endedOrUnlimited
         }
         if slot.pointee.lifetime.isRestart {
-            // The command id of the restart has the time at which the new life begins. Redis finds the timetable's
+            // The id of a restart command names the time at which the new life begins, and Redis finds the timetable's
             // entry by this time. So report this time, and not the time of APNs' response.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
             return mustNotRepeatRestart(slot)

@@ -40,9 +40,9 @@ extension Delivery {
         queueStoreCall(.reportLifetimeEvent, record)
     }
 
-    /// Whether the timetable may have the command's activity, so that the outcome must be reported. A start or an end
-    /// is always reported: an earlier command of the activity may have named a policy that limits the lifetime. An
-    /// update is reported if its policy or the app's default policy limits the lifetime.
+    /// Whether the timetable may have an entry of the command's activity, so that the outcome must be reported. A start
+    /// or an end is always reported: an earlier command of the activity may have named a policy that limits the
+    /// lifetime. An update is reported if its policy or the app's default policy limits the lifetime.
     private func mayBeInTimetable(of slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policyIndex) > 0
             || defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
@@ -77,8 +77,8 @@ extension Delivery {
             lifetimeMilliseconds,
             now: now
         )
-        // A reread start reports `alive`: if the timetable has a life that a start began, this life stays. `began`
-        // could replace the life that the phone shows, although APNs may never have accepted the reread start.
+        // A reread start reports `alive`, which replaces no life that a start began. `began` could replace the life
+        // that the phone shows, although APNs may never have accepted the reread start.
         guard case .alive(let aliveAtWallMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
@@ -98,8 +98,8 @@ extension Delivery {
     /// command enters its activity's waiting list.
     func makeLifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeCommandIdentifier(of: slot)
-        // For this time the keeper does not claim the activity again, so it makes no second command while this one is
-        // still worked on. A command that is deferred usually comes back within `deferAfterMilliseconds` plus
+        // During this delay the keeper does not claim the activity again, so it makes no second command while this one
+        // is worked on. A deferred command usually comes back within `deferAfterMilliseconds` plus
         // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
         let claimDelayMilliseconds =
             2 * (configuration.reloadable.deferAfterMilliseconds + configuration.reloadable.deferredDelayMilliseconds)
@@ -233,16 +233,16 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // If the lane knows the activity only because of this command, the activity is idle, and `beginNextCommand`
-        // frees it. Exception: a command from the deferred topic may have brought a pause (`restore`). The activity
-        // then waits until the end of this pause.
+        // If this command was the activity's only one, the activity is idle, and `beginNextCommand` frees it.
+        // Exception: if the command came from the deferred topic with a pause (`restore`), the activity waits until the
+        // end of this pause.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 
     /// Whether a start or an end that the producer sent takes precedence over this lifetime command.
     private func mustYieldToProducer(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
-        // The end would supersede a deferred start, which is older. A restart does not look for deferred starts,
-        // because the deferred start may be the restart itself.
+        // A deferred start is older than this end. If the end were sent first, it would supersede the start. A restart
+        // does not look for deferred starts: the deferred start may be this restart.
         if records[record].lifetime.isEnd, activities[activity].deferredStartWait.isOngoing(now: now) { return true }
         return hasProducerStartOrEnd(of: activity)
     }
@@ -281,9 +281,9 @@ extension Delivery {
         -> SlotStatus
     {
         guard records[tail].lifetime.isEnd else {
-            // A start or an end that the producer sent replaces this end of a lifetime. `handleLifetimeCheck` has
-            // looked for such a command already. But one may have come since then: the lane tried to defer this end,
-            // and Kafka refused the deferred record.
+            // A start or end of the producer takes precedence over this end of a lifetime. `handleLifetimeCheck` has
+            // looked for one already. But one may have come since then: the lane tried to defer this end, and Kafka
+            // refused the deferred record.
             if mustYieldToProducer(record, of: activity, now: now) {
                 finish(record, .superseded)
             } else {

@@ -22,8 +22,8 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
 
     package var isEmpty: Bool { count == 0 }
 
-    /// Inlined. Otherwise the compiler makes one function for the queues of records and of activities, and each call
-    /// costs two instructions more.
+    /// Inlined. Otherwise the queues of records and of activities share one function, and each call costs two
+    /// instructions more.
     @inline(__always)
     package mutating func append(_ element: Element) {
         precondition(count < limit, "a queue of the core outgrew its limit")

@@ -3,7 +3,7 @@ import CProcessor
 /// A table of elements of one trivial type. A ``SlabIndex`` names an element, until the element is freed. The memory
 /// grows up to `limit` elements and never shrinks. (R3)
 ///
-/// The index of a freed element is used again for a new one. So after the free an index must not be used, except to
+/// A freed index is used again for a new element. So an index must not be used after its element was freed, except to
 /// prefetch.
 ///
 /// The methods that run for every push are public, because Swift specializes only public generic code in other modules.
@@ -122,8 +122,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         return elementAddress(of: index)
     }
 
-    /// Calls `body` for each element in use, for example to free what the elements own. Not for hot loops: outside this
-    /// module this method is not specialized.
+    /// Calls `body` for each element in use, for example to free what the elements own. Slow outside this module, where
+    /// the compiler does not specialize this method: not for hot loops.
     package func forEachInUse(_ body: (Element) -> Void) {
         for rawIndex in 0..<indexBound {
             let index = SlabIndex<Element>(rawValue: rawIndex)

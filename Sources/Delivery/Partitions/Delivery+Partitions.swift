@@ -16,7 +16,7 @@ extension Delivery {
     }
 
     /// Notes which records of a newly assigned partition are reread: they had been settled before, and Redis lost what
-    /// they wrote. The lane processes them (R25), but they write a second result only if it says something new
+    /// they wrote. The lane works on them (R25), but writes a second result for one only if it says something new
     /// (`OutcomeEffects.noResultIfReread`).
     ///
     /// - Parameters:
@@ -96,7 +96,7 @@ extension Delivery {
     }
 
     /// Drops a record of a revoked partition, unless a step of it is under way. A start that waits for a retry is not
-    /// dropped, because Redis may have admitted it for this lane's claim only. If its pool is blocked, the start is
+    /// dropped: Redis may have admitted it with a claim that only this lane knows. If its pool is blocked, the start is
     /// deferred with this claim (`mustBeDeferredToNextOwner`).
     private mutating func dropOrDeferUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
@@ -162,8 +162,8 @@ extension Delivery {
     /// Releases a partition, even if records are unsettled. Records that are under way continue to their results, or
     /// until they need another attempt, but no longer change the partition's settled offsets.
     ///
-    /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, if this lane got the
-    /// partition back, it would read them a second time, and finish each second copy as a `duplicate` of the first.
+    /// Waiting records are dropped, even if the partition is lost without a revocation. If they stayed and this lane
+    /// got the partition back, it would read them again, and finish each second copy as a `duplicate` of the first.
     public mutating func release(partition partitionIndex: UInt32, now: Moment) {
         beginRevoking(partitionIndex, now: now)
         partitions.release(partitionIndex)

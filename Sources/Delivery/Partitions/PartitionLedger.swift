@@ -20,8 +20,8 @@ package struct PartitionLedger: ~Copyable {
 
     /// The number of bits in a new ring: the least that a ring can have.
     private static var ringOffsetCountMin: Int { 64 }
-    /// Larger rings become this small when all received records are settled. A ring of this size has 4 KiB. So a ring
-    /// shrinks and grows again at most once for each 32,768 records.
+    /// Larger rings shrink to this size, 4 KiB, when all received records are settled. It is not smaller, so that a
+    /// ring shrinks and grows again at most once for each 32,768 records.
     private static var shrunkRingOffsetCount: Int { 1 << 15 }
 
     /// The most bits that a ring may have: a power of two. The lane takes no record that is this many offsets or more
@@ -67,14 +67,15 @@ package struct PartitionLedger: ~Copyable {
 
     var ringBytes: Int { ringOffsetCount / 8 * (leftOutOfMetadataBits == nil ? 1 : 2) }
 
-    /// The number of offsets from the committable one to the last received one. Before the first record, `nextOffset`
-    /// is 0, so the number is 0, or negative after a call of `restoreSettledOffsets`.
+    /// The number of offsets from the committable one to the last received one. Before the first record it has no
+    /// meaning, and may be negative.
     package var offsetCountAboveCommittable: Int64 { nextOffset - committableOffset }
 
-    /// Whether the window of bits has room for `offset` now.
+    /// Whether the ledger can take the record at `offset` now: its bits reach up to this offset.
     package func hasRoom(for offset: Int64) -> Bool {
         guard hasReceivedRecord, offset > committableOffset else { return true }
-        // If all received offsets are settled, the window can move over a gap of any size.
+        // If all received offsets are settled, the ledger can move on to `offset`, however many offsets are missing
+        // before it.
         if committableOffset == nextOffset { return true }
         return offset - committableOffset < Int64(windowOffsetCount)
     }
@@ -157,8 +158,8 @@ package struct PartitionLedger: ~Copyable {
         return ranges
     }
 
-    /// Returns the first offset, from `first` on, that the metadata may name. If `mayBeNamed` is false, returns the
-    /// first one that the metadata must not name. Returns `end` if there is none below `end`.
+    /// Returns the first offset, from `first` on and below `end`, that the metadata may name; if `mayBeNamed` is false,
+    /// the first one that it must not name. Returns `end` if there is none.
     private func findFirstOffset(mayBeNamedInMetadata mayBeNamed: Bool, from first: Int64, below end: Int64) -> Int64 {
         var offset = first
         while offset < end {
@@ -172,8 +173,8 @@ package struct PartitionLedger: ~Copyable {
         return end
     }
 
-    /// Clears the bits of restored offsets whose records the lane will not receive. Each bit is used again for the
-    /// offset that is `ringOffsetCount` higher, which would otherwise seem to be settled.
+    /// Clears the bits of restored offsets whose records the lane will not receive. The ring uses each bit again for an
+    /// offset that is `ringOffsetCount` higher. That offset would otherwise seem to be settled.
     private func clearRestoredBits(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, restoredEndOffset) {

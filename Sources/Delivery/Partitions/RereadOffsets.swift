@@ -8,7 +8,8 @@ struct RereadOffsets {
     let settledEndOffset: Int64
     /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.
     private let settledRanges: [Range<Int64>]
-    /// One above the highest offset of a reread record. Most records are not below it, so `contains` seldom searches.
+    /// One above the highest offset of a reread record. Most records are at or above it, so that `contains` needs no
+    /// search.
     private let rereadEndOffset: Int64
 
     /// Makes the value for a partition without reread records.

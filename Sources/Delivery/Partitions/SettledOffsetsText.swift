@@ -19,7 +19,7 @@ package enum SettledOffsetsText {
     /// form `b` has a bit for each of about 24,000 offsets.
     package static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
-    /// The limits of the two forms: `r` names at most `rangesMax` ranges of settled offsets, and `b` only offsets less
+    /// How far each form reaches: `r` can name at most `rangesMax` ranges of settled offsets, and `b` only offsets less
     /// than `bitsMax` above the committable one. An offset beyond both limits cannot be named.
     static let rangesMax = payloadBytesMax / 2 + 1
     static let bitsMax = Int64(payloadBytesMax) * 8

@@ -3,8 +3,7 @@
 /// predicts with them what the cores would decide. (R20)
 package enum AgeRules {
     /// The maximum age of an update: the system ends an activity after this time (Apple, "ActivityKit"), so an older
-    /// update changes nothing. The age is checked at the admission: an update whose push is retried may still arrive
-    /// later. The same time limits an `apns-expiration` that comes from a stale date.
+    /// update changes nothing. The same time limits an `apns-expiration` that comes from a stale date.
     package static let updateAgeSecondsMax: Int64 = 8 * 3_600
     /// The maximum age of an end, and of the registration of an activity: the Lock Screen shows no activity for longer
     /// than this, whether the activity has ended or not (Apple, "ActivityKit").
@@ -49,8 +48,19 @@ package enum AgeRules {
         return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 
+    /// Returns when an update or end expires, UNIX seconds: at its own expiration, or, if it has none, when it is too old
+    /// to change what a phone shows (``isStateTooOld(timestamp:isEnd:nowSeconds:)``). Until then a fault of the service
+    /// only delays it. (R18)
+    /// - Parameter ownExpirationSeconds: the command's own expiration; -1: it has none.
+    @inline(__always)
+    package static func stateExpirationSeconds(timestamp: Int64, isEnd: Bool, ownExpirationSeconds: Int64) -> Int64 {
+        if ownExpirationSeconds >= 0 { return ownExpirationSeconds }
+        return timestamp + (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)
+    }
+
     /// Whether an update or end is too old to change what a phone shows: the system has ended the activity, or the Lock
-    /// Screen no longer shows it. Such a command is finished as `expired` if Redis has no version of the activity.
+    /// Screen no longer shows it. Such a command is finished as `expired` if Redis has no version of the activity, or
+    /// when it would be sent without an expiration of its own.
     @inline(__always)
     package static func isStateTooOld(timestamp: Int64, isEnd: Bool, nowSeconds: Int64) -> Bool {
         nowSeconds - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)

@@ -6,11 +6,12 @@ package struct PolicyTable: Sendable {
     package struct CompactPolicy: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
-        /// The longest time until a start asks Redis again whether its device's budget allows the start.
+        /// If a device's budget of starts is empty: the longest time until the start asks Redis for the budget again.
         package var startBudgetRecheckMillisecondsMax: Int64
-        // For how long a start, an alert, an update and an end are valid (`expiration` of the policy).
+        // For how long a start and an alert are valid (`expiration` of the policy).
         package var startSeconds: Int64
         package var alertSeconds: Int64
+        // For how long APNs stores an update and an end (`expiration` of the policy).
         package var updateSeconds: Int64
         package var endSeconds: Int64
     }

@@ -1,5 +1,5 @@
 /// Takes and returns credits, and begins the activities that wait for them. A returned credit may begin such activities
-/// (`beginActivitiesAwaitingCredit`). There is no endless recursion, because an activity that waits for a credit has
+/// (`beginActivitiesAwaitingCredit`). This cannot recurse endlessly, because an activity that waits for a credit has
 /// none to return.
 extension Delivery {
     /// Takes a credit of the activity's pool, or makes the activity wait for one. Returns whether a credit was taken.
@@ -46,8 +46,8 @@ extension Delivery {
         beginActivitiesAwaitingCredit(of: poolKey, now: now)
     }
 
-    /// Begins activities that wait for a credit of this pool. An activity that has no command to send any more, for
-    /// example because all have expired, may be freed. No other activity is freed.
+    /// Begins activities that wait for a credit of this pool. Frees those of them that have no command to send any
+    /// more, for example because all have expired. Frees no other activity.
     mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
         // An activity whose commands have expired takes no credit. So the loop continues until all free credits are
         // taken or no activity waits.

@@ -3,8 +3,8 @@
 ///
 /// Two reports are at least an interval apart, and what happens between them is reported at the end of the interval.
 /// Otherwise a pool that fails again and again would make the lane read and defer all its commands repeatedly, also
-/// those of other apps. But if the last report was about a mere connection, responses are reported without this wait:
-/// the connection has proved nothing, and the commands that were read after it may be deferred again.
+/// those of other apps. Exception: if the last report was about a mere connection, responses are reported at once. The
+/// connection has proved nothing, so the commands that were read because of it may be deferred again by now.
 struct PoolRecoveryReports {
     enum Evidence {
         /// A pool has opened a connection, so perhaps it works.

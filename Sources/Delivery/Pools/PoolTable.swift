@@ -29,8 +29,8 @@ extension PoolKey.Kind {
 /// and whether the pool is blocked. The pools are fixed at start. One core owns the table. (R22)
 final class PoolTable {
     /// A blocked pool gives a credit only while fewer than this many are in use. (More may be in use when the block
-    /// begins.) The responses to the pushes with these credits show when the pool works again. All other commands wait
-    /// without an admission, so they draw on no budget.
+    /// begins.) The responses to these few pushes show when the pool works again. All other commands wait before their
+    /// admission, so they draw on no budget.
     static let creditsWhileBlockedMax = 64
 
     private struct PoolState: ~Copyable {
@@ -105,9 +105,8 @@ final class PoolTable {
     /// Returns the key of the pool from which an activity takes its credit. For an unknown environment, this is usually
     /// the production pool, or the sandbox pool if the app has no other.
     ///
-    /// But while the production pool of an app with both pools is blocked, the key has the kind `unknownEnvironment`,
-    /// which has credits of its own. So the activity does not wait for the blocked pool: Redis may name a token of the
-    /// sandbox.
+    /// But if the app has both pools and the production pool is blocked, the activity takes a credit of the kind
+    /// `unknownEnvironment`. So it does not wait for the blocked pool: its token may be one of the sandbox.
     func poolKey(of appIndex: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
         let poolKey = PoolKey(appIndex: appIndex, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
@@ -172,6 +171,12 @@ final class PoolTable {
         guard let record = poolStates[poolKey.tableIndex].readyPushes.popFirst() else { return nil }
         queuedEntryCount -= 1
         return record
+    }
+
+    /// Makes the first push the last one.
+    func moveFirstReadyPushToEnd(of poolKey: PoolKey) {
+        guard let record = poolStates[poolKey.tableIndex].readyPushes.popFirst() else { return }
+        poolStates[poolKey.tableIndex].readyPushes.append(record)
     }
 
     func readyPushCount(of poolKey: PoolKey) -> Int { poolStates[poolKey.tableIndex].readyPushes.count }
@@ -242,9 +247,9 @@ final class PoolTable {
         sendingMillisecondsMax: Int64,
         now: Moment
     ) {
-        // For the kind `unknownEnvironment` there is no rate to measure: a response counts for the pool that sent the
-        // push. With a credit of this kind, an activity only asks Redis for its environment, and then moves to that
-        // environment's pool (`moveCredit`).
+        // The kind `unknownEnvironment` has no rate to measure, because no push is sent with its credits. With such a
+        // credit, an activity only asks Redis for its environment, and then moves to that environment's pool
+        // (`moveCredit`).
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushCount = queuedEntryCount(of: poolKey)
         let wasBlocked = isBlocked(poolKey)

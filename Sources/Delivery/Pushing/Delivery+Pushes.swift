@@ -8,12 +8,20 @@ extension Delivery {
     /// Finishes or replaces the waiting pushes that must not be sent any more: those that have expired, states that a
     /// newer state may replace at once, and starts that an end or a newer start replaces.
     ///
-    /// - Parameter permitsRetry: whether the pool may retry pushes now; first attempts do not need this permission.
-    public mutating func takeNextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> RecordIndex? {
+    /// - Parameters:
+    ///   - permitsRetry: whether the pool may retry pushes now; first attempts do not need this permission.
+    ///   - permitsStarts: false: only updates and ends, because the push is a probe. A start whose probe gets no
+    ///     response is `unknown`, and is not sent again. (R16)
+    public mutating func takeNextPush(
+        _ pool: PoolIdentifier,
+        permitsRetry: Bool = true,
+        permitsStarts: Bool = true,
+        now: Moment
+    ) -> RecordIndex? {
         guard !holdBackPushesIfNeeded(of: pool, now: now) else { return nil }
-        while let record = pools.popReadyPush(of: PoolKey(pool)) {
+        while let record = popReadyPush(of: PoolKey(pool), permitsStarts: permitsStarts) {
             let activity = activityOfCurrentCommand(record, in: .ready)
-            if records[record].isPushExpired(by: policies, now: now) {
+            if records[record].isPushExpired(now: now) {
                 finishAndEndTurn(record, .expired, settlement: .notShown, now: now)
             } else if isCurrentCommandReplaced(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
@@ -27,13 +35,26 @@ extension Delivery {
                     record: record,
                     previousEarliestBeginAtMilliseconds: activities[activity].earliestBeginAtMilliseconds
                 )
-                // The spacing counts from the sending, because the push may have waited for its stream since its
-                // admission.
+                // The spacing counts from now, when the push is sent, and not from its admission: it may have waited
+                // long for a stream.
                 let spacingMilliseconds = policies[records[record].policyIndex].pace.spacingMilliseconds
                 activities[activity].delayNextCommand(until: now.monotonicMilliseconds + spacingMilliseconds)
                 records[record].countAttempt()
                 return record
             }
+        }
+        return nil
+    }
+
+    /// Removes and returns the first push that waits for a stream; without `permitsStarts`, the first that is no start.
+    /// The starts before this push then wait behind all others.
+    private func popReadyPush(of poolKey: PoolKey, permitsStarts: Bool) -> RecordIndex? {
+        guard !permitsStarts else { return pools.popReadyPush(of: poolKey) }
+        for _ in 0..<pools.readyPushCount(of: poolKey) {
+            guard let record = pools.firstReadyPush(of: poolKey), records[record].isStart else {
+                return pools.popReadyPush(of: poolKey)
+            }
+            pools.moveFirstReadyPushToEnd(of: poolKey)
         }
         return nil
     }
@@ -122,7 +143,8 @@ extension Delivery {
     /// Retries a push that APNs refused with 429. Called when Redis has replied to the call `throttle`. Also called
     /// when Redis has refused this call; the activity's spacing then does not become longer.
     mutating func retryAfterThrottling(_ record: RecordIndex, now: Moment) {
-        // No permission is needed here: `takeNextPush` checks the pool's retry budget before it sends the push again.
+        // This retry needs no permission, because `takeNextPush` checks the pool's retry budget before it sends the
+        // push again.
         let activity = activityOfCurrentCommand(record, in: .recordingThrottle)
         retry(record, of: activity, .throttled, isRetryPermitted: true, now: now)
     }

@@ -35,12 +35,12 @@ extension Delivery {
     mutating func continueAfterInvalidation(_ record: RecordIndex, now: Moment) {
         _ = activityOfCurrentCommand(record, in: .retiringToken)
         if records[record].isStart || records[record].lifetime.isEnd {
-            // Only count the acknowledgement. `Delivery.acknowledge(_:)` would also hold the command for the next
+            // Only count the acknowledgement: `Delivery.acknowledge(_:)` would also hold the command for the next
             // token.
             records[record].ending.acknowledge()
-            // If an earlier attempt probably ended the activity, the end of the lifetime is settled as `accepted`.
-            // After a crash, the next owner may read this end again. Redis then replies that the phone has shown it,
-            // and the life leaves the timetable. With `notShown`, the life would stay there, and the end would be made
+            // If an earlier attempt probably ended the activity, settle the end as `accepted`: after a crash, the next
+            // owner may read this end again, and Redis then replies that the phone has shown it, so that the life
+            // leaves the timetable. With `notShown`, the life would stay there, and `LifetimeKeeper` would make the end
             // again.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
@@ -53,9 +53,9 @@ extension Delivery {
     }
 
     /// Holds the command until the activity's next token registers. Called only when the call `retireToken` has ended,
-    /// after Kafka's acknowledgement of the invalidation: both the call and the invalidation read the dead token from
-    /// the record's slot. From now on the slot may get another token: if a token has registered meanwhile, Redis
-    /// replies `retry` to the call `hold`, and the command is admitted again.
+    /// after Kafka has the invalidation, because both read the dead token from the record's slot. From now on the slot
+    /// may get another token: if one has registered meanwhile, Redis replies `retry` to the call `hold`, and the
+    /// command is admitted again.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none

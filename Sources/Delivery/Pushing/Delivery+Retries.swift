@@ -3,17 +3,16 @@ import Numbers
 
 /// Retries pushes. A push that failed for a reason that only delays it (R18) is tried again until APNs accepts or
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit. The waits between them grow to
-/// minutes. But after a `retrySoon` the wait is usually short, unless the activity has had many failures in a row: APNs
-/// probably works, and only did not process the push.
+/// minutes. Exception: a `retrySoon` shows that APNs probably works and only did not process this push. Then the wait
+/// stays short, unless the activity has had many failures in a row.
 extension Delivery {
-    /// If the activity has had at most this many failures in a row, a push with the result `retrySoon` is retried after
-    /// a short back-off. This result means that APNs did not process the push, or asks for another connection or
-    /// provider token.
-    private static var backingOffFailureCountMax: UInt8 { 2 }
+    /// After at most this many failures of the activity in a row, a `retrySoon` leads to a short back-off. This result
+    /// of a push means that APNs did not process the push, or asks for another connection or provider token.
+    private static var shortBackOffFailureCountMax: UInt8 { 2 }
 
-    /// The wait after a `retrySoon` grows with the activity's failures in a row, but only up to this many. (By default
-    /// it is then 1.6 s at most.) After more failures the wait stays the same: if the pool permits the retry, APNs
-    /// probably works, and only this push was not processed, by chance.
+    /// After a `retrySoon`, the wait grows with the activity's failures in a row, up to this many. (By default it is
+    /// then 1.6 s at most.) It does not grow further, because APNs probably works if the pool permits the retry: only
+    /// this push was not processed, by chance.
     private static var pauseGrowthFailureCountMax: UInt8 { 3 }
 
     /// After more failures in a row than this, a push with the result `retrySoon` waits as after a `retryLater`, and
@@ -25,10 +24,10 @@ extension Delivery {
     /// - If the push is left to the partition's next owner, it is dropped.
     ///
     /// - Parameter isRetryPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits
-    ///   longer. A push with a short back-off (`backingOffFailureCountMax`) ignores this value: `takeNextPush` asks for
-    ///   the permission after the back-off. By then, APNs has probably accepted other pushes that were sent together
-    ///   with this one, because APNs refuses a push sooner than it accepts one. Such acceptances permit retries
-    ///   (`RetryPermission`).
+    ///   longer. No matter for a short back-off (`shortBackOffFailureCountMax`): `takeNextPush` asks again after it. By
+    ///   then, APNs has probably accepted other pushes that were sent together with this one, which permits retries
+    ///   (`RetryPermission`). Acceptances come later than this refusal, because APNs refuses a push sooner than it
+    ///   accepts one.
     mutating func retry(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -42,7 +41,7 @@ extension Delivery {
         }
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         let failureCount = activities[activity].serviceFailureCount
-        if disposition == .retrySoon, failureCount <= Self.backingOffFailureCountMax {
+        if disposition == .retrySoon, failureCount <= Self.shortBackOffFailureCountMax {
             let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(failureCount: 0)
             activities[activity].delayNextCommand(until: dueMilliseconds)
             return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
@@ -119,7 +118,7 @@ extension Delivery {
     mutating func retryCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)
-        if records[record].push.attemptCount > 0, records[record].isPushExpired(by: policies, now: now) {
+        if records[record].push.attemptCount > 0, records[record].isPushExpired(now: now) {
             return finishAndEndTurn(record, .expired, settlement: .notShown, now: now)
         }
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
@@ -140,8 +139,8 @@ extension Delivery {
     /// Replaces the current command, which waits for a retry, by a command that arrived. The new command does not wait
     /// for the retry, but only for `earliestBeginAtMilliseconds`.
     mutating func replaceCommandAwaitingRetry(of activity: ActivityIndex, now: Moment) {
-        // Redis may not have admitted a start that was never attempted. A settlement would then end another record of
-        // this start, which Redis may have admitted instead.
+        // Settle the start only if it was attempted. Otherwise Redis may have admitted another record of this start
+        // instead, and the settlement would end that one.
         let isAttempted = records[activities[activity].currentCommand].push.attemptCount > 0
         supersedeCurrentCommand(of: activity, settlement: isAttempted ? .notShown : nil, now: now)
         let hadCredit = activities[activity].phase.hasCredit

@@ -4,37 +4,33 @@ import LiveActivity
 extension RecordSlot {
     @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: token.environment) }
 
-    /// Whether an admitted push expired while it waited for a stream or for a retry. If the command names no
-    /// expiration, it expires some time after its receipt (`expirationSeconds`). The expiration that APNs gets counts
-    /// from the sending instead (`setSentExpiration`).
+    /// Whether an admitted push expired while it waited for a stream or for a retry. A state whose command names no
+    /// expiration waits until it is too old to change what a phone shows, even after its stale date. The policy's times
+    /// say only how long APNs stores it (`setSentExpiration`). (R18)
     @inline(__always)
-    func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
-        guard !hasOwnExpiration else { return ownExpirationSeconds < now.wallSeconds }
-        // The fast path: every policy's expiration is at least 1 s, and nearly every push is sent within this time.
-        guard now.wallMilliseconds - times.receivedAtWallMilliseconds > 1_000 else { return false }
-        return expirationSeconds(by: policies[policyIndex], from: times.receivedAtWallMilliseconds / 1_000)
-            < now.wallSeconds
+    func isPushExpired(now: Moment) -> Bool {
+        AgeRules.stateExpirationSeconds(
+            timestamp: version.timestamp,
+            isEnd: event == .end,
+            ownExpirationSeconds: ownExpirationSeconds
+        ) < now.wallSeconds
     }
 
-    /// Sets the expiration that APNs gets, for a push that is sent now.
+    /// Sets the expiration that APNs gets, for a push that is sent now. The first of these rules that applies decides:
+    /// - A push with an expiration of its own has this expiration.
+    /// - For an update with a stale date in the future it is that date, but at most ``AgeRules/updateAgeSecondsMax``
+    ///   from now.
+    /// - For any other push, it is the policy's time for the event, counted from now.
     mutating func setSentExpiration(by policy: PolicyTable.CompactPolicy, now: Moment) {
-        push.sentExpirationSeconds = expirationSeconds(by: policy, from: now.wallSeconds)
-    }
-
-    /// Returns when a push expires, UNIX seconds, by the first of these rules that applies:
-    /// - A push with an expiration of its own expires then.
-    /// - An update with a stale date later than `seconds` expires at that date, but at most
-    ///   ``AgeRules/updateAgeSecondsMax`` after `seconds`.
-    /// - Any other push expires when its policy's time for the event has passed since `seconds`.
-    /// - Parameter seconds: the UNIX time of the command's receipt, or of the sending.
-    private func expirationSeconds(by policy: PolicyTable.CompactPolicy, from seconds: Int64) -> Int64 {
-        switch event {
-        case _ where hasOwnExpiration: ownExpirationSeconds
-        case .start: preconditionFailure("a start has an expiration")
-        case .update where staleDateSeconds > seconds: min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
-        case .update: seconds + policy.updateSeconds
-        case .end: seconds + policy.endSeconds
-        }
+        let seconds = now.wallSeconds
+        push.sentExpirationSeconds =
+            switch event {
+            case _ where hasOwnExpiration: ownExpirationSeconds
+            case .start: preconditionFailure("a start has an expiration")
+            case .update where staleDateSeconds > seconds: min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
+            case .update: seconds + policy.updateSeconds
+            case .end: seconds + policy.endSeconds
+            }
     }
 
     /// Counts an attempt. A push may have any number of attempts, but the counter stops at its maximum.

@@ -5,10 +5,10 @@
 /// together then at most double the load. One of these two is enough:
 /// - APNs accepted at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` pushes.
 /// - APNs accepted at least half of the pushes of the current and the previous period (of ``periodMilliseconds`` each),
-///   at least ``acceptedResponsesMin`` of them, and the last one at most ``acceptanceAgeMillisecondsMax`` ago. (This
-///   rule is for a burst of pushes. Its first responses are refusals, because APNs refuses a stream sooner than it
-///   accepts a push. So the last few responses are not enough. The limit of the age ends such retries soon after a
-///   sudden outage begins.)
+///   at least ``acceptedResponsesMin`` of them, and the last one at most ``acceptanceAgeMillisecondsMax`` ago.
+///
+/// The second rule is for a burst of pushes: its first responses are refusals, because APNs refuses a stream sooner
+/// than it accepts a push. The limit of the age ends such retries soon after a sudden outage begins.
 ///
 /// If nothing was sent for ``idleMillisecondsMin``, one retry may test whether APNs works again.
 public struct RetryPermission: Sendable {
@@ -59,8 +59,8 @@ public struct RetryPermission: Sendable {
         switch disposition {
         case .accepted: addResponse(isAccepted: true, now: now)
         case .retrySoon, .retryLater, .ambiguous: addResponse(isAccepted: false, now: now)
-        // These responses say nothing about the service: they concern the push, its token or the configuration. So they
-        // count neither for nor against retries.
+        // Count these responses neither for nor against retries, because they say nothing about the service: they
+        // concern the push, its token or the configuration.
         case .throttled, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }

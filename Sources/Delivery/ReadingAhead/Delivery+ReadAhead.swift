@@ -6,9 +6,9 @@ extension Delivery {
     /// Notes how many records of a partition the lane has not received yet (the lag). Only partitions of the commands
     /// topic count.
     ///
-    /// - Parameter isAssumed: whether the number is a guess, because the lag is not known yet. A guess makes the lane
+    /// - Parameter isGuess: whether the number is a guess, because the lag is not known yet. A guess makes the lane
     ///   read ahead, so that it does not begin to send before it knows the lag of all its partitions.
-    public mutating func noteLag(_ partitionIndex: UInt32, recordCount: Int64, isAssumed: Bool = false, now: Moment) {
+    public mutating func noteLag(_ partitionIndex: UInt32, recordCount: Int64, isGuess: Bool = false, now: Moment) {
         guard let partition = partitions[partitionIndex], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else { return }
@@ -16,7 +16,7 @@ extension Delivery {
         let decision = readAhead.noteLag(
             &partition.pointee.lag,
             recordCount: recordCount,
-            isAssumed: isAssumed,
+            isGuess: isGuess,
             nextOffset: nextOffset,
             now: now
         )
@@ -46,8 +46,8 @@ extension Delivery {
         return false
     }
 
-    /// Ends the hold-back of a pool's pushes if the lane has read far enough ahead. `reviewPoolQueues` calls this,
-    /// because the shell does not ask for pushes of a pool that has no room.
+    /// Ends the hold-back of a pool's pushes if the lane has read far enough ahead. `reviewPoolQueues` must check this
+    /// too: the shell asks for no pushes of a pool that has no room, so `holdBackPushesIfNeeded` does not run.
     mutating func endPushHoldBackIfReadAheadDone(of poolKey: PoolKey, now: Moment) {
         let watch = pools.outageWatch(of: poolKey)
         guard let sinceMilliseconds = watch.pointee.readingAheadSinceMilliseconds,
@@ -64,8 +64,8 @@ extension Delivery {
         return false
     }
 
-    /// How often the lane checks whether reading ahead after an outage is done. Reading ahead may be done because time
-    /// has passed, and only this check notices that.
+    /// How often the lane checks whether it has read far enough ahead after an outage. The time for it may end without
+    /// an event that the lane would notice otherwise.
     private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
     /// Removes the lag of a partition that is being revoked.
@@ -79,8 +79,8 @@ extension Delivery {
         carryOut(readAhead.advance(fullness(now: now), now: now), now: now)
     }
 
-    /// How full the lane is. Leaves out the window of a partition whose oldest record has been unsettled for longer than
-    /// the lane reads ahead: reading ahead is not the reason why this window is full. The partition stops alone (R22),
+    /// How full the lane is. Leaves out the window of a partition whose oldest record has been unsettled for longer
+    /// than the lane reads ahead, because reading ahead has not filled this window. Such a partition stops alone (R22),
     /// perhaps for hours, and meanwhile the others must be able to read ahead.
     private func fullness(now: Moment) -> ReadAhead.Fullness {
         let milliseconds = now.monotonicMilliseconds - configuration.reloadable.readAheadMillisecondsMax
@@ -95,7 +95,7 @@ extension Delivery {
     ///   monotonic time or before.
     func isFuller(thanQuarters quarters: Int, leavingOutUnsettledSince milliseconds: Int64 = .min) -> Bool {
         records.count > records.limit / 4 * quarters
-            || usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters || areBlocksAllocated
+            || usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters || isBlockMemoryFull
             || partitions.contains {
                 $0.pointee.ledger.offsetCountAboveCommittable
                     > Int64(configuration.ledgerWindowOffsetCount / 4 * quarters)

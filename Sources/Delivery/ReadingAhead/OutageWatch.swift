@@ -37,8 +37,8 @@ struct OutageWatch: BitwiseCopyable {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : nil
     }
 
-    /// If the service was unavailable, begins to hold calls or pushes back. This ends with `noteReadAheadEnd`. If no
-    /// response comes within `outageAfterMilliseconds` after that end, they are held back again.
+    /// If the service was unavailable, begins to hold calls or pushes back, until `noteReadAheadEnd`. If no response
+    /// comes within `outageAfterMilliseconds` after that end, they are held back again.
     /// - Returns: since when calls or pushes are held back; nil if they are not.
     @inline(__always)
     mutating func holdBackIfUnavailable(now: Moment) -> Int64? {

@@ -26,8 +26,8 @@ struct ReadAhead {
         /// The number of the partition's records that the lane has not received; 0 if the lane has received none of
         /// them for `readAheadMillisecondsMax`. Perhaps the partition cannot be read, and reading ahead would not help.
         fileprivate var recordCount: Int64 = 0
-        /// Equal to `recordCount` if the shell knows that number; 0 if `recordCount` is a guess. A guess makes the lane
-        /// read ahead, but does not set `isBacklogKnown`.
+        /// The same number as `recordCount` if the shell knows it; 0 if `recordCount` is a guess. A guess makes the
+        /// lane read ahead, but does not set `isBacklogKnown`.
         fileprivate var knownRecordCount: Int64 = 0
         /// The offset after the last record of the partition that the lane had received at the last report.
         fileprivate var nextOffset: Int64 = .min
@@ -36,10 +36,9 @@ struct ReadAhead {
         fileprivate var stalledSinceMilliseconds: Int64?
     }
 
-    /// How full a lane is. Its room for records, its room for bytes, and each partition's window of offsets are
-    /// limited; the fullest of them counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With
-    /// only one bound, nearly each record would change the phase. (`Delivery.fullness` leaves out a window that an old
-    /// record keeps full.)
+    /// How full a lane is: the fullest of its room for records, its room for bytes, and each partition's window of
+    /// offsets. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With only one bound, nearly each
+    /// record would change the phase. (`Delivery.fullness` leaves out a window that an old record keeps full.)
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -61,9 +60,9 @@ struct ReadAhead {
     static let partitionLagRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
-    /// Whether the lane is known to have a backlog: at some time since the phase was last `off`, the lane was behind by
-    /// more than `readAheadLagRecords`. Guessed lags do not count: in the mode `countedWhenBehind`, superseded commands
-    /// may lack results only in a real backlog.
+    /// Whether the lane is known to have a backlog: since the phase was last `off`, it was at some time behind by more
+    /// than `readAheadLagRecords`. Guessed lags do not count, because only a real backlog permits superseded commands
+    /// without results in the mode `countedWhenBehind`.
     private(set) var isBacklogKnown = false
     private var readAheadLagRecords: Int64 = 0
     private var readAheadMillisecondsMax: Int64 = 0
@@ -101,18 +100,18 @@ struct ReadAhead {
     /// Notes how many records a partition is behind, and changes the phase if necessary.
     ///
     /// - Parameters:
-    ///   - isAssumed: whether `recordCount` is a guess, because the partition's lag is not known yet.
+    ///   - isGuess: whether `recordCount` is a guess, because the partition's lag is not known yet.
     ///   - nextOffset: the offset after the last record of the partition that the lane has received.
     mutating func noteLag(
         _ lag: inout Lag,
         recordCount: Int64,
-        isAssumed: Bool,
+        isGuess: Bool,
         nextOffset: Int64,
         now: Moment
     ) -> Decision {
         var recordCount = min(max(0, recordCount), Self.partitionLagRecordsMax)
         if hasStalled(&lag, recordCount: recordCount, nextOffset: nextOffset, now: now) { recordCount = 0 }
-        setLag(&lag, recordCount: recordCount, knownRecordCount: isAssumed ? 0 : recordCount)
+        setLag(&lag, recordCount: recordCount, knownRecordCount: isGuess ? 0 : recordCount)
         if knownLagRecordCount > readAheadLagRecords { isBacklogKnown = true }
         noteWhetherLagIsSmall(now: now)
         switch phase {
@@ -127,8 +126,8 @@ struct ReadAhead {
     }
 
     /// Removes the lag of a revoked partition. While other partitions are behind, reading ahead continues, because
-    /// their backlogs may have newer states than those that wait. Usually Redis would supersede the waiting states. But
-    /// after a loss of data, Redis may not know the newer states.
+    /// their backlogs may have newer states than those that wait. Redis would usually supersede the waiting states, but
+    /// not if it has lost the newer ones.
     mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
         setLag(&lag, recordCount: 0, knownRecordCount: 0)
         noteWhetherLagIsSmall(now: now)

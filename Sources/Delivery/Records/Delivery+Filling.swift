@@ -11,7 +11,6 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
-        // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .command
         slot.pointee.event = command.event
@@ -47,7 +46,7 @@ extension Delivery {
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
         slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
         // The slot may still have the token of the registration that released this command. The caller frees that
-        // token.
+        // token, so only forget it here.
         slot.pointee.token.block = .none
         slot.pointee.token.byteCount = 0
         if let environment = command.environment, !command.token.isAbsent {
@@ -118,8 +117,8 @@ extension Delivery {
         slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
     }
 
-    /// Returns when a start expires, UNIX seconds: `startSeconds` of its policy after its timestamp, or at its own
-    /// expiration if that is earlier.
+    /// Returns when a start expires, UNIX seconds: `startSeconds` of its policy after its timestamp, or earlier at its
+    /// own expiration.
     private func expirationSeconds(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
         AgeRules.startExpirationSeconds(
             timestamp: command.version.timestamp,

@@ -99,8 +99,8 @@ extension Delivery {
             }
             records[index].appIndex = appIndex
             // The policy of a deferred command was configured when the command was first read. If it is not configured
-            // any more, the app's default policy applies. But a lifetime command is then `invalid`, because it only
-            // carries out its own policy.
+            // any more, use the app's default policy. A lifetime command is `invalid` then, because it only carries out
+            // its own policy.
             let mayReplacePolicy = deferral != nil && !command.isLifetimeCommand(in: value)
             let replacementPolicy = mayReplacePolicy ? defaultPolicyIndex(of: appIndex) : nil
             guard let policyIndex = findPolicyIndex(of: command, of: appIndex, in: value) ?? replacementPolicy else {
@@ -145,7 +145,7 @@ extension Delivery {
             return settleRereadStart(index, command, from: value, now: now)
         }
         if command.isLifetimeCommand(in: value) {
-            // The contract is not checked here: Causeway made this command from commands that were checked.
+            // Do not check the contract: Causeway made this command from commands that were checked.
             return beginLifetimeCommand(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
         if contracts.hasAnyContract, rejectIfUndecodable(command, from: value, index: index, record: record) { return }
@@ -208,7 +208,7 @@ extension Delivery {
 
     /// Returns the index of the configured app with this bundle id; nil if there is none.
     func findAppIndex(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
-        // Compares the bytes as they are in JSON. An id with escapes counts as unknown, because a bundle id needs none.
+        // Compare the bytes as they are in JSON. An id with escapes counts as unknown, because a bundle id needs none.
         let name = text.range.bytes(in: record)
         for position in 0..<configuration.apps.count {
             let matches = configuration.apps[position].bundleIdentifier.withUnsafeBytes { isEqual($0, name) }
@@ -234,7 +234,6 @@ extension Command {
     var isForAudienceOrChannel: Bool { !audience.isAbsent || !channel.isAbsent }
 }
 
-/// Whether two buffers have the same bytes.
 func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     guard left.count == right.count else { return false }
     var position = 0

@@ -6,10 +6,9 @@ import LiveActivity
 /// - A state is sent again, without its alert, if Redis cannot know that the phone displays it. (An alert rings only
 ///   once.)
 /// - A start is not sent, because it may have been sent before, and could begin a second activity. Usually it tells
-///   Redis its version (`recordStart`), so that an end of the earlier life, which may be reread too, does not end the
-///   new life.
-/// - A held command that a reread registration releases counts as reread too, unless it is newer than the registration.
-///   The reason: Redis held it before the loss, and the registration has already released it once.
+///   Redis its version (`recordStart`). Otherwise a reread end of the earlier life could end the new life.
+/// - A held command that a reread registration releases counts as reread too: Redis held it before the loss, and the
+///   registration has already released it once. Exception: the command is newer than the registration.
 extension Delivery {
     /// Settles a reread record, without a result and without any other action.
     mutating func settleWithoutAction(_ record: RecordIndex) {

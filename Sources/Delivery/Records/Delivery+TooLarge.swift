@@ -37,8 +37,8 @@ extension Delivery {
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
                 countBodyWithDroppedFields(of: index)
-                // The caches have the `aps` dictionary with all its fields. They must forget it: the next command may
-                // have the same dictionary, and must not share this smaller body.
+                // The caches have the `aps` dictionary with all its fields. Make them forget it: if the next command
+                // has the same dictionary, it must not share this smaller body.
                 apsCache.forget()
                 contracts.templates.forgetMatchedState()
                 droppedFieldNames.withUnsafeBytes { droppedFields in
@@ -67,7 +67,7 @@ extension Delivery {
         }
     }
 
-    /// Rejects a command that is too large. But a reread start is settled, because an earlier configuration may have
+    /// Rejects a command that is too large. A reread start is settled instead: an earlier configuration may have
     /// accepted and sent it.
     private mutating func rejectTooLarge(
         _ command: Command,

@@ -40,8 +40,8 @@ struct RecordBlockWriter {
         return range
     }
 
-    /// Moves the writer's position behind the next `byteCount` bytes, and returns their range. The caller has just
-    /// written these bytes, or reserves them for later.
+    /// Takes the next `byteCount` bytes of the block, which the caller has just written or reserves for later. Returns
+    /// their range.
     mutating func advance(by byteCount: Int) -> BlockRange {
         let range = BlockRange(offset: UInt32(position), count: UInt32(byteCount))
         position += byteCount

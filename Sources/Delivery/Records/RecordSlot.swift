@@ -11,9 +11,9 @@ public typealias RecordIndex = SlabIndex<RecordSlot>
 ///
 /// The type is public only because `RecordIndex` names it. Its members are not.
 public struct RecordSlot: BitwiseCopyable {
-    // Merging, settling and freeing read mainly the fields from here to the block in `texts`. These are in the first
-    // three cache lines, which `Slab.prefetch` fetches; each further line would cost a cache miss. To save room, an
-    // absent index, expiration or priority is a number here, and not nil.
+    // Merging, settling and freeing read mainly the fields from here to the block in `texts`. These fields are in the
+    // first three cache lines, which `Slab.prefetch` fetches; each further line would cost a cache miss. To save room,
+    // a number and not nil stands for an absent index, expiration or priority.
     var kind: RecordKind
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
@@ -29,15 +29,15 @@ public struct RecordSlot: BitwiseCopyable {
     /// is the command's own priority or the default. It changes when an alert moves to the command, or is removed from
     /// it.
     var priority: UInt8 = 0
-    /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command.
-    /// The default of an update is 5: such pushes leave the activity's budget to alerts and ends.
+    /// The priority without the alert: 5 or 10; 0 for a record without a command. The state gets it if its alert is
+    /// removed. For an update the default is 5, so that such pushes leave the activity's budget to alerts and ends.
     var priorityWithoutAlert: UInt8 = 0
     /// The index of a command's policy. In any other record, the value has no meaning.
     var policyIndex: UInt8 = 0
     var lifetime = RecordLifetime()
-    /// The index of the record's app in the configuration; `.max`: the record names no configured app, or was rejected
-    /// before its app was known. `configuredAppIndex` returns nil then. A tombstone names no app: this is the app that
-    /// its calls are about now.
+    /// The index of the record's app in the configuration; `.max`, for which `configuredAppIndex` returns nil: the
+    /// record names no configured app, or was rejected before its app was known. A tombstone names no app: this is the
+    /// app that its calls are about now.
     var appIndex: UInt16 = .max
     var ending = RecordEnding()
     /// The activity of the command, from `enqueue` on; `.null`: none. While the command is being deferred or is
@@ -71,8 +71,8 @@ public struct RecordSlot: BitwiseCopyable {
     var audienceCommand = RecordAudienceCommand()
     var start = RecordStartCommand()
     var registration = RecordRegistration()
-    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. An update without an expiration expires at its
-    /// stale date if that is in the future, so -1 needs no test of its own (`expirationSeconds`).
+    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. APNs stores an update without an expiration until
+    /// its stale date if that is in the future, so -1 needs no test of its own (`setSentExpiration`).
     var staleDateSeconds: Int64 = -1
     /// The digest of a command's body. Nil while the body may still change: a carried alert may be written into it.
     var digest: UInt64?
@@ -104,7 +104,7 @@ public struct RecordSlot: BitwiseCopyable {
     }
 
     /// The version of the older command whose alert is in the body; nil: the body has no alert, or the command's own.
-    /// If Redis held another record of the same command, an alert from that record is the command's own too.
+    /// An alert that Redis held with another record of the same command is the command's own too.
     @inline(__always)
     var carriedAlertVersion: Version? {
         bodyLayout.alert.isAbsent || alert.sourceVersion == version ? nil : alert.sourceVersion

@@ -12,7 +12,7 @@ struct Records: ~Copyable {
     /// The number of records that are released commands (`RecordSlot.isReleasedCommand`).
     private(set) var releasedCommandCount = 0
 
-    /// - Parameter chunkBytes: the bytes of one chunk of blocks.
+    /// - Parameter chunkBytes: how many bytes the arena allocates at a time, for many blocks.
     init(limit: Int, chunkBytes: Int = Arena.chunkBytesMax) {
         slots = Slab(limit: limit)
         arena = Arena(chunkBytes: chunkBytes)
@@ -160,7 +160,7 @@ struct Records: ~Copyable {
         if replacementSlot.token.mustBeRegistered, replacedSlot.token.environment == replacementSlot.token.environment,
             isEqual(replacedSlot.token.bytes, replacementSlot.token.bytes)
         {
-            // If both commands bring the same token, the token counts as registered at the earlier time.
+            // Let a token that both commands bring count as registered at the earlier time.
             self[replacement].token.registeredAtWallMilliseconds = min(
                 replacedSlot.token.registeredAtWallMilliseconds,
                 replacementSlot.token.registeredAtWallMilliseconds
@@ -178,8 +178,8 @@ struct Records: ~Copyable {
         self[replacement].token.registeredAtWallMilliseconds = replacedSlot.token.registeredAtWallMilliseconds
     }
 
-    /// Frees a record's token and body before its slot, so that the next command gets the same memory while it is still
-    /// in the processor's cache.
+    /// Frees the token and body of a record whose slot is still needed. So the next command gets the same memory while
+    /// it is still in the processor's cache.
     mutating func freeTokenAndBody(of record: RecordIndex) {
         let slot = slots.mutableAddress(of: record)
         arena.free(slot.pointee.token.block)

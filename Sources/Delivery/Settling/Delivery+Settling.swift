@@ -20,7 +20,6 @@ extension Delivery {
     mutating func finish(_ record: RecordIndex, _ outcome: Outcome) {
         records.enterFinished(record, outcome: outcome)
         writeDefaultIdentifierIfMissing(of: record)
-        // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.token.mustBeRegistered || slot.pointee.start.isHeld {
             planTokenRegistrationIfNeeded(of: record, outcome)

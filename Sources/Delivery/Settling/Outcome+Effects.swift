@@ -6,8 +6,8 @@ struct OutcomeEffects: OptionSet {
 
     /// The command's record is also written to the dead letters.
     static var deadLetter: OutcomeEffects { OutcomeEffects(rawValue: 1 << 0) }
-    /// A reread record with this outcome needs no second result: it was neither sent nor held this time, so its first
-    /// result stays valid. But if it counts superseded commands, it always gets a result. (R25)
+    /// A reread record with this outcome gets no second result, because the first one stays valid: the command was
+    /// neither sent nor held this time. But if it counts superseded commands, it always gets a result. (R25)
     static var noResultIfReread: OutcomeEffects { OutcomeEffects(rawValue: 1 << 1) }
     /// A newer command replaced this one before APNs accepted it. So the command's alert may still be unsent.
     static var alertMayBeUnsent: OutcomeEffects { OutcomeEffects(rawValue: 1 << 2) }
@@ -24,23 +24,23 @@ struct OutcomeEffects: OptionSet {
     static var startShowsLife: OutcomeEffects { OutcomeEffects(rawValue: 1 << 5) }
     /// An update with this outcome shows that its activity lives.
     static var updateShowsLife: OutcomeEffects { OutcomeEffects(rawValue: 1 << 6) }
-    /// Both: the command, if it is no end, shows that its activity lives.
+    /// A start or an update with this outcome shows that its activity lives.
     static var startOrUpdateShowsLife: OutcomeEffects { [startShowsLife, updateShowsLife] }
     /// A producer's end with this outcome shows that its activity has ended.
     static var endShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 7) }
-    /// The same, but only if Redis replied to the end's admission. An end without a reply is a duplicate of another
-    /// record in the lane. It reports nothing: only the other record learns from Redis whether the end belongs to the
-    /// newest life, and reports the end.
+    /// A producer's end with this outcome shows that its activity has ended, if Redis replied to the end's admission.
+    /// Without a reply, the end is a duplicate of another record in the lane, and reports nothing: only the other
+    /// record learns from Redis whether the end belongs to the newest life.
     static var admittedEndShowsEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 8) }
     /// The activity had ended before this command. If the command is the end of a lifetime, another end was admitted.
     static var activityHadEnded: OutcomeEffects { OutcomeEffects(rawValue: 1 << 9) }
     /// The end of a lifetime has ended the life. If the policy says so, a restart follows.
     static var endsLife: OutcomeEffects { OutcomeEffects(rawValue: 1 << 10) }
-    /// The same, but only if an earlier attempt of the push probably ended the activity (`wasEndedByEarlierAttempt`).
+    /// As `endsLife`, if an earlier attempt of the push probably ended the activity (`wasEndedByEarlierAttempt`).
     static var endsLifeIfAttemptedBefore: OutcomeEffects { OutcomeEffects(rawValue: 1 << 11) }
-    /// The end of a lifetime cannot be sent. The keeper does not produce it again, and no restart follows.
+    /// The end of a lifetime cannot be sent. `LifetimeKeeper` does not produce it again, and no restart follows.
     static var givesUpLifetimeEnd: OutcomeEffects { OutcomeEffects(rawValue: 1 << 12) }
-    /// A restart cannot be sent, or Redis holds it until a token registers. The keeper does not produce it again.
+    /// A restart cannot be sent, or Redis holds it until a token registers. `LifetimeKeeper` does not produce it again.
     static var givesUpRestart: OutcomeEffects { OutcomeEffects(rawValue: 1 << 13) }
 }
 
@@ -50,8 +50,8 @@ extension Outcome {
         switch self {
         case .accepted: [.registersTokenAgainIfStart, .startOrUpdateShowsLife, .endShowsEnd, .endsLife]
         case .unchanged: [.noResultIfReread, .registersTokenAgainIfStart, .updateShowsLife]
-        // A duplicate usually shows life or end too: a worker may have settled the record in Redis, and may have died
-        // before it reported to the timetable.
+        // Like an accepted command, a duplicate usually shows life or end: its worker may have settled it in Redis, and
+        // may have died before the report to the timetable.
         case .duplicate:
             [.noResultIfReread, .registersTokenAgain, .startOrUpdateShowsLife, .admittedEndShowsEnd, .endsLife]
         case .superseded: [.noResultIfReread, .registersTokenAgain, .alertMayBeUnsent]

@@ -28,9 +28,9 @@ package struct OutgoingRecordQueue<Record: BitwiseCopyable>: ~Copyable {
         outgoingRecords.append(outgoingRecord)
     }
 
-    /// Ends the pause after a failure if it is over. The core calls this whenever time passes. Otherwise
-    /// `dueMilliseconds` would stay in the past, and wake the lane in every iteration until the producer has room for
-    /// the next record.
+    /// Ends the pause after a failure if it is over. The core calls this whenever time passes. If the producer has no
+    /// room for the next record, `dueMilliseconds` would otherwise stay in the past, and wake the lane in every
+    /// iteration.
     @inline(__always)
     package mutating func endPauseIfDue(now: Moment) {
         if pausedUntilMilliseconds <= now.monotonicMilliseconds { pausedUntilMilliseconds = .min }

@@ -29,8 +29,9 @@ struct OutgoingRecordQueues: ~Copyable {
 
     /// Returns the first record of the first queue that has one and does not pause; nil if there is none.
     ///
-    /// If the producer always has too little room, the later queues wait. Results wait only for a limited number of
-    /// records: each record with an invalidation or a dead letter keeps its slot until its own result is acknowledged.
+    /// If the producer always has too little room, the later queues wait. The results do not wait forever: a record
+    /// with an invalidation or a dead letter keeps its slot until its own result is acknowledged, which limits their
+    /// number.
     func next(now: Moment) -> OutgoingRecord? {
         if let outgoingRecord = invalidations.next(now: now) { return outgoingRecord }
         if let outgoingRecord = deadLetters.next(now: now) { return outgoingRecord }

@@ -28,8 +28,7 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Whether the command that replaces this one may count it, so that this command gets no result of its own. False
-    /// for:
+    /// Whether the command that replaces this one may count it, so that this one gets no result of its own. False for:
     /// - a command to whose admission Redis has already replied
     /// - a start
     /// - a command that a registration released
@@ -44,8 +43,8 @@ extension RecordSlot {
             && ending.earlierResultCount == 0 && !isReread
     }
 
-    /// Whether the body has an alert that is certainly the command's own: an alert that Redis held may belong to an
-    /// older command.
+    /// Whether the body has an alert that is certainly the command's own. An alert that Redis held is not: it may
+    /// belong to an older command.
     @inline(__always)
     var hasOwnAlert: Bool {
         !bodyLayout.alert.isAbsent && alert.sourceVersion == nil && source.topic == .commands

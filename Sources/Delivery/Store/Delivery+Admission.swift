@@ -116,9 +116,9 @@ extension Delivery {
             records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
             finishAndEndTurn(record, .duplicate, settlement: nil, now: now)
         case .superseded:
-            // A start whose push was attempted was admitted before. It is superseded now for one of two reasons: its
-            // activity has ended; or an attempt began the activity, and the activity has registered a token. Settle the
-            // start, so that its other records are finished as `duplicate`.
+            // A start whose push was attempted was admitted before, so settle it: its other records are then finished
+            // as `duplicate`. It is superseded now for one of two reasons: its activity has ended; or an attempt began
+            // the activity, and the activity has registered a token.
             let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
             finishAndEndTurn(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
@@ -153,8 +153,8 @@ extension Delivery {
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
-            // The token in Redis' reply belongs to another pool than the lane assumed, and that pool has no free
-            // credit. The command waits, and is admitted again when there is one.
+            // Redis' reply has a token of another pool than the lane assumed, and that pool has no free credit. Let the
+            // command wait for one. It is then admitted again.
             putBackCurrentCommand(of: activity, now: now)
             return endTurn(of: activity, now: now)
         }

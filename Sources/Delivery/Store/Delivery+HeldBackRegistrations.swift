@@ -8,9 +8,9 @@ import LiveActivity
 /// `registerToken` wait here. Without this limit, the lane could need several times its bytes. Each next owner of the
 /// partitions would need them too, because no registration would be settled.
 extension Delivery {
-    /// The lane makes calls `registerToken` without free bytes too, as long as it has fewer such calls and released
-    /// commands than this number. So registrations never stop: each call gets a reply, and each released command ends
-    /// without the calls that wait here.
+    /// While calls `registerToken` under way and released commands together are fewer than this, the lane makes such
+    /// calls even without free bytes. So registrations never stop: each call gets a reply, and each released command
+    /// ends without the calls that wait here.
     private static var releasesWithoutFreeBytesMax: Int { 64 }
 
     /// Holds back the next call, which registers a token, if it may bring a held command for which the lane has no room.
@@ -48,8 +48,8 @@ extension Delivery {
             || registrationCallsUnderWayCount + records.releasedCommandCount < Self.releasesWithoutFreeBytesMax
     }
 
-    /// Whether the reply to a record's call `registerToken` may bring a held command that stays in the lane. A current
-    /// command stays itself, and a record of a revoked partition is dropped.
+    /// Whether the reply to a record's call `registerToken` may put a held command into the record's slot, to stay in
+    /// the lane. A current command keeps its slot, and a record of a revoked partition is dropped.
     private func mayBringHeldCommand(_ record: RecordIndex) -> Bool {
         records[record].stage != .current && !isPartitionRevoked(record)
     }

@@ -60,9 +60,8 @@ extension Delivery {
         guard reply.verdict == .registered, let heldCommand = reply.heldCommand else {
             return settleWithoutResult(record)
         }
-        // If the registration's partition is revoked, drop the registration: the next owner registers the token again,
-        // and gets the held command. This lane may itself be the next owner, and would otherwise have the command
-        // twice.
+        // Drop the registration if its partition is revoked: the next owner registers the token again, and gets the
+        // held command. If this lane is the next owner itself, it would otherwise have the command twice.
         if isPartitionRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
@@ -80,8 +79,8 @@ extension Delivery {
             records.setBody(of: record, to: command, from: heldCommand)
             if command.event != .start, slot.mayHaveReleasedAlertBeforeLoss(of: command) {
                 removeAlert(ofRereadRecord: record)
-                // If the token came with a command, Redis still has the alert. The admission must not get it back from
-                // there. (After a registration, Redis has forgotten the alert: `RegistrationSource.reread`.)
+                // Redis still has this alert if the token came with a command. Do not let the admission bring it back.
+                // (After a registration, Redis has forgotten the alert: `RegistrationSource.reread`.)
                 records[record].alert.heldStatus = .movedOrNotNeeded
             } else if command.carriedAlertVersion.timestamp > 0 {
                 records[record].alert.sourceVersion = command.carriedAlertVersion
@@ -94,12 +93,12 @@ extension Delivery {
                 records.setRegistration(of: record, to: slot.tokenRegistration)
             }
             records.free(contentOf: slot)
-            // The slot now has a held command and no registration, so clear these fields. When the command is finished,
-            // `registerToken` may make the slot a registration again, and then sets them.
+            // The slot has a held command now, and no registration, so clear these fields. If `registerToken` makes the
+            // slot a registration again after the command, it sets them.
             records[record].registration.audienceDigests = BlockRange()
             records[record].registration.wasHeldStart = false
-            // The admission need not register a token: it is registered already, and the reply to the admission names
-            // it.
+            // The token is registered already, and the reply to the admission will name it. So the admission need not
+            // register it.
             records[record].token.mustBeRegistered = false
             if isReread, command.event == .start {
                 return settleReleasedRereadStart(record, command, from: heldCommand, now: now)
@@ -136,9 +135,9 @@ extension Delivery {
         return fault
     }
 
-    /// Continues the current command when its call `registerToken` has a reply, or was refused. The command brought the
-    /// token. The call was made because Redis replied `alertAwaitsCarrier` to the admission: Redis has a newer command,
-    /// which may carry the alert of the current one.
+    /// Continues the current command after its call `registerToken`, whether it has a reply or was refused. The command
+    /// brought the token, and Redis replied `alertAwaitsCarrier` to its admission: Redis has a newer command, which may
+    /// carry the alert of the current one.
     /// - If Redis holds the newer command for the token (`isNewerCommandHeld`), the current command is finished as
     ///   `superseded`. After its result, its record registers the token a second time: the newer command then takes the
     ///   slot of the current one, and `copyAlert` copies the alert into the body of the newer command.
@@ -182,8 +181,8 @@ extension Command {
         version.timestamp * 1_000 <= milliseconds
     }
 
-    /// The same for the alert of this held command. The alert may have been released with an older command, while this
-    /// command was first held after the loss, and got the alert from Redis then.
+    /// Whether such a registration may have released this command's alert before Redis lost data. An older command may
+    /// have had the alert then: this command was first held after the loss, and got the alert from Redis.
     func mayAlertHaveBeenReleasedBeforeLoss(byRegistrationAt milliseconds: Int64) -> Bool {
         alertVersion.timestamp * 1_000 <= milliseconds
     }
@@ -196,7 +195,7 @@ extension RecordSlot {
         isReread && command.mayHaveBeenReleasedBeforeLoss(byRegistrationAt: latestRegistrationAtWallMilliseconds)
     }
 
-    /// The same for the alert of the held command.
+    /// Whether this registration is reread, and the alert of the held command counts as released before the loss.
     fileprivate func mayHaveReleasedAlertBeforeLoss(of command: Command) -> Bool {
         isReread && command.mayAlertHaveBeenReleasedBeforeLoss(byRegistrationAt: latestRegistrationAtWallMilliseconds)
     }

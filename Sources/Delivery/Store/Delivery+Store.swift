@@ -151,7 +151,7 @@ extension Delivery {
         return true
     }
 
-    /// Handles a call that Redis refused for a reason that a repeat does not remove:
+    /// Handles a call that Redis refused for a reason that a repeat does not remove. What follows depends on the call:
     /// - If the call asked for a token, an admission or a hold, the command fails with `reason`.
     /// - If the call was `checkLifetime`, the command is finished as `superseded`.
     /// - Any other record continues without what the call should have written, such as an outcome, a token or a longer

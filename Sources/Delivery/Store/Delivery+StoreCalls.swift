@@ -17,7 +17,7 @@ extension Delivery {
     ) -> Result? {
         if !heldBackRegistrations.isEmpty { resumeHeldBackRegistrationIfRoom() }
         guard var ticket = storeQueue.next(now: now), !holdBackStoreCallsIfNeeded(now: now) else { return nil }
-        while mustSkip(ticket, now: now) {
+        while skipIfHeldBackOrReplaced(ticket, now: now) {
             guard let next = storeQueue.next(now: now) else { return nil }
             ticket = next
         }
@@ -31,11 +31,11 @@ extension Delivery {
         )
     }
 
-    /// Whether the next call is not made now: it is held back, or its command has been replaced. Then another call is the
-    /// next one. (Inlined, it would make `withNextStoreCall` so large that the compiler builds the operation out of line,
-    /// which costs 400 instructions for each call.)
+    /// Whether the next call is not made now: this function holds it back, or supersedes its replaced command. Then
+    /// another call is the next one. (Inlined, it would make `withNextStoreCall` so large that the compiler builds the
+    /// operation out of line, which costs 400 instructions for each call.)
     @inline(never)
-    private mutating func mustSkip(_ ticket: StoreTicket, now: Moment) -> Bool {
+    private mutating func skipIfHeldBackOrReplaced(_ ticket: StoreTicket, now: Moment) -> Bool {
         ticket.purpose == .registerToken
             ? holdBackRegistrationIfNoRoom(ticket) : supersedeCommandIfReplacedBeforeCall(ticket, now: now)
     }
@@ -64,7 +64,6 @@ extension Delivery {
         }
     }
 
-    /// Returns what a call asks Redis to do.
     @inline(__always)
     private mutating func makeOperation(
         of ticket: StoreTicket,
@@ -133,7 +132,6 @@ extension Delivery {
         }
     }
 
-    /// Returns the request to admit an update or end.
     @inline(__always)
     private func makeAdmission(
         of slot: UnsafePointer<RecordSlot>,

@@ -8,8 +8,8 @@ import LiveActivity
 ///   the alert.
 /// - When the push is sent, because the push may have waited for a stream or for a retry.
 ///
-/// A rider is not checked earlier, because a rider with an old alert needs a result of its own. In a backlog most
-/// carriers are replaced before their turn, and their riders are then only counted.
+/// There is no earlier check, which would cost results in a backlog: a rider with an old alert needs a result of its
+/// own, but most carriers are replaced before their turn, and their riders are then only counted.
 extension Delivery {
     /// Removes the alert that a record would be sent with, if it is too old. If it is the rider's alert, the rider is
     /// finished.
@@ -21,7 +21,7 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // If the body has another alert than the rider's, that alert is older, and so it is too old as well.
+            // If the body has another alert, it is older than the rider's, and so it is too old as well.
             if bodyAlert != nil, bodyAlert != alert { records[record].setAlertExpired() }
         } else {
             records[record].setAlertExpired()

@@ -73,8 +73,8 @@ extension Delivery {
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
         records.removeKnownRider(of: replaced)
-        // If the carrier has a rider with an older alert, that rider is finished now. The carrier itself counts the
-        // rider, because no other command replaces the carrier here.
+        // If the carrier has a rider already, finish it: its alert is older. Let the carrier itself count this rider,
+        // because no other command replaces the carrier here.
         finishRider(of: carrier, countedBy: carrier)
         records.setRider(of: carrier, to: alertSource)
         // A hint for prefetching: the next merge of this activity probably reads this record.
@@ -82,12 +82,10 @@ extension Delivery {
         carriedAlertCount &+= 1
     }
 
-    /// Whether the alert of `alertSource` fits into the body of `carrier`.
     private func hasRoom(forAlertOf alertSource: RecordIndex, in carrier: RecordIndex) -> Bool {
         records[carrier].hasRoom(forAlertBytes: Int(records[alertSource].bodyLayout.alert.count))
     }
 
-    /// Whether `carrier` may carry the alert of `alertSource`.
     private func mayCarryAlert(_ alertSource: RecordIndex, on carrier: RecordIndex, now: Moment) -> Bool {
         // No other command carries a start's alert, so `alertVersion` is nil for a start.
         guard let alert = records.alertVersion(of: alertSource) else { return false }
@@ -108,10 +106,10 @@ extension Delivery {
         return carrierAlert < alert
     }
 
-    /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it.
+    /// Whether `alert` must not ring, because the activity's current command has a newer alert.
     ///
-    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`). If the current
-    /// command is dropped, the lane loses that alert, and still needs `alert`.
+    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`): if the command is
+    /// dropped, the lane loses that alert, and still needs `alert`.
     private func isOlderThanAlertUnderWay(_ alert: Version, of alertSource: RecordIndex) -> Bool {
         let current = activities[records[alertSource].activity].currentCommand
         // This function also runs while the current command is being replaced. Its slot may then be free already.
@@ -121,8 +119,8 @@ extension Delivery {
         return alert < currentAlert
     }
 
-    /// Moves an alert to `endCommand` from the first carrier behind it in the waiting list, if the carrier's rider is
-    /// older than `endCommand`. The reason: the alert of such a rider belongs to the life that `endCommand` ends.
+    /// Moves the alert of a rider to `endCommand`, if the rider is older: its alert belongs to the life that
+    /// `endCommand` ends. Only the first carrier behind `endCommand` in the waiting list is checked.
     mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)
@@ -159,15 +157,15 @@ extension Delivery {
                 records.eventsAllowReplacing(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
-                // If the body already has the alert, Redis replies `alertAlreadyAccepted` at the next admission.
+                // If the body already has the alert, the state's next admission removes it (`removeAcceptedAlert`).
                 if !records[head].isBodyComplete { finishRiderWithOwnResult(of: head) }
                 return
             }
             countReplacedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
-            // The older state gets a result of its own. If the current command counted it, the count could be lost: the
-            // current command's partition may be revoked, and the next owner may already have committed the command's
-            // offset. If this worker then crashed, nobody would report the count.
+            // Give the older state a result, and do not let the current command count it. That count could be lost: the
+            // current command's partition may be revoked, its next owner may already have committed the command's
+            // offset, and this worker may then crash.
             finish(head, .superseded)
         }
     }
@@ -273,9 +271,9 @@ extension Delivery {
         endTurn(of: activity, now: now)
     }
 
-    /// If an older command waits for a carrier (`commandAwaitingCarrier`), lets `record` supersede it, and carry its
-    /// alert if possible. Called after `merge` has placed the command `record`. But if `merge` has made `record` a
-    /// rider, the carrier of `record` supersedes the older command instead, and keeps the newer of the two alerts.
+    /// Lets `record` supersede an older command that waits for a carrier (`commandAwaitingCarrier`), and carry its
+    /// alert if possible. Called after `merge` has placed the command `record`. If `merge` has made `record` a rider,
+    /// the carrier of `record` supersedes the older command instead, and keeps the newer of the two alerts.
     mutating func supersedeCommandAwaitingCarrier(of activity: ActivityIndex, by record: RecordIndex, now: Moment) {
         let older = activities[activity].commandAwaitingCarrier.record
         // If `merge` has finished `record`, for example as a duplicate, `record` cannot carry an alert.

@@ -20,7 +20,7 @@ extension Delivery {
     /// Whether the slot of a command is still in use after the command was merged or superseded.
     enum SlotStatus {
         case inUse
-        /// The slot was freed, because the command gets no result: its replacement counts it.
+        /// The slot was freed, because its command gets no result: the replacement counts the command.
         case freed
     }
 
@@ -106,7 +106,7 @@ extension Delivery {
         }
         let (kept, duplicate) = replacesWaiting ? (record, waiting) : (waiting, record)
         finish(duplicate, asDuplicateOf: kept)
-        // If the command is a held start, only the kept record settles it in Redis.
+        // Let only the kept record settle a held start in Redis.
         records[duplicate].ending.followUps.remove(.settleHeldStart)
     }
 
@@ -130,8 +130,8 @@ extension Delivery {
             mergeSameVersion(record, with: next, of: activity)
             return .inUse
         }
-        // Do not use `isReplaced` here, because by its rules no start replaces an update. If this record is an update,
-        // and a newer start waits, the start replaces it.
+        // Do not use `isReplaced` here: by its rules no start replaces an update. But if the start in `next` is newer
+        // than the update in `record`, the start replaces this update.
         let isReplacedByNext =
             switch records[record].event {
             case .update: true
@@ -161,8 +161,8 @@ extension Delivery {
         }
     }
 
-    /// Returns the waiting command before which `record` belongs in the list; nil: `record` belongs at the end. Every
-    /// command belongs before the end of a lifetime.
+    /// Returns the waiting command before which `record` belongs in the list; nil if `record` belongs at the end. The
+    /// end of a lifetime is behind all other commands.
     func firstWaitingCommand(notBefore record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         var nextCandidate = list.head
@@ -240,9 +240,9 @@ extension Delivery {
 
     /// Finishes a record because the lane keeps another record with the same version.
     ///
-    /// If the finished record is a registration that released the command, the next owner must read it again after a
-    /// crash. So the commit's metadata does not name it as settled. The kept record alone may not be enough: if that is
-    /// a registration too, Redis may call it stale and not return the held command.
+    /// If this record is a registration that released the command, the commit's metadata must not name it as settled:
+    /// after a crash, the next owner must read it again. The kept record alone may not be enough, because Redis may
+    /// call a second registration stale and not return the held command.
     private mutating func finish(_ record: RecordIndex, asDuplicateOf kept: RecordIndex) {
         countReplacedCommand(of: record)
         records.passToken(from: record, to: kept)
@@ -266,7 +266,6 @@ extension Delivery {
         return nil
     }
 
-    /// Whether a waiting command replaces the activity's current command.
     func isCurrentCommandReplaced(of activity: ActivityIndex) -> Bool { commandReplacingCurrent(of: activity) != nil }
 
     /// Wakes an activity that got one more command. If the activity may begin a command now, the command begins at the
@@ -274,8 +273,8 @@ extension Delivery {
     private mutating func wake(_ activity: ActivityIndex, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:
-            // Do not wait for the timer: perhaps the activity is paused until a carrier comes, and this command is the
-            // carrier.
+            // Wake the activity even if it is paused and has a timer: it may wait for a carrier, and this command may
+            // be that carrier.
             guard !activities[activity].isNextCommandDelayed(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:

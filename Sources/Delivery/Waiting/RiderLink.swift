@@ -30,7 +30,7 @@ extension Records {
         return rider
     }
 
-    /// Does what `removeRider` does, for a caller that already knows the rider.
+    /// Unlinks the rider of `carrier` as `removeRider` does; the caller already knows the rider.
     @inline(__always) mutating func removeKnownRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
     /// Returns the record whose body has the alert that `record` will be sent with: the rider of `record` or, if there

@@ -6,8 +6,8 @@ struct WaitingList: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record; `.null` if none waits (`head` and `tail` return optionals). The last one
-    // is stored because a new command is usually compared only with it (`merge`).
+    // The first and the last waiting record; `.null` if none waits (`head` and `tail` return optionals). Having the
+    // last one saves a search: a new command is usually compared only with it (`merge`).
     private(set) var headOrNull = RecordIndex.null
     private(set) var tailOrNull = RecordIndex.null
 
@@ -15,8 +15,8 @@ struct WaitingList: BitwiseCopyable {
     var head: RecordIndex? { isEmpty ? nil : headOrNull }
     var tail: RecordIndex? { isEmpty ? nil : tailOrNull }
 
-    // `append`, `prepend`, `insert` and `replaceLast` change the stage of the added record to `waiting`. A removed
-    // record keeps this stage: the caller must give it another stage at once, or put it back into the list.
+    // `append`, `prepend`, `insert` and `replaceLast` give the added record the stage `waiting`. A record that is
+    // removed keeps this stage, so the caller must give it another stage at once, or put it back into the list.
 
     mutating func append(_ record: RecordIndex, in records: inout Records) {
         records.enter(.waiting, record)

@@ -20,7 +20,7 @@ package final class HTTPResponseStream: Sendable {
         var isFinished = false
         /// Whether the server takes no more bytes, see ``HTTPResponseStream/hasEnded``.
         var hasEnded = false
-        /// Whether the server's thread has already been told of output that it has not taken yet.
+        /// Whether the server's thread knows of output that it has not taken yet.
         var isOutputAnnounced = false
         var onEnd: (@Sendable () -> Void)?
 

@@ -28,8 +28,8 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     public var name: String { "\(self)" }
 }
 
-/// The audiences that a member has left. Perhaps the pages of these audiences have no entry about the departure yet.
-/// Redis names the audiences in its replies until a worker confirms that it has written the entries (R27).
+/// The audiences that a member has left, and whose pages perhaps have no entry about the departure yet. Redis repeats
+/// these audiences in its replies until a worker confirms that it has written the entries (R27).
 public struct AudienceDepartures {
     /// The length of ``leftAtMilliseconds`` in bytes. This time (little-endian) is at the beginning of `bytes`, and the
     /// digests of the audiences follow.

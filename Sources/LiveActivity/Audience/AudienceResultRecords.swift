@@ -214,9 +214,8 @@ public struct AudienceCommandReference {
 }
 
 extension MemberOutcomeCounts {
-    /// The outcome of a command whose members have these counts. One member with `superseded` makes the outcome
-    /// `superseded`. Without such a member, one with `expired` makes it `expired`, then one with `started` makes it
-    /// `started`. Otherwise the outcome is `delivered`.
+    /// The outcome of a command whose members have these counts: the first of `superseded`, `expired` and `started`
+    /// that at least one member has; otherwise `delivered`.
     public var outcome: FanoutOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }

@@ -41,8 +41,8 @@ public enum MemberEntryFormat {
         static let identifierPackingMask: UInt8 = 0x30
         static let identifierPackingShift: UInt8 = 4
         static let unusedBits: UInt8 = 0xC0
-        /// The flags that are the same in all entries of one member. Two entries are of the same member if these flags,
-        /// the positions and the ids are equal.
+        /// The flags that belong to a member's identity. Two entries are of the same member if these flags, the
+        /// positions and the ids are equal.
         static let memberIdentityBits: UInt8 = deviceBit | identifierPackingMask
     }
 

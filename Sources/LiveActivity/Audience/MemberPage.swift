@@ -27,8 +27,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: after the
-        /// page's last entry has arrived, for at least the time for which Redis keeps the hash of a device.
+        /// The page has, or once had, an entry of a device. Redis then keeps the page at least as long as the hash of a
+        /// device, counted from the page's last entry.
         public static let holdsDevicesBit: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has shortened or split it.
         public static let fullBit: UInt8 = 2
@@ -108,9 +108,9 @@ public struct MemberPage {
         return (keepValidEntries(references, nowMilliseconds: nowMilliseconds), isWhole)
     }
 
-    /// Returns the entry at a reference.
-    /// - Parameter reference: from ``members(into:nowMilliseconds:)`` for a page with the same bytes. For other bytes, the result may
-    ///   be nil or another entry.
+    /// Returns the entry at a reference. If the page has other bytes than when the reference was made, the result may
+    /// be nil or another entry.
+    /// - Parameter reference: from ``members(into:nowMilliseconds:)``.
     @inlinable
     public subscript(reference: MemberReference) -> PageMember? { member(at: reference.offset) }
 
@@ -195,7 +195,7 @@ public struct MemberPage {
         if keptCount > firstAtPosition, let member = self[reference] {
             for index in firstAtPosition..<keptCount {
                 guard let earlier = self[references[index]], earlier.isOfSameMember(as: member) else { continue }
-                // Known issue (K19): when the clock reaches a time that was too far ahead, its entry counts again.
+                // Known issue (K19): an entry with a time too far ahead counts again when the clock reaches the time.
                 let isOutdated = RegistrationTime.isOlder(
                     member.changedAtMilliseconds,
                     than: earlier.changedAtMilliseconds,
@@ -210,8 +210,8 @@ public struct MemberPage {
     }
 }
 
-/// The place of a member's entry in its page. Sorting by ``sortKey`` sorts by the members' positions; entries with
-/// equal positions are then in the order of their offsets.
+/// The place of a member's entry in its page. ``sortKey`` orders the references by position, and those with the same
+/// position by offset.
 public struct MemberReference: Sendable, Equatable, BitwiseCopyable {
     @usableFromInline let sortKey: UInt64
 

@@ -29,8 +29,8 @@ public struct Contract: Equatable, Sendable {
 
 /// The kind of JSON value from which a `JSONDecoder` with default strategies decodes a Swift type.
 enum ShapeKind: UInt8, Sendable {
-    /// Any value, including null; a field of this kind may also be missing. This is the kind of a type with a
-    /// hand-written `init(from:)`, whose rules are not known.
+    /// Any value, also null or a missing field. This is the kind of a type with a hand-written `init(from:)`, whose
+    /// rules are not known.
     case any
     case string, bool
     case int8, int16, int32, int64
@@ -92,9 +92,8 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// A field's name in ``Contract/textStorage``.
     var nameOffset: UInt32 = 0
     var nameByteCount: UInt32 = 0
-    /// The first bytes of the field's name in JSON, at most eight, with the first byte in the lowest byte of the
-    /// number. A name of up to seven bytes is followed by its closing quote: `goals"`. One comparison with this number
-    /// decides about most keys.
+    /// The first eight bytes of the field's name in JSON, as a number whose lowest byte is the first one. If the name
+    /// is shorter, its closing quote follows: `goals"`. One comparison with this number decides about most keys.
     var nameBeginning: UInt64 = 0
     /// 0xFF for each byte that ``nameBeginning`` uses, and 0 for each other byte. If JSON must escape a part of the
     /// name, all bytes are 0, and ``nameBeginning`` is not used.

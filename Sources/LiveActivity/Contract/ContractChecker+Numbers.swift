@@ -98,9 +98,9 @@ extension ContractChecker {
         var fractionDigitCount = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
-        // How many zeros have been read and are not in `value` yet. They are appended when another digit follows, or at
-        // the end. So the zeros at the end of a fraction, as in `1.000`, cause no overflow.
-        var zeroCount = 0
+        // How many digits have been read and are not in `value` yet. They are appended when a digit other than 0
+        // follows, or at the end. So the zeros at the end of a fraction, as in `1.000`, cause no overflow.
+        var pendingDigitCount = 0
         for position in start..<end {
             let byte = text.byte(position)
             let digit = byte &- UInt8(ascii: "0")
@@ -108,12 +108,12 @@ extension ContractChecker {
                 exponent = min(exponent &* 10 &+ Int(digit), 1_000)
             } else if digit < 10 {
                 if isFraction { fractionDigitCount &+= 1 }
-                zeroCount &+= 1
+                pendingDigitCount &+= 1
                 guard digit != 0 else { continue }
-                guard let shifted = Self.appendZeros(value, zeroCount) else { return nil }
+                guard let shifted = Self.appendZeros(value, pendingDigitCount) else { return nil }
                 let (sum, isOverflow) = shifted.addingReportingOverflow(UInt64(digit))
                 guard !isOverflow else { return nil }
-                (value, zeroCount) = (sum, 0)
+                (value, pendingDigitCount) = (sum, 0)
             } else if byte == UInt8(ascii: ".") {
                 isFraction = true
             } else if byte | 0x20 == UInt8(ascii: "e") {
@@ -122,7 +122,7 @@ extension ContractChecker {
                 isExponentNegative = true
             }
         }
-        let shift = zeroCount &- fractionDigitCount &+ (isExponentNegative ? -exponent : exponent)
+        let shift = pendingDigitCount &- fractionDigitCount &+ (isExponentNegative ? -exponent : exponent)
         return shift < 0 ? nil : Self.appendZeros(value, shift)
     }
 

@@ -157,9 +157,8 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Checks a field's value, and returns the position after the value. Adds the value's place to ``template``. An
-    /// object has no place itself, because the values of its fields have places. But `null` instead of an object has a
-    /// place.
+    /// Checks a field's value, adds its place to ``template``, and returns the position after it. An object gets no
+    /// place, because the values of its fields have places. But `null` instead of an object gets a place.
     @inline(__always)
     func checkFieldValue(ofNode nodeIndex: Int, at position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + nodeIndex
@@ -195,12 +194,12 @@ struct ContractChecker {
         case UInt8(ascii: "\""): return try? checkValue(nodeIndex, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             validEnd = try? text.skipNumber(position, .contentState)
-        // `skipValue` refuses JSON that is nested too deeply. `depth` is the largest number of containers that may be
-        // around the value: the record, Apple's dictionary, and the objects and arrays of the shape.
+        // `depth` is the largest number of containers that may be around the value: the record, Apple's dictionary, and
+        // the shape's objects and arrays. So `skipValue` refuses each value that is nested too deeply for a record.
         default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepthMax, .contentState)
         }
-        // Only values that fit a body are checked, because the time for a dictionary with many repeated keys grows with
-        // the square of their number.
+        // Do not check a value that is too long for a body: if a dictionary has many repeated keys, the time for its
+        // check grows with the square of their number.
         guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytesMax,
             let end = try? checkValue(nodeIndex, position),
             end == validEnd
@@ -208,9 +207,8 @@ struct ContractChecker {
         return end
     }
 
-    /// Tests quickly whether the key at `position` is this field's name. True is certain. False is not certain: the key
-    /// may be this name with an escape, or be near the end of the record. So after false, the caller searches with
-    /// ``fieldIndex(_:_:_:_:)``.
+    /// Whether the key at `position` is certainly this field's name. False is not certain: the key may have an escape,
+    /// or be near the end of the record. So after false, the caller searches with ``fieldIndex(_:_:_:_:)``.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,

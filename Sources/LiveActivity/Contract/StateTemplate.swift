@@ -17,8 +17,8 @@ struct StateTemplate: BitwiseCopyable {
     /// The app's contract, whose nodes (``ShapeNode``) declare the ``valuePlaces``; nil if the template has no state.
     var contract: UnmanagedContract?
     var stateByteCount = 0
-    /// Where the state begins in the command's record that is being checked. The check gives places in the record, and
-    /// this offset turns them into places in the state. Used only while the template is made.
+    /// Where the state begins in the record that is being checked. This turns the places in the record, which the check
+    /// gives, into places in the state. Used only while the template is made.
     var stateOffsetInRecord = 0
     /// The number of ``valuePlaces``, which are in ascending order and do not overlap.
     var valuePlaceCount = 0
@@ -64,29 +64,27 @@ struct StateTemplate: BitwiseCopyable {
     func endOfMatchingState(at start: Int, in text: JSONText) -> Int? {
         guard let contract else { return nil }
         let checker = ContractChecker(contract: contract, text: text, template: nil)
-        // How far the two states have been compared: the offset in the template's state, and the offset in the new
-        // state.
-        var (oldOffset, newOffset) = (0, 0)
+        var (templateOffset, newStateOffset) = (0, 0)
         var placeIndex = 0
         while true {
-            let comparableByteCount = min(stateByteCount &- oldOffset, text.count &- start &- newOffset)
-            let equalCount = equalByteCount(oldOffset, text, start &+ newOffset, atMost: comparableByteCount)
-            (oldOffset, newOffset) = (oldOffset &+ equalCount, newOffset &+ equalCount)
-            if oldOffset == stateByteCount { return start &+ newOffset }
-            while placeIndex < valuePlaceCount, valuePlaces[placeIndex].end < oldOffset { placeIndex &+= 1 }
-            guard placeIndex < valuePlaceCount, valuePlaces[placeIndex].start <= oldOffset else { return nil }
-            let valueStart = start &+ newOffset &- (oldOffset &- Int(valuePlaces[placeIndex].start))
+            let comparableByteCount = min(stateByteCount &- templateOffset, text.count &- start &- newStateOffset)
+            let equalCount = equalByteCount(templateOffset, text, start &+ newStateOffset, atMost: comparableByteCount)
+            (templateOffset, newStateOffset) = (templateOffset &+ equalCount, newStateOffset &+ equalCount)
+            if templateOffset == stateByteCount { return start &+ newStateOffset }
+            while placeIndex < valuePlaceCount, valuePlaces[placeIndex].end < templateOffset { placeIndex &+= 1 }
+            guard placeIndex < valuePlaceCount, valuePlaces[placeIndex].start <= templateOffset else { return nil }
+            let valueStart = start &+ newStateOffset &- (templateOffset &- Int(valuePlaces[placeIndex].start))
             guard let end = checker.endOfUnvalidatedValue(Int(valuePlaces[placeIndex].nodeIndex), valueStart) else {
                 return nil
             }
-            (oldOffset, newOffset) = (Int(valuePlaces[placeIndex].end), end &- start)
+            (templateOffset, newStateOffset) = (Int(valuePlaces[placeIndex].end), end &- start)
             placeIndex &+= 1
         }
     }
 
     /// Returns the number of equal bytes before the first difference.
     @inline(__always)
-    private func equalByteCount(_ oldOffset: Int, _ text: JSONText, _ position: Int, atMost comparableByteCount: Int)
+    private func equalByteCount(_ offset: Int, _ text: JSONText, _ position: Int, atMost comparableByteCount: Int)
         -> Int
     {
         var equalCount = 0
@@ -94,14 +92,14 @@ struct StateTemplate: BitwiseCopyable {
         // text.
         let wordsEnd = min(comparableByteCount, text.count &- position &- 7)
         while equalCount < wordsEnd {
-            let difference = eightBytes(oldOffset &+ equalCount) ^ text.eightBytes(position &+ equalCount)
+            let difference = eightBytes(offset &+ equalCount) ^ text.eightBytes(position &+ equalCount)
             if difference != 0 {
                 return min(comparableByteCount, equalCount &+ (difference.trailingZeroBitCount &>> 3))
             }
             equalCount &+= 8
         }
         while equalCount < comparableByteCount,
-            bytes.load(fromByteOffset: oldOffset &+ equalCount, as: UInt8.self) == text.byte(position &+ equalCount)
+            bytes.load(fromByteOffset: offset &+ equalCount, as: UInt8.self) == text.byte(position &+ equalCount)
         {
             equalCount &+= 1
         }

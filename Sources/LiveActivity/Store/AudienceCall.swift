@@ -43,9 +43,9 @@ public struct AudienceCall<Bytes> {
         case claim(SegmentRange, claim: UInt64)
         /// Stores the range's progress. All replies have the newest admitted version:
         /// - `settled`: the progress was stored.
-        /// - `claimedByAnother`: the range has another claim. If the lane still has the range's partition of the
-        ///   fan-out topic, the lane claims the range again. The reason: in a failover, Redis may have lost this lane's
-        ///   claim, so that the previous owner's claim is valid again.
+        /// - `claimedByAnother`: another claim is valid: that of a new owner or, after a failover that lost this lane's
+        ///   claim, that of the previous owner. The lane claims the range again if it still has the range's partition
+        ///   of the fan-out topic.
         /// - `claimLost`: the range has no claim.
         /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
@@ -97,8 +97,8 @@ public struct AudienceAdmission<Bytes> {
     /// The body that a member gets if the member joins later, in the format of the core's `JoinerBody`. This body has
     /// no alert, because the alert would come late. Redis does not store the body of a start.
     public var body: Bytes
-    /// Until when the body is valid, UNIX seconds: the command's expiration. If the command has none, this time comes
-    /// from its stale date or its policy.
+    /// Until when members that join get the body, UNIX seconds: the command's expiration. If the command has none: the
+    /// time at which an update or end of its timestamp is too old (`AgeRules.stateExpirationSeconds`).
     public var expirationSeconds: Int64
 
     public init(
@@ -126,8 +126,8 @@ public struct AudienceAdmission<Bytes> {
     }
 }
 
-/// A finished broadcast of a version. It also says how many ranges and broadcasts this version has. By these counts,
-/// Redis notices that the whole version is finished.
+/// A finished broadcast of a version. Redis also needs the numbers of the version's ranges and broadcasts, to notice
+/// when the whole version is finished.
 public struct FinishedBroadcast: Sendable, Hashable, BitwiseCopyable {
     public var environment: APNsEnvironment
     /// The number of all ranges of the version.
@@ -204,8 +204,8 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// The number of members with each outcome, among the members that a version has reached. A property whose name begins
-/// with `broadcast` counts broadcasts instead of members.
+/// How many members have each outcome, among those that a version has reached. In a property whose name begins with
+/// `broadcast`, these are broadcasts instead of members.
 public struct MemberOutcomeCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 

@@ -17,9 +17,9 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case unknown
     /// The checkpoint is recorded, or the settlement is processed.
     case settled
-    /// The checkpoint was not recorded, because Redis has another claim for the range. Usually this is the claim of
-    /// another worker. After a failover that lost the newest claim, Redis has an older claim. The caller claims the
-    /// range again if the caller still has the range's partition.
+    /// The checkpoint was not recorded, because another claim is valid: that of another worker or, after a failover
+    /// that lost the newest claim, an older one. The caller claims the range again if it still has the range's
+    /// partition.
     case claimedByAnother
     /// The range has no claim, because Redis has lost data about the audience. Members may be missing too.
     case claimLost

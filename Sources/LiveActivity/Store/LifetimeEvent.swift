@@ -5,29 +5,28 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// A start began the activity. The new life replaces the life in the timetable. Exception: the life in the
     /// timetable stays if its own start has the same time or a later one.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// A record showed that the activity was alive at this time. The life counts from the earliest such time. But if
-    /// the timetable knows the life's start, or if the activity waits for a restart, this event does not change the
-    /// life.
+    /// A record showed that the activity was alive at this time. If the start of its life is unknown, the life counts
+    /// from the earliest such time. If the start is known, or if the activity waits for a restart, the life does not
+    /// change.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// An update came after the activity's end. If the timetable still has the activity, the timetable keeps this
     /// update for a restart, but never replaces a newer update. Nothing else changes.
     case updatedAfterEnd
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the activity.
     case endedOrUnlimited
-    /// Causeway need not work on this life any more, for one of two reasons:
-    /// - Causeway's command that ends the life is finished: for example, the command was accepted, failed or expired.
-    /// - Causeway could not start the activity again.
+    /// Causeway need not work on this life any more: its command that ends the life is finished (for example accepted,
+    /// failed or expired), or it could not start the activity again.
     ///
-    /// The timetable ignores the event if the timetable has no life that began at `beganAtMilliseconds`. The activity
-    /// leaves the timetable if `restartAtMilliseconds` is 0, or if the timetable keeps no start. In all other cases,
-    /// the new life begins at `restartAtMilliseconds`, and a new start is due at that time.
+    /// The timetable ignores this event if no life began at `beganAtMilliseconds`. Otherwise the new life begins at
+    /// `restartAtMilliseconds`, and a new start is due at that time. But if this time is 0, or if the timetable keeps
+    /// no start, the activity leaves the timetable.
     case lifeFinished(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
-    /// Redis did not admit the command by which Causeway ends this life, because Redis had admitted another end of the
-    /// activity, such as a producer's.
+    /// Redis did not admit Causeway's end of this life, because Redis had admitted another end of the activity, such as
+    /// a producer's.
     ///
-    /// The timetable keeps the life at first, because the other end may be under way. The record of the other end then
-    /// reports that the activity has ended. Until this report, workers claim the life again and again. After several
-    /// claims (`claimsDuringAnotherEndMax`), the other end seems to be lost, and the timetable removes the activity.
+    /// The timetable keeps the life at first: the other end may be under way, and its record then reports that the
+    /// activity has ended. Until this report, workers claim the life again and again. After several claims
+    /// (`claimsDuringAnotherEndMax`), the other end counts as lost, and the timetable removes the activity.
     case otherEndAdmitted(beganAtMilliseconds: Int64)
 }
 

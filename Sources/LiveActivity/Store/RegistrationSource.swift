@@ -7,10 +7,10 @@ public enum RegistrationSource: Hashable, Sendable {
     /// the last one that was retired, the reply is `stale`.
     case command
     /// From a record that is read again because Redis lost data. The next push then gets a timestamp above the present
-    /// second, even if the activity already has a token again. The reason: Redis no longer knows how far it had raised
-    /// earlier timestamps (R11), and phones ignore lower ones.
+    /// second: Redis no longer knows how far it had raised earlier timestamps (R11), and phones ignore lower ones. This
+    /// is also done if the activity already has a token again.
     ///
-    /// The registration has probably released every alert up to this time before the loss, UNIX milliseconds. If Redis
-    /// holds such an alert again, because it was restored from an old copy, no later command gets it (R25).
+    /// Before the loss, the registration has probably released every alert up to this time, UNIX milliseconds. If a
+    /// Redis that was restored from an old copy holds such an alert again, no later command gets it (R25).
     case reread(alertsReleasedUntilMilliseconds: Int64)
 }

@@ -1,15 +1,14 @@
 /// Compares the times of registrations and unregistrations of one member.
 public enum RegistrationTime {
-    /// How far a stored time may be ahead of the clock, in milliseconds: twice as far as a worker lets it be ahead of
-    /// its record (``Registration/limitTime(toLeadOver:)``), because the clocks of Kafka and Redis differ.
+    /// How far a stored time may be ahead of the clock, in milliseconds: twice as far as a worker lets a registration
+    /// be ahead of its record (``Registration/limitTime(toLeadOver:)``), because the clocks of Kafka and Redis differ.
     ///
     /// Former releases also stored the times of clocks that are days ahead. Until the clock reaches such a time, it
-    /// counts as unknown. It must not count as the latest possible time either: a registration of the present moment
-    /// would still be older.
+    /// counts as unknown. If it counted as the latest possible time, each registration of the present would be older.
     public static let leadMillisecondsMax: Int64 = 2 * Limits.timestampLeadSecondsMax * 1_000
 
-    /// Whether a registration at this time is older than the stored one, so that it changes nothing. Of two times that
-    /// are both too far ahead, the earlier one is older, so that a repeated registration still changes nothing.
+    /// Whether a registration at this time is older than the stored one, so that it changes nothing. If both times are
+    /// too far ahead, they are still compared, so that a repeated registration changes nothing.
     public static func isOlder(
         _ milliseconds: Int64,
         than storedMilliseconds: Int64,

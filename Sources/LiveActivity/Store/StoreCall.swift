@@ -39,10 +39,10 @@ public struct StoreCall<Bytes> {
         /// - Parameters:
         ///   - claim: identifies the caller's record among the records of the start. As soon as the record's push may
         ///     have been sent, the caller must not use the claim again.
-        ///   - previousClaim: the claim that the record had before it was deferred. Nil if the record was not deferred,
-        ///     or if Redis has admitted the record since then. If Redis still has the previous claim for the start,
-        ///     Redis replaces it by `claim` and replies `send`. So only the first of several records with the same
-        ///     previous claim gets `send`.
+        ///   - previousClaim: the claim that the record had before it was deferred; nil if it was not deferred, or if
+        ///     Redis has admitted it since. If this is still the claim that Redis has for the start, `claim` replaces
+        ///     it, and the reply is `send`. So only the first of several records with the same previous claim gets
+        ///     `send`.
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
         /// Records the version of a start that is read again, because Redis lost data (R25). The start is not sent
         /// again. Reply: `settled`.
@@ -50,8 +50,8 @@ public struct StoreCall<Bytes> {
         /// - Older updates and ends then belong to an earlier life, and newer ones to the life of this start.
         /// - The activity's token stays, because it may belong to this life.
         /// - Another record of the same start, which is not settled yet, may still get `send`.
-        /// - Exception: if the start would become the newest version and Redis holds a command, the start is not
-        ///   recorded. The start would replace the held command, although perhaps no worker ever sent the start.
+        /// - Exception: a start that would replace a held command, as the newest version, is not recorded: perhaps no
+        ///   worker ever sent this start.
         case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded` or `duplicate`; `retry` if
         /// a token was registered since the admission.
@@ -233,8 +233,8 @@ public struct StateAdmission<Bytes> {
     /// Whether this end also ends a life that a start with a newer version began. If false, such an end is
     /// `superseded`, because it belongs to an earlier life. (R13)
     public var endsNewerLife: Bool
-    /// Whether this is the end of a lifetime, which a `LifetimeKeeper` made. While another end of the activity is not
-    /// settled, this end is `ended`. A newer end that the producer sent supersedes that other end instead. (R13)
+    /// Whether this is the end of a lifetime, which a `LifetimeKeeper` made. Such an end never supersedes an end that
+    /// is not settled: the reply is `ended`. A producer's newer end does. (R13)
     public var isLifetimeEnd: Bool
     /// The sequence of ``carriedAlertVersion``.
     @usableFromInline var carriedAlertSequence: UInt64

@@ -103,9 +103,9 @@ public struct StoreReply<Bytes> {
     public var registeredAtMilliseconds: Int64 = 0
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
-    /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that the
-    /// registration names. A worker then tells these audiences only the member's present token
-    /// (``MembershipChangeKind/updated``). False if the registration names no audience.
+    /// With ``StoreVerdict/registered``: whether the member was already in all audiences that the registration names. A
+    /// worker then tells these audiences only the member's present token (``MembershipChangeKind/updated``). False if
+    /// the registration names no audience.
     public var wasMemberOfAllAudiences = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. The
     /// phone then still has the activity. So if this is the end of a lifetime, Causeway makes another end.

@@ -214,7 +214,8 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// How an audience's members changed: `joined`, `left` or `updated`. A member is updated if it registered again
     /// (usually with a new token) and was already in all audiences that it names.
     case membershipChange
-    /// An app in an environment.
+    /// An app in an environment. If broadcasts have a pool of their own, its environment is "production-broadcasts" or
+    /// "sandbox-broadcasts".
     case pool
     /// A status of APNs and its reason, as ``ResponseTable`` counts them.
     case response

@@ -62,7 +62,7 @@ extension MetricCatalog {
             meaning:
                 """
                 The log kind apns-breaker-open says why: unavailability (Apple), deviceTokens (wrong environment or \
-                bundle), providerToken (key, team or environment).
+                bundle), providerToken (key, team, environment or bundle, or a proxy).
                 """
         ),
         .gauge(

@@ -106,8 +106,8 @@ extension MetricCatalog {
             help: "Age of the oldest received and unsettled record in the partition; 0 if there is none.",
             meaning:
                 """
-                Later offsets of the partition cannot be committed. Seconds are normal; a start that waits can make it \
-                minutes.
+                Later offsets of the partition cannot be committed. Seconds are normal. A command that cannot be sent \
+                soon is deferred after worker.deferAfterMilliseconds, and its offset settles.
                 """
         ),
         .gauge(

@@ -153,7 +153,7 @@ package enum MetricCatalog {
             meaning:
                 """
                 With a 4xx other than 410 and 429, APNs refuses the push, and a retry alone does not help: 403 \
-                concerns the key or the topic, 400 the payload or the environment. 410 is a dead token, 429 one \
+                concerns the key, 400 the payload, the topic or the environment. 410 is a dead token, 429 one \
                 phone's limit, 5xx an error at Apple, \"none\" a lost connection.
                 """
         ),

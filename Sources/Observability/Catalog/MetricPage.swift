@@ -12,8 +12,9 @@ package enum MetricPage {
             Each worker serves these metrics at `http://HOST:9464/metrics`, in Prometheus' text format. Values are at \
             most \(ThreadMetrics.publicationIntervalMilliseconds) ms old. Times are in seconds. Labels have a fixed \
             set of values: apps and policies of the configuration, Apple's reasons, and "other" for all others. `app` \
-            is the app's name under `apps` in the configuration. Policies that a reload added have the `policy` \
-            "(added)" until the worker restarts. A series marked * appears when its first event is counted.
+            is the app's name under `apps` in the configuration. A pool that sends only broadcasts has the \
+            `environment` "production-broadcasts" or "sandbox-broadcasts". Policies that a reload added have the \
+            `policy` "(added)" until the worker restarts. A series marked * appears when its first event is counted.
 
             Other pages: `/livez` fails if a thread makes no progress. `/readyz` succeeds if the worker has its share \
             of the partitions, its keys are loaded, APNs does not refuse all of them, and the worker is not draining. \

@@ -3,7 +3,8 @@ import LiveActivity
 /// The possible values of all labels except partitions, lanes and threads. They are fixed when the worker starts, so
 /// that counting costs one addition. Any other value counts as "other", "none" or, for a policy, "(added)".
 package struct LabelValues: Sendable {
-    /// An app in an environment.
+    /// An app in an environment. If broadcasts have a pool of their own, its environment is "production-broadcasts" or
+    /// "sandbox-broadcasts".
     package struct Pool: Sendable, Equatable {
         package var app: String
         package var environment: String
@@ -173,8 +174,8 @@ package struct ResponseTable: Sendable {
     }
 
     private static let reasonsShownAtZero: Set<String> = [
-        "BadDeviceToken", "DeviceTokenNotForTopic", "ExpiredProviderToken", "InvalidProviderToken", "ExpiredToken",
-        "Unregistered", "TooManyRequests", "InternalServerError", "ServiceUnavailable",
+        "BadDeviceToken", "DeviceTokenNotForTopic", "TopicDisallowed", "ExpiredProviderToken", "InvalidProviderToken",
+        "ExpiredToken", "Unregistered", "TooManyRequests", "InternalServerError", "ServiceUnavailable",
     ]
 
     var labels: [[String]] {

@@ -29,8 +29,8 @@ package struct WorkerCondition: Sendable, Equatable {
     /// The indices of apps with a new key file that cannot be used, or with a new key that APNs refuses. The previous
     /// key of such an app stays in use.
     package var appIndicesWithRejectedKey: Set<Int> = []
-    /// For each pool, by its index: whether APNs refuses the provider token (403). A refusal such as
-    /// ExpiredProviderToken does not count, because the key's next token ends it.
+    /// For each pool, by its index: whether APNs refuses the provider token (403), its topic, or all requests. A refusal
+    /// such as ExpiredProviderToken does not count, because the key's next token ends it.
     ///
     /// Each lane with traffic writes its value at each change, and every 10 s; the last write counts. A pool is missing
     /// until a lane has written about it.
@@ -46,7 +46,7 @@ package struct WorkerCondition: Sendable, Equatable {
 }
 
 extension WorkerCondition {
-    /// Whether APNs refuses the provider tokens of every app. An app's token is refused if APNs has refused it in at
+    /// Whether APNs refuses the provider tokens or topics of every app. An app is refused if APNs has refused it in at
     /// least one pool and has accepted it in none.
     func isEveryKeyRefused(of labels: LabelValues) -> Bool {
         labels.apps.allSatisfy { app in

@@ -93,8 +93,8 @@ extension LogKindCatalog {
             meaning: "Pushes cannot succeed now, so they wait. Newer states replace waiting ones.",
             action: """
                 Read `cause`. unavailability: see Apple's status page. deviceTokens: the tokens belong to the other \
-                environment or to another bundle. providerToken: wrong key id or team id, or a key of the other \
-                environment.
+                environment or to another bundle. providerToken: wrong key id, team id or bundle id, a key of the \
+                other environment, or a proxy that responds in APNs' place.
                 """
         ),
         define(
@@ -117,11 +117,12 @@ extension LogKindCatalog {
             .critical,
             message: "APNs refuses the provider token",
             meaning: """
-                The key, its key id, its team id or this machine's clock is wrong, or too many provider tokens are \
-                signed for the team.
+                The key, its key id, its team id or this machine's clock is wrong, the key may not send to the app, or \
+                too many provider tokens are signed for the team.
                 """,
             action: """
-                Read `reason`. Compare teamId and keyId with Apple's developer site, and check the machine's clock.
+                Read `reason`. Compare teamId, keyId and bundleId with Apple's developer site, and check the machine's \
+                clock.
                 """
         ),
     ]

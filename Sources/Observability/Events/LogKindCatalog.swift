@@ -68,7 +68,8 @@ package enum LogKindCatalog {
             message: "the drain did not end in time",
             meaning: """
                 Redis, APNs or Kafka did not respond before the worker had to release its partitions. The next owner \
-                reads the unsettled records again; Redis prevents a second push.
+                reads the unsettled records again. It may repeat a push whose outcome Redis does not know, and the \
+                alert may ring again; it repeats no start.
                 """,
             action: """
                 If it happens at every stop, check the latency of Redis, APNs and Kafka, or raise \
@@ -137,7 +138,10 @@ package enum LogKindCatalog {
             .warning,
             message: "the shared provider token cannot be read from Redis: the last one is used until it expires",
             meaning: "Redis is unreachable, or rejects the user.",
-            action: "Read `error`, and repair Redis within an hour, before the last token expires."
+            action: """
+                Read `error`, and repair Redis soon: the last token is used until it is 55 minutes old, for another 20 \
+                to 55 minutes. Then each worker signs a token of its own.
+                """
         ),
         define(
             .sharedTokensAvailableAgain,

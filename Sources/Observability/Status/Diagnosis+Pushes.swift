@@ -23,7 +23,8 @@ extension Diagnosis {
                             """,
                         action:
                             "The event apns-breaker-open below says why. unavailability: Apple; deviceTokens: a wrong "
-                            + "environment or bundle; providerToken: a wrong key, team or environment.",
+                            + "environment or bundle; providerToken: a wrong key, team, environment or bundle, or a "
+                            + "proxy in between.",
                         logKinds: [.apnsBreakerOpen]
                     )
                 )
@@ -133,14 +134,15 @@ extension Diagnosis {
                         """,
                     meaning:
                         """
-                        After a 403, pushes wait and are retried. For all other refusals a retry does not help: the \
-                        results have the outcome failed and the reason.
+                        After a refusal of the key, the topic or all tokens, pushes wait and are retried. A push whose \
+                        own value is refused has a result with the outcome failed and the reason.
                         """,
                     action:
                         """
-                        403: check key, team and environment. BadDeviceToken, DeviceTokenNotForTopic: the tokens are \
-                        from the other environment or from another bundle. PayloadTooLarge, BadPriority and similar: \
-                        correct the producer.
+                        403: check key, team and environment. TopicDisallowed, BadTopic: check the bundle id. \
+                        BadDeviceToken, DeviceTokenNotForTopic: the tokens are from the other environment or from \
+                        another bundle. PayloadTooLarge, BadPriority and similar: correct the producer. other: \
+                        probably a proxy responds.
                         """
                 )
             )
@@ -169,11 +171,11 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns a finding if APNs refuses the pool's provider token. Exception: an open circuit breaker has a finding of
-    /// its own.
+    /// Returns a finding if APNs refuses the pool's provider token or topic. Exception: an open circuit breaker has a
+    /// finding of its own.
     ///
-    /// /readyz may fail after the first 403. So one 403 is enough for the finding, even if other pushes succeed, and
-    /// even if it is older than the time window.
+    /// /readyz may fail after the first such refusal, so one is enough for the finding. Its share of the responses does
+    /// not matter, and it may be older than the time window.
     private func refusedProviderTokenFinding(of name: String, _ pool: Int) -> Finding? {
         guard condition.providerTokenRefusedFlagsByPoolIndex[pool] == true,
             window.currentTotals[.breakerOpen, pool] == 0
@@ -181,9 +183,9 @@ extension Diagnosis {
         return Finding(
             severity: .attention,
             alertName: "CausewayPushesRefused",
-            observation: "APNs refuses the provider token of \(name) (403).",
-            meaning: "Pushes wait and are retried. After more 403s, the worker sends only probes.",
-            action: "Check key, team and environment. The table APNs' responses below has the reason."
+            observation: "APNs refuses the key or the topic of \(name).",
+            meaning: "Pushes wait and are retried. After more refusals, the worker sends only probes.",
+            action: "Check key, team, environment and bundle id. The table APNs' responses below has the reason."
         )
     }
 

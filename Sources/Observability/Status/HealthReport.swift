@@ -59,14 +59,14 @@ extension HealthReport {
 
     /// Checks whether the worker is ready. A ready worker
     /// - has partitions, or is a member of its group while other workers have all partitions
-    /// - has read its keys, and APNs does not refuse the keys of all apps
+    /// - has read its keys, and APNs does not refuse the keys or topics of all apps
     /// - is not stopping.
     ///
     /// A rollout must not wait for the end of an outage. So outages of Redis and APNs do not matter here, and while
     /// Kafka is unreachable, a worker without partitions is ready too.
     ///
-    /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this worker could
-    ///   send nothing.
+    /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens or topics of every app, so that this
+    ///   worker could send nothing.
     static func readiness(
         _ condition: WorkerCondition,
         isEveryKeyRefused: Bool,
@@ -118,7 +118,7 @@ extension HealthReport {
             name: "keys",
             hasSucceeded: false,
             text:
-                "APNs refuses every app's key: wrong key, team or environment"
+                "APNs refuses every app's key: wrong key, team, environment or bundle id, or a proxy in between"
         )
     }
 }

@@ -102,8 +102,11 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "noReason",
             "any",
-            "APNs responded with this status and no reason.",
-            "Read the status: 4xx is about this command, 5xx about the service."
+            "APNs, or a proxy in its place, responded with this status and no reason.",
+            """
+            Read the status: 410 is about the token, 413 about this command's size, 5xx about the service. After \
+            another status, connect without a proxy.
+            """
         ),
         ReasonReference(
             "unknownApp",

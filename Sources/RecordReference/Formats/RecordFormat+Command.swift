@@ -115,8 +115,8 @@ private enum CommandFormat {
                 "expiration",
                 .integer(0...UInt64(Limits.timestampMax)),
                 """
-                The command is not sent after this time, UNIX seconds. Default: none, but the policy limits the age of \
-                starts and alerts.
+                The command is not sent after this time, UNIX seconds. Default: for a start, the policy's \
+                `startSeconds` after `aps.timestamp`; for an update 8 hours after it, for an end 12 hours.
                 """
             ),
             RecordField("policy", .policyName, "A policy of the worker's configuration. Default: the app's."),

@@ -47,6 +47,8 @@ extension RecordPage {
         - a `Date` in them counts from 1970. `JSONDecoder` with default strategies reads seconds since 2001: subtract \
         978,307,200. A `ClosedRange<Date>` is an array of two such numbers;
         - the activity is no longer on the phone, and APNs does not know this yet;
+        - a start was sent after its `stale-date`, for example after an outage. By one report, iOS then never presents \
+        the activity. Causeway sends the date as it is: give such a start an `expiration` of the same time;
         - the phone's budget for pushes of priority 10 is used up.
 
         """

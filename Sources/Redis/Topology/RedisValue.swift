@@ -34,6 +34,9 @@ final class RedisValueReader {
     /// The maximum number of parts of a reply. Even the list of hash slots of a large cluster has fewer.
     static let elementsMax = 1 << 20
     static let replyBytesMax = 16 * 1024 * 1024
+    /// The maximum number of arrays within each other. The reply to CLUSTER SLOTS has four: the list, a range of hash
+    /// slots, a server, and what the server says about itself.
+    static let nestedArraysMax = 6
 
     private let parser: ReplyParser
     private let partialValue: UnsafeMutablePointer<PartialValue>
@@ -102,11 +105,13 @@ private struct PartialValue {
     }
 
     /// Appends the head of an array. Its `count` elements follow. Returns false if the reply exceeds
-    /// ``RedisValueReader/elementsMax``.
-    mutating func appendArray(count: Int) -> Bool {
-        guard parts.count < RedisValueReader.elementsMax, (0...RedisValueReader.elementsMax).contains(count) else {
-            return false
-        }
+    /// ``RedisValueReader/elementsMax`` or ``RedisValueReader/nestedArraysMax``.
+    ///
+    /// - Parameter outerArrayCount: the number of arrays that this one is in.
+    mutating func appendArray(count: Int, outerArrayCount: Int) -> Bool {
+        guard parts.count < RedisValueReader.elementsMax, (0...RedisValueReader.elementsMax).contains(count),
+            outerArrayCount < RedisValueReader.nestedArraysMax
+        else { return false }
         parts.append(.array(count: count))
         return true
     }
@@ -120,8 +125,8 @@ private struct PartialValue {
         return isComplete ? completeValue : nil
     }
 
-    /// Builds the value that begins at `position`. The recursion is bounded, because hiredis 0.14 refuses a reply with
-    /// more than eight arrays within each other.
+    /// Builds the value that begins at `position`. The recursion is bounded, because `appendArray` refuses a reply with
+    /// more than ``RedisValueReader/nestedArraysMax`` arrays within each other.
     private func value(at position: inout Int) -> RedisValue? {
         guard position < parts.count else { return nil }
         let part = parts[position]
@@ -160,7 +165,14 @@ private func appendString(
 }
 
 private func appendArray(_ task: UnsafePointer<redisReadTask>?, _ count: Int32) -> UnsafeMutableRawPointer? {
-    append(task) { $0.appendArray(count: Int(count)) }
+    var outerArrayCount = 0
+    var outerArray = task?.pointee.parent
+    // The parser has refused every reply that is nested more deeply, so this loop ends soon.
+    while let array = outerArray {
+        outerArrayCount += 1
+        outerArray = array.pointee.parent
+    }
+    return append(task) { $0.appendArray(count: Int(count), outerArrayCount: outerArrayCount) }
 }
 
 private func appendInteger(_ task: UnsafePointer<redisReadTask>?, _ value: Int64) -> UnsafeMutableRawPointer? {

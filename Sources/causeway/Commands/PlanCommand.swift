@@ -58,8 +58,21 @@ struct PlanCommand: ParsableCommand {
     )
     var restartedActivities: Int64 = 0
 
-    @Option(help: ArgumentHelp("Number of pairs of an app and an environment.", valueName: "count"))
+    @Option(
+        help: ArgumentHelp(
+            "Number of pairs of an app and an environment. A pair with its own broadcast host counts twice.",
+            valueName: "count"
+        )
+    )
     var pools = FleetParameters().poolCount
+
+    @Option(
+        help: ArgumentHelp(
+            "apns.inFlightPerConnection of the configuration: the most pushes in flight on one connection.",
+            valueName: "count"
+        )
+    )
+    var inFlightPerConnection = FleetParameters().inFlightPushesPerConnectionMax
 
     @Option(help: ArgumentHelp("Cores of each pod.", valueName: "count"))
     var coresPerPod = FleetParameters().processorsPerPod
@@ -105,6 +118,7 @@ struct PlanCommand: ParsableCommand {
         fleet.processorsPerPod = coresPerPod
         fleet.laneBusyPercentMax = busyPercent
         fleet.redisNodeGibibytes = redisNodeGibibytes
+        fleet.inFlightPushesPerConnectionMax = inFlightPerConnection
         return fleet
     }
 

@@ -117,7 +117,7 @@ struct ReplayRebuildCommand: ParsableCommand {
             try run.read(range)
             rebuilder.trackTokens(of: run.table.entries.keys)
         }
-        guard run.unreadRanges.isEmpty else { return }
+        guard !run.hasUnreadPart else { return }
         try run.readRegistrations { message in
             try rebuilder.collectRegistration(
                 message.value,
@@ -129,7 +129,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard !run.isInterrupted, let range else { return }
         if execute { try run.read(range) }
         // If the range was read only in part, write no command, because the unread part may have a newer one.
-        guard run.unreadRanges.isEmpty else { return }
+        guard !run.hasUnreadPart else { return }
         try run.readWaitingCommands()
         guard !run.isInterrupted else { return }
         let entries = Array(run.table.entries)

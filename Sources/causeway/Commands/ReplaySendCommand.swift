@@ -53,8 +53,8 @@ struct ReplaySendCommand: ParsableCommand {
         var sender: ReplaySender?
         let failure = try ReplayRun.captureFailure(run.configuration) {
             try run.read(try options.range())
-            let (runCopy, isInterrupted) = (run, !run.unreadRanges.isEmpty)
-            if execute, !isInterrupted {
+            let runCopy = run
+            if execute, !run.hasUnreadPart {
                 sender = try ReplaySender(
                     run.configuration,
                     redis: run.redis,

@@ -25,7 +25,7 @@ struct AudienceRebuildCalls {
                     nowSeconds: nowSeconds
                 )
             else { return nil }
-            return ReplayDecider.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
+            return ReplayDecider.audienceAdmission(of: command, record, policy: policy)
         }
         guard var admission = builtAdmission, let audienceName = candidate.audience,
             let range = SegmentRange(index: 0, rangeCount: 1)

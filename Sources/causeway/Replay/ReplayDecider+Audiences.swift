@@ -18,7 +18,7 @@ extension ReplayDecider {
         audience: AudienceInspection
     ) -> ReplayVerdict {
         if let reason = exclusionReason(command, policy) { return ReplayVerdict(reason: reason) }
-        let admission = Self.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
+        let admission = Self.audienceAdmission(of: command, record, policy: policy)
         switch AudienceState(audience).verdict(on: admission, nowMilliseconds: redisNowMilliseconds) {
         case .send, .wait:
             // The command was admitted, and Redis does not yet know that it was fanned out.
@@ -58,11 +58,9 @@ extension ReplayDecider {
     static func audienceAdmission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,
-        policy: Policy,
-        nowSeconds: Int64
+        policy: Policy
     ) -> AudienceAdmission<[UInt8]> {
         let isEnd = command.event == .end
-        let expirations = policy.expiration
         return AudienceAdmission(
             version: command.version,
             digest: digest(of: command, record, dropsAlert: false),
@@ -73,12 +71,10 @@ extension ReplayDecider {
             mayUseReserve: false,
             rangeCount: 1,
             body: joinerBody(of: command, record),
-            expirationSeconds: Audiences.sentExpirationSeconds(
-                event: command.event,
-                ownExpirationSeconds: command.expirationSeconds,
-                staleDateSeconds: command.staleDateSeconds,
-                defaultSeconds: isEnd ? expirations.endSeconds : expirations.updateSeconds,
-                from: nowSeconds
+            expirationSeconds: AgeRules.stateExpirationSeconds(
+                timestamp: command.version.timestamp,
+                isEnd: isEnd,
+                ownExpirationSeconds: command.expirationSeconds
             )
         )
     }

@@ -60,6 +60,8 @@ struct ReplayDecider {
         let storeVerdict = state.verdict(on: admission, nowMilliseconds: redisNowMilliseconds)
         var reason = Self.reason(of: storeVerdict, sendReason: sendReason, hasToken: state.token != nil)
         if reason == .tokenUnknown, followsStart { reason = .send }
+        // The worker would admit this command, and then not send it (`RecordSlot.isPushExpired`).
+        if reason.leadsToSending, admission.isTooOld, command.expirationSeconds < 0 { reason = .expired }
         return ReplayVerdict(reason: reason, dropsAlert: dropsAlert && reason.leadsToSending)
     }
 

@@ -1,5 +1,6 @@
 import CausewayCommandLine
 import CausewayConfiguration
+import Glibc
 import Kafka
 
 /// Reads the records of a ``ReplayRange`` from Kafka. It joins no group and commits no offset.
@@ -17,18 +18,32 @@ struct ReplayReader {
     /// How long the reader waits for the next record if the end of the range is not reached. Then the reading fails.
     private static let silenceMillisecondsMax: Int64 = 30_000
     private static let closeTimeoutMilliseconds: Int64 = 5_000
+    /// How long the reader waits for a partition without a leader. Usually the brokers elect one within a second.
+    private static let leaderWaitMillisecondsMax: Int64 = 5_000
+    private static let leaderPollMicroseconds: UInt32 = 200_000
 
     private let reader: PartitionReader
     private let range: ReplayRange
     let topic: String
     let partitionCount: Int32
     private(set) var partitionRanges: [PartitionRange] = []
-    /// Texts about the offsets and partitions that the range names but the topic does not have.
+    /// Texts about the offsets and partitions that the range names but the topic does not have, and about partitions
+    /// without a leader.
     private(set) var rangeFaults: [String] = []
+
+    /// The partitions of the range that have no leader. None of their records is read.
+    private(set) var partitionsWithoutLeader: Set<Int32> = []
 
     var offsetCount: Int64 { partitionRanges.reduce(0) { $0 + Int64($1.offsets.count) } }
 
-    init(topic: String, range: ReplayRange, kafka: WorkerConfiguration.Kafka) throws(KafkaError) {
+    /// - Parameter skipsPartitionsWithoutLeader: whether the reader leaves out partitions that have no leader, each
+    ///   with a text in ``rangeFaults``. If false, such a partition is an error.
+    init(
+        topic: String,
+        range: ReplayRange,
+        skipsPartitionsWithoutLeader: Bool = false,
+        kafka: WorkerConfiguration.Kafka
+    ) throws(KafkaError) {
         self.topic = topic
         self.range = range
         reader = try PartitionReader.open(
@@ -39,6 +54,12 @@ struct ReplayReader {
         )
         do throws(KafkaError) {
             partitionCount = try reader.fetchPartitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds)
+            partitionsWithoutLeader = try awaitLeaders()
+            if let partition = partitionsWithoutLeader.min(), !skipsPartitionsWithoutLeader {
+                // 5 is RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE.
+                throw KafkaError(code: 5, reason: makeLeaderFault(of: partition))
+            }
+            rangeFaults = partitionsWithoutLeader.sorted().map { makeLeaderFault(of: $0) }
             try findPartitionRanges()
         } catch {
             _ = reader.close(timeoutMilliseconds: Self.closeTimeoutMilliseconds)
@@ -55,11 +76,31 @@ struct ReplayReader {
 
     // MARK: - The range in offsets
 
+    /// Returns those partitions of the range that have no leader. Waits some seconds until there are none.
+    private func awaitLeaders() throws(KafkaError) -> Set<Int32> {
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.leaderWaitMillisecondsMax
+        while true {
+            var partitions = try reader.fetchPartitionsWithoutLeader(
+                timeoutMilliseconds: Self.requestTimeoutMilliseconds
+            )
+            if case .offsets(let ranges) = range { partitions.formIntersection(ranges.keys) }
+            if partitions.isEmpty || Clock.monotonicMilliseconds >= deadlineMilliseconds { return partitions }
+            usleep(Self.leaderPollMicroseconds)
+        }
+    }
+
+    private func makeLeaderFault(of partition: Int32) -> String {
+        """
+        partition \(partition) of \(topic) has no leader, so its records are unknown. Run the command again when its \
+        brokers are back
+        """
+    }
+
     /// Finds the offsets to read of each partition, and the faults of the range (``rangeFaults``).
     private mutating func findPartitionRanges() throws(KafkaError) {
         switch range {
         case .times(let from, _):
-            for partition in 0..<partitionCount {
+            for partition in 0..<partitionCount where !partitionsWithoutLeader.contains(partition) {
                 let logOffsets = try fetchLogOffsets(of: partition)
                 let begin = try fetchFirstOffset(of: partition, logOffsets, atOrAfter: from)
                 // Producers choose the timestamps, so records of the range may follow a record of a later time. So read
@@ -67,7 +108,8 @@ struct ReplayReader {
                 add(partition, begin..<logOffsets.upperBound)
             }
         case .offsets(let ranges):
-            for (partition, range) in ranges.sorted(by: { $0.key < $1.key }) {
+            for (partition, range) in ranges.sorted(by: { $0.key < $1.key })
+            where !partitionsWithoutLeader.contains(partition) {
                 guard partition < partitionCount else {
                     rangeFaults.append("\(topic) has no partition \(partition)")
                     continue
@@ -213,7 +255,7 @@ struct GroupCommittedOffsets {
             partitionCount: partitionCount
         )
         defer { groupPositions.close(timeoutMilliseconds: 5_000) }
-        committedOffsets = try groupPositions.readPositions(timeoutMilliseconds: 30_000).map(\.committedOffset)
+        committedOffsets = try groupPositions.readCommittedOffsets(timeoutMilliseconds: 30_000)
         isReadByGroup = isInput || committedOffsets.contains { $0 != nil }
     }
 

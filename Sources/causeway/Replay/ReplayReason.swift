@@ -76,7 +76,7 @@ enum ReplayReason: String, CaseIterable {
         case .tokenUnknown: "no token is registered"
         case .startLeftOut: "with --starts, starts that Redis does not know are sent"
         case .startTooOld: "older than the policy's startSeconds"
-        case .expired: "its own expiration has passed"
+        case .expired: "its expiration has passed, or it is older than an activity can be"
         case .activityOver: "its activity began more than eight hours ago"
         case .activityUnknown: "older than an activity can be, and Redis does not know the activity"
         case .audienceCommandTooOld: "older than an audience's activities can be"

@@ -24,8 +24,11 @@ struct ReplayRun {
     private(set) var unreadRanges: [ReplayReader.PartitionRange] = []
     /// Whether some registrations were not read, or some activities or audiences were not looked up in Redis.
     private(set) var isInterrupted = false
-    /// Whether the range names offsets or partitions that the topic does not have.
+    /// Whether the range names offsets or partitions that the topic does not have, or a partition has no leader.
     private(set) var hasRangeFaults = false
+    /// Whether a part of the range was not read: after an interruption, or because a partition has no leader. The
+    /// unread part may have newer commands than the rest.
+    private(set) var hasUnreadPart = false
     var progress = ReplayProgressBar()
 
     init(subcommand: String, options: ReplayOptions) throws {
@@ -48,11 +51,17 @@ struct ReplayRun {
     /// Reads the range into the table.
     mutating func read(_ range: ReplayRange) throws {
         let reader = try interruption.withSignalsUnhandled {
-            try ReplayReader(topic: topic, range: range, kafka: configuration.kafka)
+            try ReplayReader(
+                topic: topic,
+                range: range,
+                skipsPartitionsWithoutLeader: true,
+                kafka: configuration.kafka
+            )
         }
         defer { reader.close() }
         for fault in reader.rangeFaults { report(fault) }
         hasRangeFaults = !reader.rangeFaults.isEmpty
+        let isPartitionMissing = !reader.partitionsWithoutLeader.isEmpty
         let committedOffsets = try interruption.withSignalsUnhandled {
             try GroupCommittedOffsets(
                 of: topic,
@@ -79,11 +88,14 @@ struct ReplayRun {
             }
         }
         (self.tally, self.table, self.progress) = (tally, table, progress)
+        hasUnreadPart = isPartitionMissing || !unreadRanges.isEmpty
         self.progress.erase()
     }
 
     /// Marks the states that wait in the deferred topic or the fan-out topic as unread. The workers have committed the
     /// original records of these states, but have not sent the states yet, or not to all members of an audience.
+    ///
+    /// Throws if a partition of these topics has no leader, because a state may wait there.
     mutating func readWaitingCommands() throws {
         let topics = configuration.kafka.topics
         for waitingTopic in [topics.deferred, topics.fanout] where !isInterrupted {

@@ -109,7 +109,7 @@ class Network(unittest.TestCase):
         self.assertEqual(self.egress_ports("redis-sentinel"), [dns, [9093], [6379, 26379, 26380], apns])
         self.assertEqual(self.egress_ports("redis-cluster"), [dns, [9093], [7000, 7001], apns])
         self.assertEqual(self.egress_ports("placed"), [dns, [9092], apns])
-        self.assertEqual(self.egress_ports("locked-down"), [dns, [9093, 9094], [6380], [2196, 2197], [4318]])
+        self.assertEqual(self.egress_ports("locked-down"), [dns, [9093, 9094], [6380], [443, 2196, 2197], [4318]])
 
     def test_apns_is_reached_in_apples_networks_only(self):
         for name in ("minimal", "locked-down"):

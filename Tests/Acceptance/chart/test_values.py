@@ -41,6 +41,8 @@ SAMPLE_TEXTS = {
     "redis.url": ["redis://a", "rediss://user@a:6380/3", "unix:///run/redis.sock", "http://a", "a:6379", "redis:", "redis://", "REDIS://a"],
     "redis.sentinelURL": ["redis://a", "rediss://:@a,b:1", "unix:///a", "a:26379", ""],
     "apns.production.host": ["api.push.apple.com", "17.0.0.1", "::1", "https://a", "a b", ""],
+    "apns.production.broadcastHost": ["api-broadcast.push.apple.com", "https://a", "a b", ""],
+    "apns.sandbox.broadcastHost": ["api-broadcast.sandbox.push.apple.com", "https://a", ""],
     "apps.match.bundleId": ["com.example.match", "a", "a_b", "com.example/match", ""],
     "apps.match.teamId": ["A1B2C3D4E5", "ABCDEFGHIJ", "0123456789", "a1b2c3d4e5", "A1B2C3D4E", "A1B2C3D4E5F"],
     "apps.match.sandboxKeyId": ["A1B2C3D4E5", "a1b2c3d4e5", "A1B2C3D4E", ""],

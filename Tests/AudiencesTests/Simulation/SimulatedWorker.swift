@@ -52,8 +52,6 @@ final class SimulatedWorker {
         self.number = number
         var policy = Policy(name: "default")
         policy.expiration.alertSeconds = 43_200
-        policy.expiration.updateSeconds = 43_200
-        policy.expiration.endSeconds = 43_200
         // In half of the runs in which few members can be parked, there is a second app. So the first one must leave it
         // room for parked members. No command is for the second app.
         let apps = parameters.memberCount % 6 == 3 ? [Simulation.app, "com.example.neighbour"] : [Simulation.app]

@@ -250,7 +250,7 @@ extension Simulation {
         _ worker: SimulatedWorker
     ) {
         guard record.instruction.channel == nil, let partition = worker.core.partitions[partitionIndex] else { return }
-        let stopOffset = partition.pointee.passedOverRecords.receivingStopOffset ?? .max
+        let stopOffset = partition.pointee.passedOverRecords.firstOffsetBeyondLedger ?? .max
         guard partition.pointee.hasPassedOver(offset) || offset >= stopOffset,
             let number = SimulatedText.number(after: "\"id\":\"", in: String(decoding: record.value, as: UTF8.self))
         else { return }

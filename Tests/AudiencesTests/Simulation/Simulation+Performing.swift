@@ -46,41 +46,57 @@ extension Simulation {
         }
     }
 
+    /// What the pools of an environment send. In some runs, broadcasts have a pool of their own.
+    private var poolTraffics: [PoolTraffic] {
+        parameters.memberCount % 5 == 4 ? [.devicePushes, .broadcasts] : [.everything]
+    }
+
     private func performPushes(_ worker: SimulatedWorker) {
         var foundPush = true
         while foundPush {
             foundPush = false
             for environment in APNsEnvironment.allCases
             where nowMilliseconds >= hostsUnavailableUntilMilliseconds[Int(environment.rawValue)] {
-                let pool = PoolIdentifier(appIndex: 0, environment: environment)
-                while let push = worker.core.takeNextPush(
-                    pool,
-                    permitsRetry: true,
-                    pushesInFlightMax: parameters.streamsMax,
-                    now: worker.moment(nowMilliseconds)
-                ) {
-                    if random.chance(30) {
-                        worker.core.pushNotSent(push)
-                        break
-                    }
-                    foundPush = true
-                    checkBroadcastSpacing(push, environment, worker)
-                    let token = String(decoding: push.address, as: UTF8.self)
-                    checkMemberHasNotLeft(token)
-                    worker.pushes.append(
-                        .init(
-                            dueMilliseconds: nowMilliseconds
-                                + Int64(random.number(0...parameters.latencyMillisecondsMax)),
-                            audiencePush: push,
-                            token: token,
-                            body: Array(push.body),
-                            fate: chooseFate(of: token),
-                            environment: environment
-                        )
-                    )
+                for traffic in poolTraffics {
+                    if performPushes(worker, environment, traffic) { foundPush = true }
                 }
             }
         }
+    }
+
+    /// Sends what the core has for one pool.
+    /// - Returns: whether there was a push.
+    private func performPushes(_ worker: SimulatedWorker, _ environment: APNsEnvironment, _ traffic: PoolTraffic)
+        -> Bool
+    {
+        var foundPush = false
+        while let push = worker.core.takeNextPush(
+            PoolIdentifier(appIndex: 0, environment: environment),
+            traffic: traffic,
+            permitsRetry: true,
+            pushesInFlightMax: parameters.streamsMax,
+            now: worker.moment(nowMilliseconds)
+        ) {
+            if random.chance(30) {
+                worker.core.pushNotSent(push)
+                break
+            }
+            foundPush = true
+            checkBroadcastSpacing(push, environment, worker)
+            let token = String(decoding: push.address, as: UTF8.self)
+            checkMemberHasNotLeft(token)
+            worker.pushes.append(
+                .init(
+                    dueMilliseconds: nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax)),
+                    audiencePush: push,
+                    token: token,
+                    body: Array(push.body),
+                    fate: chooseFate(of: token),
+                    environment: environment
+                )
+            )
+        }
+        return foundPush
     }
 
     private func chooseFate(of token: String) -> SimulatedWorker.PushFate {

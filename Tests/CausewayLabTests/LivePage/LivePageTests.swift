@@ -77,6 +77,38 @@ struct LivePageTests {
         )
     }
 
+    @Test func `When the number of phones changes, every viewer gets all phones, also a slow one`() {
+        var viewers = PageViewers<String>()
+        viewers.add(["fast", "slow"])
+        /// Sends an event to each viewer whose stream has room. Returns the cursors of these viewers before the event;
+        /// 0: the event has all phones.
+        func sendEvents(
+            lastChange: Int,
+            phoneCount: Int,
+            to streamsWithRoom: [String] = ["fast", "slow"]
+        ) -> [String: Int] {
+            var cursors: [String: Int] = [:]
+            viewers.sendEvents { cursor, _ in
+                PageEvent(bytes: [UInt8(cursor)], nextCursor: lastChange, phoneCount: phoneCount)
+            } append: { stream, bytes in
+                guard streamsWithRoom.contains(stream) else { return false }
+                cursors[stream] = bytes.first.map { Int($0) }
+                return true
+            }
+            return cursors
+        }
+        #expect(sendEvents(lastChange: 1, phoneCount: 3) == ["fast": 0, "slow": 0])
+        #expect(sendEvents(lastChange: 2, phoneCount: 3) == ["fast": 0, "slow": 0])
+        #expect(sendEvents(lastChange: 3, phoneCount: 3, to: ["fast"]) == ["fast": 2])
+        // The number changes while the viewers have different cursors.
+        #expect(sendEvents(lastChange: 4, phoneCount: 5) == ["fast": 3, "slow": 2])
+        #expect(sendEvents(lastChange: 5, phoneCount: 5) == ["fast": 0, "slow": 0])
+        #expect(sendEvents(lastChange: 6, phoneCount: 5) == ["fast": 5, "slow": 5])
+        // The number changes while a stream has no room.
+        #expect(sendEvents(lastChange: 7, phoneCount: 6, to: ["fast"]) == ["fast": 6])
+        #expect(sendEvents(lastChange: 8, phoneCount: 6) == ["fast": 0, "slow": 0])
+    }
+
     @Test func `Numbers of a response are found`() {
         let response = Array(#"{"now":1790000000123,"next":42,"phones":3000}"#.utf8)
         #expect(PageEventWriter.firstNumber("next", in: response) == 42)

@@ -192,7 +192,7 @@ import Testing
 /// The table finds the index of an activity by a hash of its identifier.
 @Suite struct ActivityTableTests {
     @Test func `The caller tells entries with equal hashes apart`() {
-        var table = ActivityTable()
+        var table = ActivityHashTable()
         table.insert(5, index: 1)
         table.insert(5, index: 2)
         #expect(table.find(5) { $0 == 2 } == 2)
@@ -205,7 +205,7 @@ import Testing
     }
 
     @Test func `A run of full cells that wraps is repaired when its first entry is removed`() {
-        var table = ActivityTable()
+        var table = ActivityHashTable()
         let last: UInt64 = 4_095
         // The run of full cells begins in the last cell and continues in the first ones. Two of the entries belong in
         // the first cells.
@@ -222,7 +222,7 @@ import Testing
     /// Hashes collide often, so runs of full cells are long, and wrap around the end while the table grows.
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func `The table agrees with a dictionary`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
-        var table = ActivityTable()
+        var table = ActivityHashTable()
         var model: [ActivityIndex: UInt64] = [:]
         var addedCount: UInt32 = 0
         for step in 0..<20_000 {

@@ -157,7 +157,7 @@ import Testing
     /// smaller.
     @Test func `After an assignment a lane reads to the end, even if the lag is small`() {
         let core = Self.makeCore()
-        core.noteLag(101, isAssumed: true)
+        core.noteLag(101, isGuess: true)
         core.receive(.update(1))
         core.noteLag(60)
         core.elapse(2_000)

@@ -94,8 +94,8 @@ import Testing
         core.receive(.alert(-301))
         core.reply(.send)
         core.push()
-        core.respond(.rejected, status: 400, reason: "BadTopic")
-        #expect(core.results.first?.reason == "BadTopic")
+        core.respond(.rejected, status: 400, reason: "BadPriority")
+        #expect(core.results.first?.reason == "BadPriority")
     }
 
     @Test func `A state that requests priority 10 keeps it without its alert`() throws {

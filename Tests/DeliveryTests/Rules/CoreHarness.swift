@@ -222,9 +222,13 @@ final class CoreHarness {
 
     /// Offers one free stream, which the core's next push takes. Returns nil if the core sends no push.
     @discardableResult
-    func push(appIndex: UInt16 = 0, environment: APNsEnvironment = .production) -> SeenPush? {
+    func push(
+        appIndex: UInt16 = 0,
+        environment: APNsEnvironment = .production,
+        permitsStarts: Bool = true
+    ) -> SeenPush? {
         let pool = PoolIdentifier(appIndex: appIndex, environment: environment)
-        let record = delivery.takeNextPush(pool, now: now)
+        let record = delivery.takeNextPush(pool, permitsStarts: permitsStarts, now: now)
         collectActions()
         guard let record else { return nil }
         pushes.append(record)
@@ -284,8 +288,8 @@ final class CoreHarness {
 
     // MARK: - Time and partitions
 
-    func noteLag(_ recordCount: Int64, of partitionIndex: UInt32? = nil, isAssumed: Bool = false) {
-        delivery.noteLag(partitionIndex ?? commandsPartition, recordCount: recordCount, isAssumed: isAssumed, now: now)
+    func noteLag(_ recordCount: Int64, of partitionIndex: UInt32? = nil, isGuess: Bool = false) {
+        delivery.noteLag(partitionIndex ?? commandsPartition, recordCount: recordCount, isGuess: isGuess, now: now)
         collectActions()
     }
 

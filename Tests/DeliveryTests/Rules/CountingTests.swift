@@ -76,14 +76,14 @@ import Testing
 
     @Test func `During an assumed lag nothing is counted`() {
         let core = makeCoreCountingWhenBehind()
-        core.noteLag(101, isAssumed: true)
+        core.noteLag(101, isGuess: true)
         core.receive(.update(1), .update(2))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
         #expect(core.outstandingCalls == [], "the lane still reads ahead")
         core.noteLag(101)
         core.receive(.update(3))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
-        core.noteLag(101, isAssumed: true)
+        core.noteLag(101, isGuess: true)
         core.receive(.update(4))
         core.noteLag(0)
         core.admitAndRespond()
@@ -93,7 +93,7 @@ import Testing
     @Test func `Partitions with an unknown lag add nothing to the known lag`() {
         let core = makeCoreCountingWhenBehind()
         let otherPartition = core.assign(.commands, number: 1)
-        core.noteLag(101, of: otherPartition, isAssumed: true)
+        core.noteLag(101, of: otherPartition, isGuess: true)
         core.noteLag(100)
         core.receive(.update(1), .update(2))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])

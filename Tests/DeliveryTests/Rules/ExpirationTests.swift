@@ -94,24 +94,38 @@ import Testing
         #expect(push.sentExpirationSeconds == CoreHarness.startSeconds + 600 + 600)
     }
 
-    /// APNs accepts no push. An update or an end without an expiration expires after the time for which APNs would
-    /// store it.
-    @Test func `A state waits for its pool no longer than APNs would store it`() {
+    /// APNs accepts no push. The policy's 600 s for an update and 14,400 s for an end say only how long APNs stores a
+    /// push. (R18)
+    @Test(arguments: [(false, 28_800), (true, 43_200)] as [(Bool, Int64)])
+    func `A state without an expiration waits for its pool until it is too old`(isEnd: Bool, ageSecondsMax: Int64) {
+        for isTooOld in [false, true] {
+            let core = CoreHarness()
+            core.receive(isEnd ? CommandText.end(0) : CommandText.update(0))
+            core.reply(.send)
+            core.elapse((ageSecondsMax + (isTooOld ? 1 : 0)) * 1_000)
+            let push = core.push()
+            #expect((push == nil) == isTooOld)
+            #expect(core.outcomes == (isTooOld ? [isEnd ? "e0 expired" : "u0 expired"] : []))
+        }
+    }
+
+    /// The newest state is right although the phone shows it as stale at once.
+    @Test func `An update that waited until after its stale date is sent`() throws {
         let core = CoreHarness()
-        core.receive(.update(1), .end(1, of: "b"))
+        core.receive(CommandText.update(1, inside: #","stale-date":\#(CoreHarness.startSeconds + 120)"#))
+        core.reply(.send)
+        core.elapse(700_000)
+        let push = try #require(core.push())
+        #expect(push.sentExpirationSeconds == CoreHarness.startSeconds + 700 + 600)
+    }
+
+    @Test func `An old update of a known activity is sent only if its own expiration permits it`() {
+        let core = CoreHarness()
+        core.receive(.update(-28_801), .update(-28_801, of: "b", beside: Self.farExpiration))
         core.reply(.send)
         core.reply(.send)
-        // By default APNs stores an update for 600 s, and an end for 14,400 s.
-        core.elapse(601_000)
-        #expect(core.push()?.command == "b.e1")
-        #expect(core.outcomes == ["u1 expired"])
-        core.respond(.retryLater)
-        core.elapse(13_700_000)
-        core.reply(.send)
-        #expect(core.push()?.command == "b.e1")
-        core.respond(.retryLater)
-        core.elapse(600_000)
-        #expect(core.outcomes == ["u1 expired", "b.e1 expired"])
+        #expect(core.push()?.command == "b.u-28801")
+        #expect(core.outcomes == ["u-28801 expired"])
     }
 
     @Test(

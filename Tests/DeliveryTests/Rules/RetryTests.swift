@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func `The waits before retries grow up to five minutes`() {
-        let core = CoreHarness { $0.reloadable.policies[0].expiration.updateSeconds = 43_200 }
+        let core = CoreHarness()
         core.receive(.update(1))
         for fault in 1...14 {
             core.admitAndRespond(.retryLater)
@@ -173,7 +173,7 @@ import Testing
     @Test(arguments: [PushResult.Disposition.retrySoon, .retryLater, .ambiguous])
     func `A push that waits for the service expires`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
-        core.receive(.update(1))
+        core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds + 600),"#))
         for second in 0..<700 {
             if !core.outstandingCalls.isEmpty { core.reply(.send) }
             while core.push() != nil { core.respond(disposition, status: 500, reason: "InternalServerError") }
@@ -181,20 +181,20 @@ import Testing
             if second < 600 { #expect(core.outcomes == []) }
         }
         core.elapse(300_000)
-        #expect(core.outcomes == ["u1 expired"], "by default an update expires after 600 s")
+        #expect(core.outcomes == ["u1 expired"])
         #expect(core.results.first?.status == 500)
         #expect(core.results.first?.reason == "InternalServerError")
         #expect(core.settlements == ["u1 notShown"])
     }
 
-    @Test func `An end waits for the service until its own expiration`() {
+    @Test func `An end waits for the service until it is too old`() {
         let core = CoreHarness()
         core.receive(.end(1))
-        for _ in 0..<46 {
+        for _ in 0..<143 {
             core.admitAndRespond(.retryLater)
             core.elapse(300_100)
         }
-        #expect(core.outstandingCalls == ["admit e1"], "the end has waited for nearly four hours")
+        #expect(core.outstandingCalls == ["admit e1"], "the end has waited for nearly twelve hours")
         core.admitAndRespond()
         #expect(core.outcomes == ["e1 accepted"])
     }
@@ -227,7 +227,7 @@ import Testing
     // MARK: - The text of results
 
     @Test(arguments: [
-        (PushResult.Disposition.rejected, UInt16(400), "noReason"), (.rejected, 0, "malformedPush"),
+        (PushResult.Disposition.rejected, UInt16(413), "noReason"), (.rejected, 0, "malformedPush"),
         (.topicSuspect, 400, "noReason"),
     ])
     func `A failed command has a reason even if APNs gives none`(
@@ -280,9 +280,9 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.respond(.rejected, status: 400, reason: "BadTopic")
+        core.respond(.rejected, status: 400, reason: "BadPriority")
         #expect(core.outcomes == ["u1 failed"])
-        #expect(core.results.first?.reason == "BadTopic")
+        #expect(core.results.first?.reason == "BadPriority")
         #expect(core.settlements == ["u1 notShown"])
         #expect(core.invalidations.isEmpty)
     }

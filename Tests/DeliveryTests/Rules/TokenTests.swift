@@ -374,8 +374,8 @@ import Testing
             core.respond(.tokenSuspect, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
         }
         #expect(core.invalidations.isEmpty && core.settlements == [] && core.outcomes == [])
-        // An update expires after 600 s.
-        core.elapse(601_000)
+        // An update is too old after eight hours.
+        core.elapse(28_802_000)
         #expect(core.outcomes.allSatisfy { $0.hasSuffix("expired") } && core.outcomes.count == 50)
         #expect(core.results.first?.reason == "BadDeviceToken")
     }

@@ -11,9 +11,14 @@ extension Simulation {
         while let index = connectionWithRoom(worker, avoiding: nil) {
             let isBudgetSpent = now < faultsEndMilliseconds && random.chance(parameters.spentRetryBudgetPerMille)
             let permitsRetry = worker.retryPermission.permitsRetry(isWithinBudget: !isBudgetSpent, now: moment)
-            guard let record = worker.delivery.takeNextPush(Self.pool, permitsRetry: permitsRetry, now: moment) else {
-                return
-            }
+            // In a third of the runs, starts are sent only if no other push is ready, as by a pool that probes.
+            let prefersStates = parameters.connectionCount == 2
+            let state =
+                prefersStates
+                ? worker.delivery.takeNextPush(Self.pool, permitsRetry: permitsRetry, permitsStarts: false, now: moment)
+                : nil
+            guard let record = state ?? worker.delivery.takeNextPush(Self.pool, permitsRetry: permitsRetry, now: moment)
+            else { return }
             if now < faultsEndMilliseconds, random.chance(parameters.returnedPushPerMille) {
                 worker.delivery.pushNotSent(record)
                 return

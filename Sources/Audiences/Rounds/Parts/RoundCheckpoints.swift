@@ -4,8 +4,8 @@ import LiveActivity
 /// round records. The previous owner is the worker that had the round's partition before. (R29)
 struct RoundCheckpoints: BitwiseCopyable {
     var restored = RestoredCheckpoint.none
-    /// A number that grows with every change that a checkpoint contains. It tells whether a change, such as the end of
-    /// a version, is recorded yet: an end at revision 12 is recorded once `recordedRevision` is at least 12.
+    /// Grows with every change that a checkpoint contains. The end of a version at revision 12 is recorded, for
+    /// example, when `recordedRevision` is at least 12.
     var revision: UInt64 = 0
     /// The revision up to which all changes are recorded, or need not be recorded any more. A change need not be
     /// recorded for one of three reasons:
@@ -16,10 +16,8 @@ struct RoundCheckpoints: BitwiseCopyable {
     var recordedRevision: UInt64 = 0
     /// The value of `revision` when the last checkpoint was composed.
     var composedRevision: UInt64 = 0
-    /// The text of the checkpoint that is being recorded.
     var textBeingRecorded = HeapBytes.none
-    /// The text of the last recorded checkpoint. If the store has lost the checkpoint, the round continues from this
-    /// text.
+    /// The text of the last recorded checkpoint. The round continues from it if the store has lost the checkpoint.
     var recordedText = HeapBytes.none
     /// When the round's claim last succeeded, or the round last asked the store to record a checkpoint, whichever came
     /// later (monotonic milliseconds). The next checkpoint is due at the next multiple of the interval. `.min`: no

@@ -1,13 +1,13 @@
 /// The claim of a round (``RoundSlot``) on its range in the store, and the losses of the claim. See
 /// ``Audiences/claimLost(_:areMembersLost:now:)``. The limits that are named here are in `Audiences+LostClaims.swift`.
 struct RoundClaim: BitwiseCopyable {
-    /// The number under which the store knows the claim. Each attempt to claim the range has a new random number.
+    /// The number under which the store knows the claim: a random one for each attempt to claim the range.
     private(set) var number: UInt64
     /// How often in a row the claim was lost. If a claim was held for longer than `lossCountResetAfterMilliseconds`
     /// before its loss, the count begins again with this loss. It stops at `pauseDoublingsMax` + 1, where the pause
     /// before a claim stops growing.
     var consecutiveLossCount: UInt8 = 0
-    /// How many times the round has waited until the store has all members again. At `waitForMembersCountMax` the round
+    /// How many times the round has waited until the store has all members again. At `memberWaitCountMax` the round
     /// waits no more, because perhaps the store has lost nothing: after each failed attempt to connect, the store
     /// counts as one that may lack members.
     ///
@@ -15,17 +15,17 @@ struct RoundClaim: BitwiseCopyable {
     /// | --- | --- |
     /// | a wait begins, because the store may lack members (``Audiences/mustWaitForMembers(_:_:)``) | grows by 1 |
     /// | a wait begins, because the store replied to a checkpoint that it has lost the round | stays |
-    /// | a wait has lasted ``Audiences/waitForMembersMillisecondsMax`` | becomes `waitForMembersCountMax` |
-    var waitForMembersCount: UInt8 = 0
-    /// Whether the round, or one of its pages, has waited ``Audiences/waitForMembersMillisecondsMax`` for members. The
+    /// | a wait has lasted ``Audiences/memberWaitMillisecondsMax`` | becomes `memberWaitCountMax` |
+    var memberWaitCount: UInt8 = 0
+    /// Whether the round, or one of its pages, has waited ``Audiences/memberWaitMillisecondsMax`` for members. The
     /// round's pages then wait no more.
     var hasReachedMemberWaitLimit = false
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// Since when the current claim counts as held (monotonic milliseconds): the end of the pause before this claim.
-    /// Nil for the round's first claim. In fact the store may have granted the claim later, because the round may also
-    /// have waited for members. So `consecutiveLossCount` may begin again too early, which does no harm.
+    /// Since when the current claim counts as held (monotonic milliseconds): the end of the pause before it. Nil for
+    /// the round's first claim. The store may have granted the claim later, because the round may also have waited for
+    /// members. Then `consecutiveLossCount` may begin again too early, which does no harm.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the time at which the core found that the
     /// store has lost the round, or may lack its members. Nil: the core has not found this since the last claim.

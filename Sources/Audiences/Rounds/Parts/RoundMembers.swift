@@ -7,7 +7,7 @@ struct RoundMembers: BitwiseCopyable {
     var inFlightCount: UInt32 = 0
     /// The number of refused members whose results are being recorded, plus the number of parked members that are being
     /// read again.
-    var refusedOrRereadCount: UInt32 = 0
+    var refusedOrReadAgainCount: UInt32 = 0
     /// The first in the list of parked members; `.null`: none is parked.
     var firstParked = ParkedMemberIndex.null
     var parkedCount: UInt32 = 0

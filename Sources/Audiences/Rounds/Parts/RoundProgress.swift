@@ -38,7 +38,7 @@ struct RoundProgress: BitwiseCopyable {
     var membersWaitingSinceWallMilliseconds: Int64 = 0
 
     /// The position that the round has reached: no member below it waits for its turn. Usually this is
-    /// ``sendPosition``. If a page ends with positions that have no member, it is ``completedPosition``.
+    /// ``sendPosition``. It is ``completedPosition`` if a page ends with positions that have no member.
     var currentPosition: UInt64 { max(sendPosition, completedPosition) }
 
     /// Notes that all members below `position` have their outcomes or are parked.
@@ -47,7 +47,7 @@ struct RoundProgress: BitwiseCopyable {
     }
 
     /// Moves all positions to the completed position of a checkpoint, or to 0 if there is no checkpoint.
-    mutating func restart(at position: UInt64) {
+    mutating func moveAllPositions(to position: UInt64) {
         (completedPosition, sendPosition, readPosition) = (position, position, position)
     }
 }

@@ -11,9 +11,8 @@ struct RoundQueuePlaces: BitwiseCopyable {
     /// The number of pushes that the shell has got from the round in its present turn.
     var consecutivePushCount: UInt16 = 0
     var isInSendQueue = false
-    /// Whether the round is put at the front of the send queue, not at the end. True if its turn came, but its pages or
-    /// its parked members were too old and must be read again. At the end of the queue, what was read could become too
-    /// old as well.
+    /// Whether the round joins the send queue at the front. True if its turn came, but its pages or its parked members
+    /// were too old, and must be read again. At the end of the queue, the members could become too old once more.
     var mustQueueAtFront = false
     /// Whether the round is in the send queue because it was put at the front.
     var isQueuedAtFront = false

@@ -15,7 +15,7 @@ struct RoundVersions: BitwiseCopyable {
     /// `received`, this is the newest one. Otherwise a version nearer to the front of the list may be newer.
     var last = RangeVersionIndex.null
     /// The number of late versions (``RangeVersionSlot/isLate``) that are not settled yet. They are not in the list of
-    /// versions. The round is not freed before they are settled.
+    /// versions, but keep the round from being freed.
     var lateVersionCount: UInt16 = 0
     /// The newest version that this worker or a previous owner has settled in this round; its timestamp is 0 if there
     /// is none.
@@ -24,10 +24,10 @@ struct RoundVersions: BitwiseCopyable {
     var newestAdmitted = Version.zero
     /// Since when the record of `newestAdmitted` is missing (monotonic milliseconds); nil: it is not missing.
     @CompactOptional var newestAdmittedMissingSinceMilliseconds: Int64?
-    /// The offset of the round's first record that was passed over (R30) and waits to be read again; nil: there is
+    /// The offset of the round's first record that was passed over and waits to be read again (R30); nil: there is
     /// none. Only records of the round's own partition count.
     ///
-    /// While this is set, the round does not wait for the record of `newestAdmitted`, as
+    /// While an offset is set, the round does not wait for the record of `newestAdmitted`, as
     /// ``Audiences/awaitsNewerVersion(_:)`` explains.
     @CompactOptional var firstPassedOverOffset: Int64?
     /// Whether the round was in the phase `claiming` when a record for it was last passed over (R30), from any
@@ -36,9 +36,9 @@ struct RoundVersions: BitwiseCopyable {
     /// other records have settled.
     var wasClaimingAtLastPassOver = false
 
-    /// Forgets the newest settled and the newest admitted version. They are read again: the newest admitted one from
-    /// the reply to the next claim, the newest settled one from the checkpoint from which the round continues.
-    mutating func forgetNewest() {
+    /// Forgets the newest settled and the newest admitted version. The reply to the next claim brings the newest
+    /// admitted one again, and the checkpoint from which the round continues brings the newest settled one.
+    mutating func forgetNewestVersions() {
         newestSettled = .zero
         newestAdmitted = .zero
         newestAdmittedMissingSinceMilliseconds = nil

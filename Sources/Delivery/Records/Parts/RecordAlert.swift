@@ -3,8 +3,8 @@ import LiveActivity
 /// What the lane knows about the alert of an update or end, beside the alert in the body (`RecordSlot.bodyLayout`). Has
 /// no meaning for a start: no other command carries a start's alert, and the lane does not remove it.
 struct RecordAlert: BitwiseCopyable {
-    /// The version of the command whose alert is in the body, if that is another command: an older one, or one that
-    /// Redis held. Nil: the body has no alert, or has the command's own alert.
+    /// The version of another command whose alert is in the body: an older command, or one that Redis held. Nil: the
+    /// body has no alert, or the command's own.
     var sourceVersion: Version?
     /// What the lane did about the alert of an older command that Redis holds.
     var heldStatus = HeldAlertStatus.notReported

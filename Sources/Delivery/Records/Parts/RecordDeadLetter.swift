@@ -3,7 +3,6 @@
 struct RecordDeadLetter: BitwiseCopyable {
     /// The fault in words.
     var detail = BlockRange()
-    /// The key of the record; nil if it had none.
     var key: BlockRange?
     var valueForm = DeadLetterValueForm.asReceived
 }

@@ -9,11 +9,11 @@ struct RecordEnding: BitwiseCopyable {
     private(set) var outstandingAcknowledgementCount: UInt16 = 0
     /// The command's outcome. The value has no meaning before the stage `finished`.
     var outcome: Outcome = .failed
-    /// How Redis must settle the command; nil: it settles nothing, usually because it did not admit the command.
+    /// How Redis must settle the command; nil: not at all, usually because Redis did not admit it.
     var settlement: Settlement?
     var followUps: FollowUps = []
-    /// The number of results that this record had before the command that it has now. A record has a result for its own
-    /// command, and one for each held command that its token releases.
+    /// How many results this record had for its earlier commands: a record has a result for its own command, and one
+    /// for each held command that its token releases.
     var earlierResultCount: UInt8 = 0
     /// Whether the commit's metadata must not name this record as settled (R10): another record of this lane has taken
     /// over its token, or the held command that the token released. Until the other record is settled, only this
@@ -45,8 +45,8 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
     /// Reports to the timetable that a life has ended, or that the keeper must not make its restart again. The
-    /// timetable then usually removes the life. If this came before the acknowledgement of the result, a crash could
-    /// make the result wrong: the next owner would read the command again, find no life, and report that the command
+    /// timetable then usually removes the life. This must not happen before the result is acknowledged. Otherwise,
+    /// after a crash, the next owner would read the command again, find no life, and report wrongly that the command
     /// ended nothing.
     static let reportLifetimeEvent = FollowUps(rawValue: 4)
 }

@@ -3,8 +3,8 @@
 struct RecordTimes: BitwiseCopyable {
     /// When a lane received the record; -1: its deferred record does not say when.
     let receivedAtWallMilliseconds: Int64
-    /// Kafka's timestamp of the record; -1, as in Kafka: none. It goes unchanged to results, to deferred records and to
-    /// the core of audiences.
+    /// Kafka's timestamp of the record, UNIX milliseconds; -1, as in Kafka: none. Results, deferred records and the
+    /// core of audiences get it unchanged.
     let recordTimestampMilliseconds: Int64
     /// When Redis replied to the admission, or when the core of audiences admitted the command.
     var admittedAtWallMilliseconds: Int64?

@@ -1,6 +1,6 @@
 /// Finds an activity's slot by the hash of its id: a hash table with open addressing and linear probing, at most half
 /// full. It stores only hashes and indices. The caller owns the ids and compares them.
-struct ActivityTable: ~Copyable {
+struct ActivityHashTable: ~Copyable {
     /// One place of the hash table; an empty place has the index `.null`.
     private struct Entry: BitwiseCopyable {
         var hash: UInt64

@@ -1,0 +1,74 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// Broadcasts have another host than pushes to devices, and so a pool of their own. (R22)
+@Suite struct BroadcastPoolTests {
+    private let pool = PoolIdentifier(appIndex: 0, environment: .production)
+
+    /// Returns a harness with one member's push and one broadcast, which both may be sent now.
+    private func makeHarness() throws -> RoundHarness {
+        let harness = RoundHarness()
+        harness.join(SimulatedNames.names[0][0])
+        let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
+        let channel = AudienceChannel(environment: .production, storage: .newest, identifier: identifier)
+        harness.appendCommand(1, channel: channel, broadcastCount: 1)
+        harness.appendCommand(1, broadcastCount: 1)
+        harness.performPendingWork()
+        return harness
+    }
+
+    private func takePush(_ traffic: PoolTraffic, in harness: RoundHarness) -> AudiencePush? {
+        harness.core.takeNextPush(pool, traffic: traffic, pushesInFlightMax: 1, now: harness.moment)
+    }
+
+    /// How many pushes the pools for devices, for broadcasts and for everything have in flight.
+    private func inFlightCounts(in harness: RoundHarness) -> [Int] {
+        let traffics: [PoolTraffic] = [.devicePushes, .broadcasts, .everything]
+        return traffics.map { harness.core.inFlightPushCount(of: pool, traffic: $0) }
+    }
+
+    private func accept(_ push: AudiencePush, in harness: RoundHarness) {
+        harness.core.pushResponseReceived(
+            tag: push.tag,
+            PushResult(
+                disposition: .accepted,
+                status: 200,
+                reason: UnsafeRawBufferPointer(start: nil, count: 0),
+                invalidAtWallMilliseconds: nil,
+                sentAtWallMilliseconds: harness.nowMilliseconds,
+                responseAtWallMilliseconds: harness.nowMilliseconds
+            ),
+            now: harness.moment
+        )
+    }
+
+    @Test func `Each pool sends only its own pushes, and a full pool does not hold up the other one`() throws {
+        let harness = try makeHarness()
+        let broadcast = try #require(takePush(.broadcasts, in: harness))
+        let second = takePush(.broadcasts, in: harness)
+        let devicePush = try #require(takePush(.devicePushes, in: harness))
+        #expect(broadcast.isBroadcast && second == nil && !devicePush.isBroadcast)
+        #expect(inFlightCounts(in: harness) == [1, 1, 2])
+        harness.core.pushNotSent(devicePush)
+        #expect(inFlightCounts(in: harness) == [0, 1, 1])
+        accept(broadcast, in: harness)
+        #expect(inFlightCounts(in: harness) == [0, 0, 0])
+        #expect(harness.sendAndAcceptPushes().map(\.content) == [1], "the push to the member")
+    }
+
+    /// A broadcast that gets no stream is offered again, and only to the pool for broadcasts.
+    @Test func `A broadcast never goes to the pool for devices`() throws {
+        let harness = try makeHarness()
+        let broadcast = try #require(takePush(.broadcasts, in: harness))
+        harness.core.pushNotSent(broadcast)
+        #expect(inFlightCounts(in: harness) == [0, 0, 0])
+        let devicePush = try #require(takePush(.devicePushes, in: harness))
+        #expect(!devicePush.isBroadcast)
+        harness.core.pushNotSent(devicePush)
+        let next = try #require(takePush(.broadcasts, in: harness))
+        #expect(next.isBroadcast)
+    }
+}
