@@ -5,9 +5,9 @@ public enum BreakerCause: UInt8, Sendable {
     /// Too many pushes to devices got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or the topic
     /// is wrong, not the tokens.
     case deviceTokens
-    /// Several pushes got `providerRefused` (``ResponseDisposition``) or 429 TooManyProviderTokenUpdates, and no
-    /// response between them showed that APNs accepts the provider token. Usually the signing key, its team, its
-    /// environment or the topic is wrong, or a proxy responds in APNs' place.
+    /// APNs refuses the provider, usually its token: several pushes got `providerRefused` (``ResponseDisposition``) or
+    /// 429 TooManyProviderTokenUpdates, and no response between them showed that APNs accepts the provider token.
+    /// Usually the signing key, its team, its environment or the topic is wrong, or a proxy responds in APNs' place.
     case providerToken
 
     /// The name of this cause in log lines.
@@ -42,9 +42,11 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// (``ResponseDisposition``), such as a 403, or TooManyProviderTokenUpdates. A response that shows that APNs accepts
     /// the token sets the count to 0. Range 1 to 1,000.
     ///
-    /// Two kinds of responses do not count:
+    /// These responses do not count:
     /// - ExpiredProviderToken and UnrelatedKeyIdInToken, because a new provider token may repair the fault.
     /// - Refusals of a new signing key that a connection tries, because they say nothing about the key in use.
+    /// - Refusals that may concern only broadcasts, if the pool also sends pushes to devices
+    ///   (``PoolConfiguration/sendsDevicePushes``).
     public var providerTokenRefusalsMax = 5
     /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
     /// Range 1 to 600,000.
@@ -81,8 +83,9 @@ enum CircuitBreakerSample {
     /// not show that APNs accepts the provider token, because APNs may respond with 429 before it checks this token.
     case throttled
     /// APNs responded with 429 TooManyProviderTokenUpdates, or refuses the provider for a fault that a new provider
-    /// token cannot repair. A refusal of a new signing key that a connection tries is `inconclusive` instead.
-    case providerTokenRefused
+    /// token cannot repair. These are `inconclusive` instead: a refusal of a new signing key that a connection tries,
+    /// and one that may concern only broadcasts, in a pool that also sends pushes to devices.
+    case providerRefused
     /// The push does not show whether APNs works: for example, its connection was lost. The breaker counts the push as
     /// ended, but neither as a success nor as a failure. If the push was a probe, the probe has failed.
     case inconclusive
@@ -93,9 +96,9 @@ enum CircuitBreakerSample {
         case .throttled: self = .throttled
         case .tokenSuspect, .topicSuspect: self = .deviceTokenSuspect
         case .ambiguous: self = hasTimedOut ? .unavailable : .inconclusive
-        case .retryLater where reason == .tooManyProviderTokenUpdates: self = .providerTokenRefused
+        case .retryLater where reason == .tooManyProviderTokenUpdates: self = .providerRefused
         case .retryLater: self = .unavailable
-        case .providerRefused: self = .providerTokenRefused
+        case .providerRefused: self = .providerRefused
         case .rejected: self = completion == .responded ? .available : .inconclusive
         case .retrySoon where completion == .notProcessed && hasTimedOut: self = .unavailable
         // The push can be sent again on another connection, so neither of these shows a fault of APNs.
@@ -139,9 +142,9 @@ struct CircuitBreaker {
     // The counts of the current suspect window. This window lasts for a number of pushes (`pushesPerSuspectWindow`).
     private var suspectWindowPushCount = 0
     private var suspectResponseCount = 0
-    /// How many `providerTokenRefused` samples have come. The count begins again with 0 when a response shows that APNs
+    /// How many `providerRefused` samples have come. The count begins again with 0 when a response shows that APNs
     /// accepts the provider token, and when the breaker closes.
-    private var providerTokenRefusalCount = 0
+    private var providerRefusalCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {
         self.configuration = configuration
@@ -216,20 +219,20 @@ struct CircuitBreaker {
         failureWindowPushCount += 1
         suspectWindowPushCount += 1
         switch sample {
-        case .available: providerTokenRefusalCount = 0
-        // A 5xx or a timeout says nothing about the provider token, so `providerTokenRefusalCount` does not change.
+        case .available: providerRefusalCount = 0
+        // A 5xx or a timeout says nothing about the provider token, so `providerRefusalCount` does not change.
         case .unavailable: failureCount += 1
         case .deviceTokenSuspect:
             suspectResponseCount += 1
-            providerTokenRefusalCount = 0
-        case .providerTokenRefused: providerTokenRefusalCount += 1
+            providerRefusalCount = 0
+        case .providerRefused: providerRefusalCount += 1
         case .throttled, .inconclusive: break
         }
     }
 
     /// Why the breaker must open now; nil if no limit of the configuration is reached.
     private var causeToOpen: BreakerCause? {
-        if providerTokenRefusalCount >= configuration.providerTokenRefusalsMax { return .providerToken }
+        if providerRefusalCount >= configuration.providerTokenRefusalsMax { return .providerToken }
         if suspectResponseCount >= configuration.suspectResponsesMin,
             suspectResponseCount * 100 > suspectWindowPushCount * configuration.suspectPercentMax
         {

@@ -249,7 +249,7 @@ extension Connection {
         let reason = body.reason
         let mayReachAPNs = mayReachAPNs(slot)
         var completion = pushCompletion(slot, wasStreamRefused: wasStreamRefused, mayReachAPNs: mayReachAPNs)
-        let isTrialKeyRefused = trialToken != nil && isKeyRefused(status: slot.status, reason)
+        let isTrialKeyRefused = trialToken != nil && isKeyRefused(slot, reason)
         // APNs refused the new key before it processed the push, so the push can be sent again with the old key.
         if isTrialKeyRefused { completion = .notProcessed }
         let disposition = ResponseDisposition(completion: completion, status: slot.status, reason: reason)
@@ -263,7 +263,8 @@ extension Connection {
             sentAtMilliseconds: mayReachAPNs ? slot.sentAtWallMilliseconds : nil,
             responseAtMilliseconds: loop.wallMilliseconds,
             connectionNumber: number,
-            disposition: slot.isBroadcast ? disposition.forBroadcast : disposition
+            disposition: slot.isBroadcast ? disposition.forBroadcast : disposition,
+            isBroadcast: slot.isBroadcast
         )
         // Free the slot before the handler is called, so that the handler can submit a push in this slot. The
         // bytes of the reason stay valid until another response is written to the slot.
@@ -288,16 +289,17 @@ extension Connection {
         pool.pushCompleted(
             response,
             on: self,
-            isBroadcast: slot.isBroadcast,
             hasTimedOut: hasTimedOut,
             roundTripMilliseconds: loop.nowMilliseconds - submittedAtMilliseconds
         )
     }
 
-    /// Whether a response refuses the key that signed the connection's provider token. If the breaker is open,
-    /// TopicDisallowed does not show this: APNs may refuse the topic with every key.
-    private func isKeyRefused(status: UInt16, _ reason: Reason) -> Bool {
-        status == 403 || status == 400 && reason == .topicDisallowed && pool.breaker.isClosed
+    /// Whether a response refuses the key that signed the connection's provider token. In two cases, it does not:
+    /// - The breaker is open, and the reason is TopicDisallowed: APNs may refuse the topic with every key.
+    /// - A broadcast got a 403 without a reason: a proxy may permit only the paths of devices.
+    private func isKeyRefused(_ slot: PushSlot, _ reason: Reason) -> Bool {
+        if slot.status == 403 { return !(slot.isBroadcast && reason == .absent) }
+        return slot.status == 400 && reason == .topicDisallowed && pool.breaker.isClosed
     }
 
     /// Notes that a push has timed out. Retires the connection if several pushes in a row have timed out, or if this

@@ -20,7 +20,7 @@ public final class ConnectionBudget: Sendable {
         /// ``noteUsable(_:nowMilliseconds:)``.
         var failedAtMillisecondsByAddress: [SocketAddress: Int64] = [:]
         /// When the next pool that starts may open its first connection.
-        var nextFirstOpeningAtMilliseconds: Int64 = .min
+        var nextFirstOpeningAtMicroseconds: Int64 = .min
 
         mutating func forgetOldFailures(nowMilliseconds: Int64) {
             guard !failedAtMillisecondsByAddress.isEmpty else { return }
@@ -68,25 +68,34 @@ public final class ConnectionBudget: Sendable {
     static let failureMemoryMilliseconds: Int64 = 600_000
     /// The maximum number of addresses whose failure is known at one time (R4). APNs has about eight for each host.
     static let failedAddressesMax = 256
-    /// The time between the first connections of two pools. Apple asks senders not to open all connections at once
-    /// (developer forums, thread 778909). With one app in one environment, the pools of 16 lanes need less than a second.
-    static let firstOpeningIntervalMilliseconds: Int64 = 50
+    /// The longest time between the first connections of two pools. Apple asks senders not to open all connections at
+    /// once (developer forums, thread 778909).
+    private static let firstOpeningIntervalMicrosecondsMax: Int64 = 50_000
+    /// The time in which all pools of the budget open their first connections. A lane takes a pool that has no connection
+    /// for 5 s for an outage, so the time must be shorter, however many pools there are.
+    private static let firstOpeningsMicrosecondsMax: Int64 = 2_000_000
+    private let firstOpeningIntervalMicroseconds: Int64
     private let state = Mutex(State())
 
-    public init(connectionsMax: Int = 64, connectionsPerAddressMax: Int = 16) {
+    /// - Parameter poolCount: how many pools share the budget.
+    public init(connectionsMax: Int = 64, connectionsPerAddressMax: Int = 16, poolCount: Int = 1) {
         precondition((1...4_096).contains(connectionsMax) && (1...4_096).contains(connectionsPerAddressMax))
         self.connectionsMax = connectionsMax
         self.connectionsPerAddressMax = connectionsPerAddressMax
+        firstOpeningIntervalMicroseconds = min(
+            ConnectionBudget.firstOpeningIntervalMicrosecondsMax,
+            ConnectionBudget.firstOpeningsMicrosecondsMax / Int64(max(1, poolCount))
+        )
     }
 
     /// Reserves the time of a pool's first connection, and returns it. Every pool calls this method once, when it
-    /// starts. The times of pools that start together are ``firstOpeningIntervalMilliseconds`` apart. Later connections
-    /// do not wait for them, because each pool opens these one by one.
+    /// starts. The times of pools that start together are 50 ms apart, or less if there are more than 40 pools. Later
+    /// connections do not wait for them, because each pool opens these one by one.
     func reserveFirstOpening(nowMilliseconds: Int64) -> Int64 {
         state.withLock { state in
-            let openingAtMilliseconds = max(state.nextFirstOpeningAtMilliseconds, nowMilliseconds)
-            state.nextFirstOpeningAtMilliseconds = openingAtMilliseconds + Self.firstOpeningIntervalMilliseconds
-            return openingAtMilliseconds
+            let openingAtMicroseconds = max(state.nextFirstOpeningAtMicroseconds, nowMilliseconds * 1_000)
+            state.nextFirstOpeningAtMicroseconds = openingAtMicroseconds + firstOpeningIntervalMicroseconds
+            return openingAtMicroseconds / 1_000
         }
     }
 

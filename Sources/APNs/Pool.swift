@@ -253,26 +253,27 @@ public final class Pool {
     func pushCompleted(
         _ response: borrowing PushResponse,
         on connection: Connection,
-        isBroadcast: Bool,
         hasTimedOut: Bool,
         roundTripMilliseconds: Int64
     ) {
-        let sample = CircuitBreakerSample(
+        var sample = CircuitBreakerSample(
             completion: response.completion,
             disposition: response.disposition,
             reason: response.reason,
             hasTimedOut: hasTimedOut
         )
+        // Refused broadcasts must not stop the pushes to devices, which may succeed.
+        if response.mayRefuseOnlyBroadcasts, configuration.sendsDevicePushes { sample = .inconclusive }
         let transition = breaker.noteEndedPush(sample, nowMilliseconds: loop.nowMilliseconds)
         sizingInterval.countEndedPush(
-            isFailure: sample == .unavailable || sample == .providerTokenRefused,
+            isFailure: sample == .unavailable || sample == .providerRefused,
             hasFinalStatus: response.completion == .responded,
             roundTripMilliseconds: roundTripMilliseconds
         )
         statistics.receivedResponseCount += 1
         if response.disposition != .accepted { retireIfNeeded(connection, after: response.reason) }
         // A broadcast has no device token, so its response says nothing about tokens.
-        if response.disposition == .accepted, !isBroadcast { hasAcceptedPushSinceTokenRefusal = true }
+        if response.disposition == .accepted, !response.isBroadcast { hasAcceptedPushSinceTokenRefusal = true }
         handler.pushResponseReceived(response)
         // Note the refusal only after the handler was called: inside this call, ``trustsTokenRefusals`` must not yet
         // count the refusal.

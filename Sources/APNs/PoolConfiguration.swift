@@ -12,6 +12,9 @@ public struct PoolConfiguration {
     /// if the port is not 443.
     public var serverName: String
     public var appHeaders: AppPushHeaders
+    /// Whether the pool also sends pushes to devices; false: only broadcasts. In a pool with both, a refusal that may
+    /// concern only broadcasts (``PushResponse/mayRefuseOnlyBroadcasts``) does not open the breaker.
+    public var sendsDevicePushes = true
     /// How many connections the pool wants at most for its load (``PoolSizing``). The pool may have more for a short
     /// time, to replace connections or to try a new signing key. Range 1 to 16: users of the library pushy say that
     /// even a whole process gains nothing from more than about 16 connections (pushy discussion 1052).

@@ -18,8 +18,8 @@ struct PoolSizing {
         /// How long the pool starved: it had refused a push, and no stream was free.
         var starvedMilliseconds: Int64 = 0
         var endedPushCount = 0
-        /// The ended pushes with the ``CircuitBreakerSample`` `unavailable` or `providerTokenRefused`: APNs is at
-        /// fault, or the provider token.
+        /// The ended pushes with the ``CircuitBreakerSample`` `unavailable` or `providerRefused`: APNs is at fault, or
+        /// refuses the provider.
         var failedPushCount = 0
         /// Pushes to which APNs responded. Only these pushes have a round trip; a push that was lost or timed out has
         /// none.

@@ -38,6 +38,22 @@ public struct PushResponse: ~Copyable {
     /// ``PushRequest/avoidedConnectionNumber``.
     public var connectionNumber: UInt32?
     public var disposition: ResponseDisposition
+    /// Whether the push was a broadcast; false if the push is malformed.
+    public var isBroadcast = false
+
+    /// Whether the response refuses a broadcast for something that pushes to devices may not have. The path and the
+    /// header fields of broadcasts are others, and a proxy may permit only paths of devices. APNs gives a reason with
+    /// each refusal, so a 403 without one is from a proxy too.
+    public var mayRefuseOnlyBroadcasts: Bool {
+        guard isBroadcast, disposition == .providerRefused else { return false }
+        switch reason {
+        case .absent, .badPath, .methodNotAllowed, .invalidPushType, .missingPushType, .duplicateHeaders,
+            .badCollapseId, .missingDeviceToken, .missingChannelId:
+            return true
+        default:
+            return false
+        }
+    }
 
     /// Whether the response shows that APNs accepts the provider token. A 429 or 5xx does not show this, because an
     /// overloaded server may respond before it checks the token. Nor does a refusal of the topic or of the request's

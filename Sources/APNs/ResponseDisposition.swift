@@ -103,8 +103,9 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         case .badCertificate, .badCertificateEnvironment, .topicMismatch, .forbidden, .invalidProviderToken,
             .missingProviderToken, .badEnvironmentKeyIdInToken:
             self = .providerRefused
-        // The configuration gives each push of a pool the same topic. The method, the form of the path and the set of
-        // header fields are the same too, so every push would get this response. Perhaps a proxy changes requests.
+        // The configuration gives each push of a pool the same topic. All pushes to devices also have the same method,
+        // form of the path and set of header fields, and so have all broadcasts. So every push, or every one of its
+        // kind (`mayRefuseOnlyBroadcasts`), would get this response. Perhaps a proxy changes requests.
         case .badTopic, .missingTopic, .topicDisallowed, .badPath, .methodNotAllowed, .invalidPushType,
             .missingPushType, .duplicateHeaders, .badCollapseId, .missingDeviceToken, .missingChannelId:
             self = .providerRefused
@@ -115,7 +116,8 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// body that is too large, and a 403 a refused provider.
     ///
     /// For other statuses, a reason shows that APNs itself refuses the push. APNs gives a reason with each refusal, so a
-    /// response without one is probably from a proxy, which would respond in the same way to every push.
+    /// response without one is probably from a proxy, which would respond in the same way to every push, or to every
+    /// broadcast.
     private init(refusal status: UInt16, _ reason: Reason) {
         switch status {
         case 403: self = .providerRefused

@@ -34,8 +34,8 @@ public struct SigningKeyFile {
             defer { isMissing = true }
             return isMissing ? .unchanged : .unusable(SigningKeyError(path, .unreadable(errno)))
         }
-        let isChanged = isMissing || identity != lastIdentity
-        guard isChanged || wasUnusable else { return .unchanged }
+        let hasFileChanged = isMissing || identity != lastIdentity
+        guard hasFileChanged || wasUnusable else { return .unchanged }
         isMissing = false
         lastIdentity = identity
         do {
@@ -44,7 +44,7 @@ public struct SigningKeyFile {
             return .replaced(key)
         } catch {
             wasUnusable = true
-            return isChanged ? .unusable(error) : .unchanged
+            return hasFileChanged ? .unusable(error) : .unchanged
         }
     }
 

@@ -78,7 +78,7 @@ struct CommandCallBatch: ~Copyable {
         let requestBits = CallRequestBits.bits(of: admission) | (mayRepeatKey ? CallRequestBits.mayRepeatKeyBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? PaceByteFlags.isTooOldBit : 0
-        let rereadBit = admission.isReread && admission.registration != nil ? PaceByteFlags.isTokenRereadBit : 0
+        let rereadBit = admission.isReread && admission.registration != nil ? PaceByteFlags.isRereadBit : 0
         let newerLifeBit = admission.isEnd && admission.endsNewerLife ? PaceByteFlags.endsNewerLifeBit : 0
         let lifetimeEndBit = admission.isEnd && admission.isLifetimeEnd ? PaceByteFlags.isLifetimeEndBit : 0
         writer.writeCallHead(
@@ -179,20 +179,22 @@ struct CommandCallBatch: ~Copyable {
 }
 
 /// Flags of an update or an end in a ``CommandCallBatch``: the highest four bits of byte 14. The lower four bits of
-/// this byte are the number of the argument that has the pace.
+/// this byte are the number of the argument that has the pace. The script's name of a flag is this name without `Bit`:
+/// IS_TOO_OLD.
 enum PaceByteFlags {
     /// The end is that of a lifetime (``StateAdmission/isLifetimeEnd``).
     static let isLifetimeEndBit: UInt8 = 16
     /// The end also ends a life that a newer start began (R13, ``StateAdmission/endsNewerLife``).
     static let endsNewerLifeBit: UInt8 = 32
     /// The command brings a token, and is read again because Redis lost data.
-    static let isTokenRereadBit: UInt8 = 64
+    static let isRereadBit: UInt8 = 64
     /// The command is so old that no phone can still show its activity. If Redis knows no version of the activity, the
     /// command is `expired`.
     static let isTooOldBit: UInt8 = 128
 }
 
 /// What a call in a ``CommandCallBatch`` requests, and which parts it has after its fixed part: the bits of byte 15.
+/// The script's name of a bit is this name without `Bit`: ALERT_FOLLOWS.
 enum CallRequestBits {
     static let requestsHighPriorityBit: UInt8 = 1
     static let mayUseReserveBit: UInt8 = 2

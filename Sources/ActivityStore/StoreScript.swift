@@ -120,11 +120,14 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.hasThrottleBit) * formAndLengthFactor),
         ("PRIORITY_LOW", Int64(GrantedPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(GrantedPriority.high.rawValue)),
         ("PRIORITY_DEMOTED", Int64(GrantedPriority.demoted.rawValue)),
-        // Where some parts of a pace begin (`StoredPace`), counted from 1: spacing and budget; spacing and frequent
-        // budget; the longest spacing; the longest time in which a bucket of any policy fills.
+        // Where some parts of a pace begin (`StoredPace`), counted from 1.
+        // The spacing and the budget.
         ("AT_BUDGET_PART", 1),
+        // The spacing again and the frequent budget.
         ("AT_FREQUENT_BUDGET_PART", Int64(StoredPace.frequentBudgetPartByteOffset + 1)),
+        // The longest spacing.
         ("AT_LONGEST_SPACING", Int64(StoredPace.longestSpacingByteOffset + 1)),
+        // The longest time in which a bucket of any policy fills.
         ("AT_LONGEST_FILL", Int64(StoredPace.longestFillByteOffset + 1)),
         // A call in a batch: its least length, and the highest bit of its byte 14. The other bits need a modulus, so
         // they are in `bitsWithModulus`.
@@ -172,7 +175,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // Byte 14 of a call in a batch.
         ("IS_LIFETIME_END", Int64(PaceByteFlags.isLifetimeEndBit)),
         ("ENDS_NEWER_LIFE", Int64(PaceByteFlags.endsNewerLifeBit)),
-        ("IS_REREAD", Int64(PaceByteFlags.isTokenRereadBit)),
+        ("IS_REREAD", Int64(PaceByteFlags.isRereadBit)),
         // Byte 15 of a call in a batch.
         ("REQUESTS_HIGH_PRIORITY", Int64(CallRequestBits.requestsHighPriorityBit)),
         ("MAY_USE_RESERVE", Int64(CallRequestBits.mayUseReserveBit)),

@@ -30,7 +30,7 @@ public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
 
     private(set) var configuration: AudiencesConfiguration
-    var randomness: SplitMix64
+    var random: SplitMix64
     private(set) var policies: PolicyTable
     let bundleIdentifiers: BundleIdentifiers
 
@@ -123,7 +123,7 @@ public struct Audiences: ~Copyable {
     public init(configuration: AudiencesConfiguration) {
         configuration.validate()
         self.configuration = configuration
-        randomness = SplitMix64(seed: configuration.seed)
+        random = SplitMix64(seed: configuration.seed)
         policies = PolicyTable(configuration.reloadable.policies)
         bundleIdentifiers = BundleIdentifiers(configuration.apps)
         commands = Slab(limit: configuration.commandsMax)

@@ -28,7 +28,8 @@ package final class BrokerMonitor: ClientEventHandler, @unchecked Sendable {
 
     private static let addressPropertyNames = ["bootstrap.servers", "metadata.broker.list"]
 
-    /// Prints the message once it is due. Call this regularly while waiting for a broker.
+    /// Prints the message, at most once, if no broker has responded within ``warningDelayMilliseconds``. Call this
+    /// regularly while waiting for a broker.
     ///
     /// - Parameter hasReachedBroker: whether a broker has responded to the client. Evaluated only when the message is
     ///   due.
@@ -58,7 +59,7 @@ package final class BrokerMonitor: ClientEventHandler, @unchecked Sendable {
 
     package func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {}
 
-    package func clientFailed(_ error: KafkaError) {
+    package func clientReportedError(_ error: KafkaError) {
         if !error.areAllBrokersDown { lastFailureReason = Self.extractCause(from: error.reason) }
     }
 

@@ -71,7 +71,7 @@ private struct ConfigurationReader {
     let document: ConfigurationDocument
     let environment: [String: String]
     let requiresFiles: Bool
-    let reader: ConfigReader
+    let configReader: ConfigReader
     var additionalCheck: ConfigurationCheck?
     var faults: [PlacedFault]
 
@@ -87,7 +87,7 @@ private struct ConfigurationReader {
         if let snapshot = document.snapshot {
             providers.append(DocumentProvider(contents: snapshot))
         }
-        reader = ConfigReader(providers: providers)
+        configReader = ConfigReader(providers: providers)
     }
 
     mutating func readConfiguration() -> WorkerConfiguration {
@@ -157,19 +157,19 @@ private struct ConfigurationReader {
         do {
             switch key.valueKind {
             case .integer(let range):
-                let value = try reader.requiredInt(forKey: path)
+                let value = try configReader.requiredInt(forKey: path)
                 guard range.contains(value) else {
                     return addFault(place, name, "\(value) is not in \(range.lowerBound)...\(range.upperBound)")
                 }
                 key.assign(&root, .integer(value))
             case .choices(let choices):
-                let values = try reader.requiredStringArray(forKey: path)
+                let values = try configReader.requiredStringArray(forKey: path)
                 guard !values.isEmpty, Set(values).count == values.count, Set(values).isSubset(of: choices) else {
                     return addFault(place, name, "must be one or more of \(choices.joined(separator: ", ")), each once")
                 }
                 key.assign(&root, .choices(values))
             case .texts:
-                let values = try reader.requiredStringArray(forKey: path).filter { !$0.isEmpty }
+                let values = try configReader.requiredStringArray(forKey: path).filter { !$0.isEmpty }
                 guard Set(values).count == values.count else { return addFault(place, name, "has a value twice") }
                 let valueFaults = values.lazy.compactMap { text in key.rule.findFault(text).map { "\(text) \($0)" } }
                 if let fault = valueFaults.first {
@@ -177,13 +177,13 @@ private struct ConfigurationReader {
                 }
                 key.assign(&root, .texts(values))
             case .choice(let choices):
-                let value = try reader.requiredString(forKey: path)
+                let value = try configReader.requiredString(forKey: path)
                 guard choices.contains(value) else {
                     return addFault(place, name, "is not one of \(choices.joined(separator: ", "))")
                 }
                 key.assign(&root, .text(value))
             case .text, .properties:
-                let value = try reader.requiredString(forKey: path, isSecret: key.isSecret)
+                let value = try configReader.requiredString(forKey: path, isSecret: key.isSecret)
                 if let fault = key.rule.findFault(value) {
                     return addFault(place, name, fault)
                 }
@@ -218,7 +218,7 @@ private struct ConfigurationReader {
             guard let place = place(of: key) else { continue }
             if let fault = ConfigurationRule.propertyName.findFault(name) {
                 addFault(place, key, fault)
-            } else if let value = try? reader.requiredString(forKey: ConfigKey(key), isSecret: true) {
+            } else if let value = try? configReader.requiredString(forKey: ConfigKey(key), isSecret: true) {
                 if schemaKey.isFilePath, let fault = findFault(inPropertyFile: value, rule: schemaKey.rule) {
                     addFault(place, key, fault)
                 } else {

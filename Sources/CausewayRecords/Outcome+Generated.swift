@@ -39,8 +39,7 @@ extension Outcome {
     /// The token is dead, and the command is not held, because it is a start, an end of a lifetime, or a push to a
     /// member of an audience.
     ///
-    /// Of a member or a broadcast: The member has left the audience: its token is dead, or it left before its push
-    /// was sent.
+    /// Of a member: The member has left the audience: its token is dead, or it left before its push was sent.
     public static let unregistered = Outcome(rawValue: "unregistered")
 
     /// The command cannot be sent for a reason that no retry removes, such as a refusal by APNs or Redis.
@@ -60,6 +59,6 @@ extension Outcome {
 
     /// Of an audience or a range: The start became one start for each device, each with a result.
     ///
-    /// Of a member or a broadcast: A start was written as a separate command.
+    /// Of a member: A start was written as a separate command.
     public static let started = Outcome(rawValue: "started")
 }

@@ -12,6 +12,9 @@ protocol LoggingThread: AnyObject {
 
 extension LoggingThread {
     /// Writes a log line. If too many lines of this kind were written lately, only counts the line.
+    ///
+    /// - Parameter level: replaces the level of the kind's definition, for an event that is less or more serious than
+    ///   others of its kind; nil: the definition's level.
     func writeLog(_ kind: LogKind, level: Logger.Level? = nil, _ metadata: @autoclosure () -> Logger.Metadata) {
         let isWritten = log.log(
             kind,

@@ -1,4 +1,5 @@
 import APNs
+import Audiences
 import CausewayConfiguration
 import Delivery
 import LiveActivity
@@ -52,7 +53,8 @@ extension WorkerSetup {
         let defaults = ConnectionBudget()
         return ConnectionBudget(
             connectionsMax: min(4_096, max(defaults.connectionsMax, poolCount * 2)),
-            connectionsPerAddressMax: min(4_096, max(defaults.connectionsPerAddressMax, poolCount * 2))
+            connectionsPerAddressMax: min(4_096, max(defaults.connectionsPerAddressMax, poolCount * 2)),
+            poolCount: poolCount
         )
     }
 
@@ -83,6 +85,7 @@ extension WorkerSetup {
                 tls: tls,
                 appHeaders: try AppPushHeaders(liveActivitiesOf: app.bundleId)
             )
+            pool.sendsDevicePushes = configuredPool.traffic.hasDevicePushes
             pool.connectionsMax = configuration.apns.connectionsPerPool
             pool.connectionBudget = budget
             pool.inFlightPushesPerConnectionMax = configuration.apns.inFlightPerConnection

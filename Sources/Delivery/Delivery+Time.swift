@@ -15,7 +15,7 @@ extension Delivery {
         storeQueue.endPausesIfDue(now: now)
         outgoingRecords.endPausesIfDue(now: now)
         advanceReadAhead(now: now)
-        updateRereadHandoversMustNotWait()
+        updateHandoverWait()
         // This due time only wakes the lane. The check itself (`checkReadAheadEnd`) runs when the shell next asks for a
         // store call or a push. If the lane must read ahead further, the check sets the next due time.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }

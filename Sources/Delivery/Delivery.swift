@@ -27,7 +27,7 @@ import Synchronization
 public struct Delivery: ~Copyable {
     /// Only ``apply(_:)`` changes the configuration.
     public private(set) var configuration: DeliveryConfiguration
-    var randomness: SplitMix64
+    var random: SplitMix64
     /// The maximum bytes of the id that is made for a command without one.
     let defaultIdentifierBytesMax: Int
     private(set) var policies: PolicyTable
@@ -96,7 +96,7 @@ public struct Delivery: ~Copyable {
     public init(configuration: DeliveryConfiguration, now: Moment) {
         configuration.validate()
         self.configuration = configuration
-        randomness = SplitMix64(seed: configuration.seed)
+        random = SplitMix64(seed: configuration.seed)
         countersByApp = Array(repeating: AppCounters(), count: configuration.apps.count)
         defaultIdentifierBytesMax = max(
             DefaultCommandIdentifier.bytesMax(topic: configuration.commandsTopic),

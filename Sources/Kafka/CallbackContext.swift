@@ -10,7 +10,7 @@ public protocol ClientEventHandler: AnyObject {
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer)
     /// Reports an error of the whole client, for example that all brokers are down. The client continues, unless
     /// `isFatal`.
-    func clientFailed(_ error: KafkaError)
+    func clientReportedError(_ error: KafkaError)
     /// Reports librdkafka's statistics as JSON. Called every `statistics.interval.ms`; never if that property is not
     /// set.
     func clientReportedStatistics(json: UnsafeRawBufferPointer)
@@ -58,7 +58,7 @@ final class CallbackContext {
                 rd_kafka_event_error_string(event).map { String(cString: $0) }
             )
             error.isFatal = rd_kafka_event_error_is_fatal(event) != 0
-            eventHandler.clientFailed(error)
+            eventHandler.clientReportedError(error)
         case RD_KAFKA_EVENT_STATS:
             eventHandler.clientReportedStatistics(json: bytes(of: rd_kafka_event_stats(event)))
         default:
@@ -100,7 +100,7 @@ private func errorCallback(
     guard let client, let handler = callbackContext(of: client)?.eventHandler else { return }
     // librdkafka gives all fatal errors the same code, so ask the client which error it is.
     let error = fatalError(of: client) ?? KafkaError(rd_kafka_resp_err_t(code), reason.map { String(cString: $0) })
-    handler.clientFailed(error)
+    handler.clientReportedError(error)
 }
 
 private func statisticsCallback(

@@ -7,6 +7,10 @@ public enum Limits {
     /// The maximum nesting of objects and arrays. The record's own object counts. At most 64, because `skipValue` has
     /// one bit for each level.
     public static let nestingDepthMax = 32
+    /// The largest offset that is accepted from a broker, a header or a commit's metadata, which may have any number.
+    /// No log is so long. The limit is far below `Int64.max`, so that adding small numbers to an offset does not
+    /// overflow.
+    public static let offsetMax: Int64 = 1 << 62
     /// The maximum length of a JSON string or key between its quotes, in bytes.
     public static let stringBytesMax = 8_192
     /// The maximum length of a name in bytes, after its escapes are decoded: of an app, an activity, an audience, a

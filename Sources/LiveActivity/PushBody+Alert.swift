@@ -48,12 +48,12 @@ extension PushBody {
         append(UnsafeRawBufferPointer(rebasing: body[end...]))
         assert(count == newByteCount)
 
-        let growth = newByteCount - body.count
+        let growthBytes = newByteCount - body.count
         func moved(_ range: ByteRange) -> ByteRange {
-            range.isAbsent || Int(range.offset) < start ? range : range.moved(by: growth)
+            range.isAbsent || Int(range.offset) < start ? range : range.moved(by: growthBytes)
         }
         var aps = layout.aps
-        aps.count = UInt32(truncatingIfNeeded: Int(aps.count) + growth)
+        aps.count = UInt32(truncatingIfNeeded: Int(aps.count) + growthBytes)
         return Layout(
             aps: aps,
             timestampDigits: moved(layout.timestampDigits),

@@ -58,7 +58,7 @@ public final class TLSContext: @unchecked Sendable {
         keyFile: String? = nil
     ) throws(TLSError) -> TLSContext {
         let tls = try TLSContext(isServer: false, applicationProtocols: applicationProtocols)
-        try tls.configure(maximumVersion: .tls13)
+        try tls.configure(versionMax: .tls13)
         SSL_CTX_set_verify(tls.context, SSL_VERIFY_PEER, nil)
         try tls.loadTrustedAuthorities(caFile)
         if let certificateFile {
@@ -79,15 +79,15 @@ public final class TLSContext: @unchecked Sendable {
     ///   - keyFile: the PEM private key of the certificate.
     ///   - applicationProtocols: the protocols to accept by ALPN, the preferred one first. If empty, ALPN is
     ///     not used.
-    ///   - maximumVersion: the newest TLS version to use.
+    ///   - versionMax: the newest TLS version to use.
     public static func server(
         certificateFile: String,
         keyFile: String,
         applicationProtocols: [String],
-        maximumVersion: TLSVersion = .tls13
+        versionMax: TLSVersion = .tls13
     ) throws(TLSError) -> TLSContext {
         let tls = try TLSContext(isServer: true, applicationProtocols: applicationProtocols)
-        try tls.configure(maximumVersion: maximumVersion)
+        try tls.configure(versionMax: versionMax)
         // Under TLS 1.3, send no tickets. With a ticket, a client could resume the session of an earlier connection
         // (RFC 8446, section 2.2). Our clients resume no sessions, so tickets would be wasted bytes.
         SSL_CTX_set_num_tickets(tls.context, 0)
@@ -101,9 +101,9 @@ public final class TLSContext: @unchecked Sendable {
     }
 
     /// Sets what contexts of clients and servers have in common: the TLS versions, and the modes of OpenSSL.
-    private func configure(maximumVersion: TLSVersion) throws(TLSError) {
+    private func configure(versionMax: TLSVersion) throws(TLSError) {
         guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.number) == 1,
-            COpenSSL_SSL_CTX_set_max_proto_version(context, maximumVersion.number) == 1
+            COpenSSL_SSL_CTX_set_max_proto_version(context, versionMax.number) == 1
         else { throw TLSError(code: .openSSLFailed, subject: "SSL_CTX_set_min_proto_version") }
         // Permit that a write takes only a part of the bytes, and that `OutputBuffer` moves the rest before it is
         // written.

@@ -6,7 +6,7 @@ import Reactor
 protocol ConnectionDelegate: AnyObject {
     /// The connection begins an attempt to connect. The delegate must call the connection's `continueConnecting(to:)`
     /// or `disconnect(_:)`, now or later.
-    func locateServer(for connection: RedisConnection)
+    func connectionNeedsLocation(_ connection: RedisConnection)
     func connectionBecameReady(_ connection: RedisConnection)
     /// The connection was lost, or an attempt to connect failed. The delegate may close the connection in this call.
     func connectionWasLost(_ connection: RedisConnection)
@@ -149,7 +149,7 @@ public final class RedisConnection {
     /// Begins an attempt to connect: finds out where the server is.
     func beginConnectionAttempt() {
         phase = .resolving
-        if let delegate { delegate.locateServer(for: self) } else { continueConnecting(to: location) }
+        if let delegate { delegate.connectionNeedsLocation(self) } else { continueConnecting(to: location) }
     }
 
     /// Continues the attempt to connect, now that the server's location is known. Does nothing if the connection is no

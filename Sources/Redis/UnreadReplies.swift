@@ -21,12 +21,14 @@ struct UnreadReplies {
         case UInt8(ascii: "$"):
             // A null (`$-1`) has no further bytes. The end of a string over the limit does not matter, because
             // `ReplyReader` refuses the reply later.
-            guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.end, nil) }
-            let end = line.end + Int(number) + 2
+            guard let number, number <= Int64(ReplyReader.stringBytesMax) else { return (line.nextLineStart, nil) }
+            let end = line.nextLineStart + Int(number) + 2
             return end <= bytes.count ? (end, nil) : nil
         case UInt8(ascii: "*"):
-            guard let number, number > 0, number <= Int64(ReplyReader.elementsMax) else { return (line.end, nil) }
-            var end = line.end
+            guard let number, number > 0, number <= Int64(ReplyReader.elementsMax) else {
+                return (line.nextLineStart, nil)
+            }
+            var end = line.nextLineStart
             for _ in 0..<number {
                 // The scripts return only flat arrays, so do not look into an array within an array. `ReplyReader`
                 // later refuses such a reply.
@@ -36,14 +38,14 @@ struct UnreadReplies {
                 end = element.end
             }
             return (end, nil)
-        case UInt8(ascii: ":"): return (line.end, number)
-        default: return (line.end, nil)
+        case UInt8(ascii: ":"): return (line.nextLineStart, number)
+        default: return (line.nextLineStart, nil)
         }
     }
 
-    /// Finds the end of the line at `offset`, without and with its line end. Nil if the line has not arrived
-    /// completely.
-    private func findLine(at offset: Int) -> (textEnd: Int, end: Int)? {
+    /// Finds where the text of the line at `offset` ends, and where the next line starts. Nil if the line has not
+    /// arrived completely.
+    private func findLine(at offset: Int) -> (textEnd: Int, nextLineStart: Int)? {
         guard offset < bytes.count,
             let newline = bytes[offset...].firstIndex(of: UInt8(ascii: "\n")), newline > offset + 1
         else { return nil }

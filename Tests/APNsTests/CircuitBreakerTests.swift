@@ -60,21 +60,21 @@ import Testing
 
     @Test func `The breaker opens at several 403 responses in a row`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
+        #expect(recordSamples(&breaker, .providerRefused, 4).isEmpty)
         #expect(recordSamples(&breaker, .available, 1).isEmpty)
-        #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
-        #expect(recordSamples(&breaker, .providerTokenRefused, 1) == [.opened(.providerToken)])
+        #expect(recordSamples(&breaker, .providerRefused, 4).isEmpty)
+        #expect(recordSamples(&breaker, .providerRefused, 1) == [.opened(.providerToken)])
     }
 
     /// APNs checks a device token only after it has accepted the provider token.
     @Test func `A response about a device token shows that the key is right`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<3 {
-            #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
+            #expect(recordSamples(&breaker, .providerRefused, 4).isEmpty)
             #expect(recordSamples(&breaker, .deviceTokenSuspect, 1).isEmpty)
         }
-        #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
-        #expect(recordSamples(&breaker, .providerTokenRefused, 1) == [.opened(.providerToken)])
+        #expect(recordSamples(&breaker, .providerRefused, 4).isEmpty)
+        #expect(recordSamples(&breaker, .providerRefused, 1) == [.opened(.providerToken)])
     }
 
     @Test(arguments: [CircuitBreakerSample.unavailable, .throttled, .inconclusive])
@@ -83,17 +83,17 @@ import Testing
     ) {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<4 {
-            #expect(recordSamples(&breaker, .providerTokenRefused, 1).isEmpty)
+            #expect(recordSamples(&breaker, .providerRefused, 1).isEmpty)
             #expect(recordSamples(&breaker, sample, 1).isEmpty)
         }
-        #expect(recordSamples(&breaker, .providerTokenRefused, 1) == [.opened(.providerToken)])
+        #expect(recordSamples(&breaker, .providerRefused, 1) == [.opened(.providerToken)])
     }
 
     /// A 429 shows that APNs is available again. But APNs may send a 429 before it checks the provider token.
     @Test func `A 429 closes a breaker that an outage opened, but not one that a wrong key opened`() {
         for (sample, responseCount, transition) in [
             (CircuitBreakerSample.unavailable, 100, CircuitBreaker.Transition.closed),
-            (.providerTokenRefused, 5, .openedAgain),
+            (.providerRefused, 5, .openedAgain),
         ] {
             var breaker = CircuitBreaker(CircuitBreakerConfiguration())
             _ = recordSamples(&breaker, sample, responseCount)
@@ -107,7 +107,7 @@ import Testing
     /// probe's response.
     @Test func `An open breaker allows one probe a second`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        _ = recordSamples(&breaker, .providerTokenRefused, 5)
+        _ = recordSamples(&breaker, .providerRefused, 5)
         for second in Int64(1)...60 {
             let nowMilliseconds = second * 1_000
             #expect(breaker.probeAtMilliseconds == nowMilliseconds)
@@ -116,17 +116,17 @@ import Testing
             #expect(breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds))
             breaker.noteSubmission()
             #expect(!breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds + 100_000))
-            #expect(breaker.noteEndedPush(.providerTokenRefused, nowMilliseconds: nowMilliseconds) == .openedAgain)
+            #expect(breaker.noteEndedPush(.providerRefused, nowMilliseconds: nowMilliseconds) == .openedAgain)
         }
         breaker.noteSubmission()
         #expect(breaker.noteEndedPush(.available, nowMilliseconds: 61_000) == .closed)
         #expect(breaker.isClosed && breaker.cause == nil)
-        #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
+        #expect(recordSamples(&breaker, .providerRefused, 4).isEmpty)
     }
 
     @Test func `Responses to older pushes do not close the breaker`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        _ = recordSamples(&breaker, .providerTokenRefused, 5)
+        _ = recordSamples(&breaker, .providerRefused, 5)
         #expect(recordSamples(&breaker, .available, 100).isEmpty)
         #expect(!breaker.isClosed)
     }

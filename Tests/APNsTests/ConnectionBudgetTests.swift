@@ -130,6 +130,15 @@ import Testing
         for _ in 0..<2 { #expect(reserve(from: budget, all: addresses) == addresses[1]) }
     }
 
+    /// A worker with 4 lanes and 40 apps in two environments starts, or one with 16 lanes and 255 apps.
+    @Test(arguments: [320, 8_160])
+    func `However many pools start together, all may connect within two seconds`(poolCount: Int) {
+        let budget = ConnectionBudget(poolCount: poolCount)
+        let times = (0..<poolCount).map { _ in budget.reserveFirstOpening(nowMilliseconds: 0) }
+        #expect(times.max() ?? 0 <= 2_000)
+        #expect(Set(times).count > 300, "they do not connect at once")
+    }
+
     // MARK: - Addresses without a route, such as those of IPv6 in a network with only IPv4
 
     /// Reserves one usable connection to each address.

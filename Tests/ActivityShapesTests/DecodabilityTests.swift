@@ -79,11 +79,11 @@ struct DecodabilityTests {
         defer { contract.deallocate() }
         let shape = try Self.simulatedShape()
         let example = try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))
-        var randomness = SplitMix64(seed: seed)
+        var random = SplitMix64(seed: seed)
         var (decodedCount, refusedCount) = (0, 0)
         for _ in 0..<2_500 {
             var tree = JSONTree(example)
-            for _ in 0..<randomness.number(1...3) { tree = tree.mutated(&randomness) }
+            for _ in 0..<random.number(1...3) { tree = tree.mutated(&random) }
             guard case .object = tree, case let state = tree.text else { continue }
             let isDecoded = (try? JSONDecoder().decode(RideState.self, from: Data(state.utf8))) != nil
             let mismatch = try Self.findMismatch(state, contract)

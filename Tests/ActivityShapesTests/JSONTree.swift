@@ -41,33 +41,33 @@ indirect enum JSONTree {
     ]
 
     /// Returns the tree with one random change.
-    func mutated(_ randomness: inout SplitMix64) -> JSONTree {
+    func mutated(_ random: inout SplitMix64) -> JSONTree {
         switch self {
-        case .array(var elements) where !elements.isEmpty && randomness.chance(700):
-            let index = randomness.below(elements.count)
-            if randomness.chance(150) {
+        case .array(var elements) where !elements.isEmpty && random.chance(700):
+            let index = random.below(elements.count)
+            if random.chance(150) {
                 elements.remove(at: index)
             } else {
-                elements[index] = elements[index].mutated(&randomness)
+                elements[index] = elements[index].mutated(&random)
             }
             return .array(elements)
-        case .object(var members) where !members.isEmpty && randomness.chance(950):
-            let index = randomness.below(members.count)
-            switch randomness.below(10) {
+        case .object(var members) where !members.isEmpty && random.chance(950):
+            let index = random.below(members.count)
+            switch random.below(10) {
             case 0: members.remove(at: index)
-            case 1: members.append(("unknown", .literal(randomness.pick(Self.literals))))
+            case 1: members.append(("unknown", .literal(random.pick(Self.literals))))
             // Repeats a key with another value at a random place. A reader uses the first value of a repeated
             // key.
             case 2:
                 members.insert(
-                    (members[index].key, .literal(randomness.pick(Self.literals))),
-                    at: randomness.below(members.count)
+                    (members[index].key, .literal(random.pick(Self.literals))),
+                    at: random.below(members.count)
                 )
-            case 3: members.shuffle(using: &randomness)
-            default: members[index].value = members[index].value.mutated(&randomness)
+            case 3: members.shuffle(using: &random)
+            default: members[index].value = members[index].value.mutated(&random)
             }
             return .object(members)
-        default: return .literal(randomness.pick(Self.literals))
+        default: return .literal(random.pick(Self.literals))
         }
     }
 }

@@ -43,15 +43,15 @@ import Testing
         let contract = try DecodabilityTests.makeContract()
         defer { contract.deallocate() }
         let example = try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))
-        var randomness = SplitMix64(seed: seed)
+        var random = SplitMix64(seed: seed)
         var templates = RecentStateTemplates(isNeeded: true)
         var acceptedTree = JSONTree(example)
         var (matchedCount, unmatchedCount, refusedCount) = (0, 0, 0)
         for _ in 0..<5_000 {
             // A change of the last accepted state usually keeps the template of that state. A change of the
             // example usually has another template.
-            var tree = randomness.number(0...3) == 0 ? JSONTree(example) : acceptedTree
-            for _ in 0..<randomness.number(1...2) { tree = tree.mutated(&randomness) }
+            var tree = random.number(0...3) == 0 ? JSONTree(example) : acceptedTree
+            for _ in 0..<random.number(1...2) { tree = tree.mutated(&random) }
             guard case .object = tree, case let state = tree.text else { continue }
             let isMatched = try Self.matches(&templates, state)
             var freshTemplates = RecentStateTemplates(isNeeded: true)
@@ -77,7 +77,7 @@ import Testing
         let example = DecodabilityTests.makeRecord(
             JSONTree(try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))).text
         )
-        var randomness = SplitMix64(seed: seed)
+        var random = SplitMix64(seed: seed)
         var templates = RecentStateTemplates(isNeeded: true)
         try example.withUnsafeBytes {
             try templates.checkAndRemember(try Command.decode($0), ofApp: 0, contract, in: $0)
@@ -85,7 +85,7 @@ import Testing
         var (matchedCount, unmatchedCount, refusedCount) = (0, 0, 0)
         for _ in 0..<20_000 {
             var record = example
-            for _ in 0..<randomness.number(1...2) { Self.change(&record, &randomness) }
+            for _ in 0..<random.number(1...2) { Self.change(&record, &random) }
             let isMatched = record.withUnsafeBytes { bytes in
                 var firstCache = ApsCache()
                 var noTemplates = RecentStateTemplates(isNeeded: false)
@@ -124,11 +124,11 @@ import Testing
         "tru", "{}", "{", "}", "[]", "[", "]", ",", ":", "a", "\"a\"", "12345678901", "[1]", "{\"a\":1}",
     ]
 
-    private static func change(_ record: inout [UInt8], _ randomness: inout SplitMix64) {
-        let start = randomness.number(0...record.count - 1)
-        let end = min(record.count, start + randomness.number(0...3))
-        let piece = pieces[randomness.number(0...pieces.count - 1)]
-        record.replaceSubrange(start..<end, with: randomness.number(0...3) == 0 ? [] : Array(piece.utf8))
+    private static func change(_ record: inout [UInt8], _ random: inout SplitMix64) {
+        let start = random.number(0...record.count - 1)
+        let end = min(record.count, start + random.number(0...3))
+        let piece = pieces[random.number(0...pieces.count - 1)]
+        record.replaceSubrange(start..<end, with: random.number(0...3) == 0 ? [] : Array(piece.utf8))
     }
 
     /// A large value may repeat a key thousands of times. To learn the template of a value, the check compares

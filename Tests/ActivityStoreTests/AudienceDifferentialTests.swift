@@ -151,6 +151,33 @@ import Testing
         #expect(try push(18, bucket).priority == PushPriority.low)
     }
 
+    /// A version may wait for APNs for hours, for example because one member's pool is unavailable. If a newer version
+    /// had another number of ranges, two rounds would push to the same members.
+    @Test func `A version gets as many ranges as an unfinished one of the last 12 hours`() throws {
+        let server = try RedisServer()
+        let caller = try AudienceCaller(server)
+        try server.loadAudienceScriptsWithSettableTime(caller)
+        var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
+        func grantedRangeCount(of sequence: UInt64, wanted: UInt16) throws -> UInt16 {
+            var history = AudienceOperationHistory(seed: 1, nowMilliseconds: model.nowMilliseconds)
+            var admission = history.randomAdmission(
+                Version(timestamp: Self.startMilliseconds / 1_000, sequence: sequence)
+            )
+            (admission.isStart, admission.isEnd, admission.digest) = (false, false, sequence)
+            admission.rangeCount = wanted
+            server.setTime(milliseconds: model.nowMilliseconds)
+            let reply = try caller.perform(.admit(admission))
+            #expect(model.perform(AudienceScene.call(.admit(admission))) == reply)
+            return try #require(reply.grant).rangeCount
+        }
+        let hourMilliseconds: Int64 = 3_600_000
+        #expect(try grantedRangeCount(of: 1, wanted: 1) == 1)
+        model.nowMilliseconds += 2 * hourMilliseconds
+        #expect(try grantedRangeCount(of: 2, wanted: 8) == 1)
+        model.nowMilliseconds += 12 * hourMilliseconds
+        #expect(try grantedRangeCount(of: 3, wanted: 8) == 8)
+    }
+
     @Test(arguments: [1, 64]) func `Pages are equal to the model's`(callsPerCommand: Int) throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server, callsPerCommandMax: callsPerCommand)

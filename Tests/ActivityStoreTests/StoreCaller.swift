@@ -277,7 +277,7 @@ struct TestKey: Hashable {
     }
 
     /// The name of the key in the server and in the model.
-    var text: String { StoreModel.key(subject) }
+    var text: String { StoreModel.key(of: subject) }
 
     func call(_ operation: Operation, tag: UInt64) -> StoreCall<[UInt8]> {
         StoreCall(tag: tag, subject: subject, operation: operation)

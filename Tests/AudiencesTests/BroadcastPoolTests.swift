@@ -71,4 +71,29 @@ import Testing
         let next = try #require(takePush(.broadcasts, in: harness))
         #expect(next.isBroadcast)
     }
+
+    /// The breaker of the only pool is open, and a proxy refuses the path of broadcasts. The refusals of broadcasts would
+    /// keep the breaker open although pushes to devices would succeed.
+    @Test func `While broadcasts are refused, they probe a pool after all other pushes`() throws {
+        let harness = try makeHarness()
+        var order = ProbeOrder()
+        #expect(order.trafficBeforeStarts(of: .everything, isProbing: true) == .everything)
+        let broadcast = try #require(takePush(.everything, in: harness))
+        #expect(broadcast.isBroadcast)
+        harness.core.pushNotSent(broadcast)
+
+        order.noteBroadcastResponse(isAccepted: false, mayRefuseOnlyBroadcasts: true)
+        // A 503 shows nothing about broadcasts.
+        order.noteBroadcastResponse(isAccepted: false, mayRefuseOnlyBroadcasts: false)
+        #expect(order.trafficBeforeStarts(of: .everything, isProbing: false) == .everything)
+        #expect(order.trafficBeforeStarts(of: .broadcasts, isProbing: true) == .broadcasts)
+        let traffic = order.trafficBeforeStarts(of: .everything, isProbing: true)
+        let devicePush = try #require(takePush(traffic, in: harness))
+        #expect(!devicePush.isBroadcast)
+        let later = try #require(takePush(.broadcasts, in: harness))
+        #expect(later.isBroadcast)
+
+        order.noteBroadcastResponse(isAccepted: true, mayRefuseOnlyBroadcasts: false)
+        #expect(order.trafficBeforeStarts(of: .everything, isProbing: true) == .everything)
+    }
 }

@@ -89,7 +89,7 @@ extension RoundHarness {
             ),
             partition: 0,
             offset: Int64(number),
-            admittedAtWallMilliseconds: nowMilliseconds,
+            admittedAtMilliseconds: nowMilliseconds,
             channelsForStarts: channels
         )
         log.append(SimulatedFanout(value: Array(value.utf8), instruction: instruction))

@@ -41,7 +41,7 @@ extension RoundHarness {
             grant: grant,
             partition: 0,
             offset: Int64(number),
-            admittedAtWallMilliseconds: nowMilliseconds
+            admittedAtMilliseconds: nowMilliseconds
         )
         log.append(SimulatedFanout(value: value, instruction: instruction))
         readLog()

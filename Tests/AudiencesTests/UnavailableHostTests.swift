@@ -112,6 +112,65 @@ import Testing
         #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(Self.names))
     }
 
+    /// The sandbox's pool of the first app never takes a push, for example because its key is wrong. The 64 records of
+    /// the second app come in the same partition, and fill its ledger.
+    @Test func `A member of an unavailable pool does not stop the partition of other apps`() {
+        let harness = RoundHarness(ledgerWindowOffsetCount: 64)
+        harness.join(Self.names[0], environment: .sandbox)
+        for name in Self.names[1...2] { harness.join(name) }
+        harness.join(Self.names[3], "match-2", appIndex: 1)
+        harness.appendCommand(1)
+        #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(Self.names[1...2]))
+        // The policy's time for an update is an hour.
+        harness.advanceClock(milliseconds: 3_662_000)
+        #expect(harness.core.recordCount == 1)
+        for number in 2...65 {
+            harness.appendCommand(number, "match-2", appIndex: 1)
+            #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [number])
+            harness.advanceClock(milliseconds: 1_000)
+        }
+        #expect(harness.core.recordCount == 0 && harness.committableOffset == 65)
+        #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":1}", in: harness.result(of: 1) ?? ""))
+    }
+
+    /// Returns a harness with the production members `names`, and a command whose partition's ledger is half full.
+    private func makeHarnessWithHalfLedger(sentCount: Int) -> RoundHarness {
+        let harness = RoundHarness(ledgerWindowOffsetCount: 64)
+        for name in Self.names { harness.join(name) }
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        harness.send(atMost: sentCount)
+        harness.respondToPushes()
+        let unreadable = SimulatedFanout(value: [], instruction: harness.log[0].instruction)
+        harness.log += Array(repeating: unreadable, count: 40)
+        harness.readLog()
+        return harness
+    }
+
+    /// The sandbox's pool is idle, but the members are in production.
+    @Test func `An outage of APNs gives up no members, although the ledger is half full`() {
+        let harness = makeHarnessWithHalfLedger(sentCount: 0)
+        for _ in 0..<370 {
+            harness.send(environment: .sandbox)
+            harness.advanceClock(milliseconds: 10_000)
+        }
+        #expect(harness.core.recordCount == 1)
+        #expect(Set(harness.sendAndAcceptPushes().map(\.member)) == Set(Self.names))
+    }
+
+    @Test func `A failed attempt gives up no member of a pool that takes pushes`() {
+        let harness = makeHarnessWithHalfLedger(sentCount: 3)
+        harness.advanceClock(milliseconds: 3_662_000)
+        // The first time, the core only discards pages that are too old.
+        for _ in 0..<2 where harness.pushesInFlight.isEmpty {
+            harness.send()
+            harness.performPendingWork()
+        }
+        harness.respondToPushes(.retrySoon)
+        #expect(harness.core.recordCount == 1)
+        #expect(harness.sendAndAcceptPushes().count == 1)
+    }
+
     /// The lane asks for pushes of the sandbox in each iteration, because its pool is not full. But the pool has no
     /// connection, or its only stream waits for a response. The members of the sandbox have the lowest positions.
     @Test(arguments: [0, 1])

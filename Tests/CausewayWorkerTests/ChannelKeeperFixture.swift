@@ -175,14 +175,14 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
 
     /// The channel that admission reads, in the audience's hash; nil if there is none.
     func channelInAudienceHash(of audience: String) throws -> [UInt8]? {
-        let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
+        let keys = try #require(AudienceKeyWriter(app: Self.appEnvironment.app, audience: audience))
         return server.command(bytes: [Array("HGET".utf8), keys.audienceKey, Array("hp".utf8)])
             .first { !$0.isEmpty }
     }
 
     /// Deletes the audience's hash, as if it had expired.
     func expireAudienceHash(of audience: String) throws {
-        let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
+        let keys = try #require(AudienceKeyWriter(app: Self.appEnvironment.app, audience: audience))
         server.command(bytes: [Array("DEL".utf8), keys.audienceKey])
     }
 

@@ -12,7 +12,7 @@ import Testing
         for isUnmarked in [false, true] {
             let metadata = CommitMetadata.compose(settledOffsetsText: text, isUnmarked: isUnmarked)
             #expect(CommitMetadata.isUnmarked(metadata) == isUnmarked)
-            #expect(CommitMetadata.extractSettledOffsetsText(in: metadata) == text)
+            #expect(CommitMetadata.extractSettledOffsetsText(from: metadata) == text)
         }
     }
 
@@ -22,7 +22,7 @@ import Testing
         let shorterText = Array(longText.dropLast())
         let metadata = CommitMetadata.compose(settledOffsetsText: shorterText, isUnmarked: true)
         #expect(metadata.count == SettledOffsetsText.bytesMax)
-        #expect(CommitMetadata.extractSettledOffsetsText(in: metadata) == shorterText)
+        #expect(CommitMetadata.extractSettledOffsetsText(from: metadata) == shorterText)
     }
 
     @Test(

@@ -17,8 +17,8 @@ import Testing
             partition: 7,
             offset: 1 << 40,
             recordTimestampMilliseconds: 1_790_000_000_001,
-            receivedAtWallMilliseconds: 1_790_000_000_002,
-            admittedAtWallMilliseconds: 1_790_000_000_003,
+            receivedAtMilliseconds: 1_790_000_000_002,
+            admittedAtMilliseconds: 1_790_000_000_003,
             carriedAlertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
             isAlertExpired: true
         )

@@ -29,8 +29,8 @@ import Testing
             }
     }
 
-    private func makeRewindRequest(_ assignmentNumber: UInt32) -> LaneReport {
-        LaneReport(
+    private func makeRewindRequest(_ assignmentNumber: UInt32) -> PartitionReport {
+        PartitionReport(
             topic: Intake.fanoutTopicIndex,
             partition: Self.partition.partition,
             assignmentNumber: assignmentNumber,

@@ -11,9 +11,12 @@ import Testbed
 /// Makes an `Intake`, the setup of a worker with one lane, and the setup of that lane. The body makes the lane
 /// (``WorkerSetup/makeFirstLane(_:)``) if it needs one.
 ///
-/// - Parameter bootstrapServers: by default an address at which no broker responds.
+/// - Parameters:
+///   - bootstrapServers: by default an address at which no broker responds.
+///   - workerKeys: the keys of the section `worker` that a test may choose, as in `a: 1, b: 2`.
 func withIntake(
     bootstrapServers: String = "127.0.0.1:1",
+    workerKeys: String = "drainMilliseconds: 120000",
     _ body: (Intake, WorkerSetup, LaneSetup) throws -> Void
 ) throws {
     let directory = try TemporaryDirectory()
@@ -21,7 +24,7 @@ func withIntake(
     let text = """
         kafka: {bootstrapServers: "\(bootstrapServers)"}
         redis: {url: "redis://127.0.0.1:1"}
-        worker: {lanes: 1, commandsPerLane: 1024, drainMilliseconds: 120000}
+        worker: {lanes: 1, commandsPerLane: 1024, \(workerKeys)}
         apps:
           match: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: "\(keyFile)"}
 

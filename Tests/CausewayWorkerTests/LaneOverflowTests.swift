@@ -99,7 +99,7 @@ import Testing
             )
             #expect(lane.partitions[entryIndex].nextOffset == 1, "the lane has taken the registration")
 
-            intake.takeLaneReports()
+            intake.takePartitionReports()
             #expect(intake.pausedPartitions.partitions == [Self.partition])
             #expect(intake.consumer.pausedPartitions == [Self.partition])
             #expect(intake.assignments[Self.partition]?.rewindRequestCount == 1)

@@ -36,9 +36,9 @@ import Testing
     /// Reports that all records below the offset are settled.
     private func reportSettled(_ offset: Int64, _ intake: Intake) throws {
         let assignment = try #require(intake.assignments[Self.partition])
-        let isPushed = intake.setup.mailboxes[0].laneReports
+        let isPushed = intake.setup.mailboxes[0].partitionReports
             .push(
-                LaneReport(
+                PartitionReport(
                     topic: Self.partition.topic.index,
                     partition: Self.partition.partition,
                     assignmentNumber: assignment.assignmentNumber,
@@ -47,7 +47,7 @@ import Testing
                 )
             )
         #expect(isPushed)
-        intake.takeLaneReports()
+        intake.takePartitionReports()
     }
 
     /// The offset that is committed next; nil: none.
@@ -104,7 +104,7 @@ import Testing
         table.noteDealtRecord(Self.partition.topic.index, Self.partition.partition, offset: 99)
         table.noteReachedLogEnd(of: Self.partition, offset: Self.logEndOffset)
         #expect(table[Self.partition]?.settledLogEndOffset == -1)
-        let report = LaneReport(
+        let report = PartitionReport(
             topic: Self.partition.topic.index,
             partition: Self.partition.partition,
             assignmentNumber: number,

@@ -81,4 +81,17 @@ import Testing
             #expect(entries.prefix(Delivery.partitionsMax).allSatisfy { $0?.isDrained == true })
         }
     }
+
+    /// No lane runs in this test, so none reports the partition as drained.
+    @Test func `A drain ends when its time is over`() throws {
+        try withIntake(workerKeys: "drainMilliseconds: 200") { intake, _, _ in
+            let partitions = [partition(Intake.commandsTopicIndex, 0)]
+            intake.partitionsAssigned(partitions)
+            let beganAtMilliseconds = EventLoop.monotonicMilliseconds
+            intake.partitionsRevoked(partitions, areLost: false)
+            let passedMilliseconds = EventLoop.monotonicMilliseconds - beganAtMilliseconds
+            #expect((200..<10_000).contains(passedMilliseconds))
+            #expect(intake.assignments.assignedPartitions.isEmpty)
+        }
+    }
 }

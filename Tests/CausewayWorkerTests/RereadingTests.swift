@@ -17,7 +17,7 @@ import Testing
 
     /// Reports that all records below the offset are settled. Returns whether the offset may be committed.
     private func reportSettled(_ table: inout AssignmentTable, _ number: UInt32, _ offset: Int64) -> Bool {
-        let report = LaneReport(topic: 0, partition: 5, assignmentNumber: number, progress: nil, isDrained: false)
+        let report = PartitionReport(topic: 0, partition: 5, assignmentNumber: number, progress: nil, isDrained: false)
         return table.apply(report, committableOffset: offset)
     }
 

@@ -276,7 +276,7 @@ struct InspectAudienceTests {
             configuration: RedisConfiguration(url: RedisURL("redis://127.0.0.1:\(scene.port)"))
         )
         defer { queries.close() }
-        let keys = try #require(InspectedAudienceKeys(app: AudienceScene.app, audience: AudienceScene.audience))
+        let keys = try #require(AudienceKeyWriter(app: AudienceScene.app, audience: AudienceScene.audience))
         let partialCensus = try AudienceCensus(of: keys, pagesMax: 100, queries)
         #expect(!partialCensus.isComplete && partialCensus.readPageCount == 100 && partialCensus.readMemberCount < 991)
         #expect((700...1_300).contains(partialCensus.estimatedMemberCount), "\(partialCensus.estimatedMemberCount)")

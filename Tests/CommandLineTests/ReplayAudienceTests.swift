@@ -56,7 +56,7 @@ extension ReplayScene {
         let directories = try writer.perform(segments.map { .readDirectory(segment: $0) })
         var pages: [AudienceWriter.Operation] = []
         for (segment, directory) in zip(segments, directories) {
-            for bound in try InspectedAudienceKeys.bounds(ofDirectory: directory.bytes ?? []) {
+            for bound in try AudienceKeyWriter.bounds(ofDirectory: directory.bytes ?? []) {
                 pages.append(.readPage(segment: segment, lowerBound: bound))
             }
         }
@@ -85,7 +85,7 @@ extension ReplayScene {
         let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
         let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
         defer { queries.close() }
-        let keys = try #require(InspectedAudienceKeys(app: Self.app, audience: audience))
+        let keys = try #require(AudienceKeyWriter(app: Self.app, audience: audience))
         return try AudienceInspection(fields: queries.readHash(keys.audienceKey))
     }
 

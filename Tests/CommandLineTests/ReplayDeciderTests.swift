@@ -46,7 +46,7 @@ struct ReplayDeciderTests {
             restartsActivities: false
         )
         let unknown = ActivityState(try ActivityInspection(value: []))
-        let activity = model.activities[StoreModel.key(Self.subject)] ?? unknown
+        let activity = model.activities[StoreModel.key(of: Self.subject)] ?? unknown
         return try record.withUnsafeBytes { bytes in
             let command = try Command.decode(bytes)
             guard command.event == .start else {

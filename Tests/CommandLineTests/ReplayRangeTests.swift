@@ -69,16 +69,16 @@ struct ReplayRangeTests {
 
     @Test func `A rate allows the commands of the elapsed time, and one at the start`() {
         var rate = RecordRateLimit(recordsPerSecond: 2)
-        #expect(rate.waitSeconds(sentCount: 0, elapsedSeconds: 0) == 0)
-        #expect(rate.waitSeconds(sentCount: 1, elapsedSeconds: 0.25) == 0.25)
-        #expect(rate.waitSeconds(sentCount: 1, elapsedSeconds: 0.5) == 0)
-        #expect(rate.waitSeconds(sentCount: 200, elapsedSeconds: 99.75) == 0.25)
+        #expect(rate.takeWaitSeconds(sentCount: 0, elapsedSeconds: 0) == 0)
+        #expect(rate.takeWaitSeconds(sentCount: 1, elapsedSeconds: 0.25) == 0.25)
+        #expect(rate.takeWaitSeconds(sentCount: 1, elapsedSeconds: 0.5) == 0)
+        #expect(rate.takeWaitSeconds(sentCount: 200, elapsedSeconds: 99.75) == 0.25)
         // After five minutes without records, only the records of one second are written at once.
-        #expect(rate.waitSeconds(sentCount: 200, elapsedSeconds: 400) == 0)
-        #expect(rate.waitSeconds(sentCount: 202, elapsedSeconds: 400) == 0)
-        #expect(rate.waitSeconds(sentCount: 203, elapsedSeconds: 400) == 0.5)
+        #expect(rate.takeWaitSeconds(sentCount: 200, elapsedSeconds: 400) == 0)
+        #expect(rate.takeWaitSeconds(sentCount: 202, elapsedSeconds: 400) == 0)
+        #expect(rate.takeWaitSeconds(sentCount: 203, elapsedSeconds: 400) == 0.5)
         var unlimitedRate = RecordRateLimit(recordsPerSecond: nil)
-        #expect(unlimitedRate.waitSeconds(sentCount: .max, elapsedSeconds: 0) == 0)
+        #expect(unlimitedRate.takeWaitSeconds(sentCount: .max, elapsedSeconds: 0) == 0)
     }
 
     @Test func `The progress bar shows the share`() {

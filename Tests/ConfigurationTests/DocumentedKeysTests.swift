@@ -122,7 +122,7 @@ struct DocumentedKeysTests {
     }
 
     @Test func `The keys of a section are neighbours: the file writes each section once`() {
-        func sections(of section: PageSection) -> [String] {
+        func sections(of section: ConfigurationSection) -> [String] {
             [section.name]
                 + section.members.flatMap { _, member in
                     if case .section(let inner) = member { sections(of: inner) } else { [String]() }

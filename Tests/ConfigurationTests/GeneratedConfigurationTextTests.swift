@@ -27,7 +27,11 @@ struct GeneratedConfigurationTextTests {
     }()
 
     @Test func `The YAML page has comments, values and sections, with a blank line between neighbours`() throws {
-        let page = YAMLPage.text(of: PageSection(name: "", keys: keys), introduction: "All keys.", schemaFile: "s.json")
+        let page = YAMLPage.text(
+            of: ConfigurationSection(name: "", keys: keys),
+            introduction: "All keys.",
+            schemaFile: "s.json"
+        )
         let expected = """
             # yaml-language-server: $schema=s.json
             #
@@ -78,7 +82,7 @@ struct GeneratedConfigurationTextTests {
             \.kafka.consumer,
             meaning: words.joined(separator: " ")
         )
-        let file = PageSection(name: "", keys: [KeyDescription(key, of: WorkerConfiguration())])
+        let file = ConfigurationSection(name: "", keys: [KeyDescription(key, of: WorkerConfiguration())])
         let lines = YAMLPage.text(of: file, introduction: "", schemaFile: "").split(separator: "\n")
         #expect(lines.allSatisfy { $0.count <= YAMLPage.lineCharactersMax })
         let commentLines = lines.filter { $0.hasPrefix("  # word") }
@@ -104,7 +108,7 @@ struct GeneratedConfigurationTextTests {
     }
 
     @Test func `The JSON Schema has types, limits, patterns, defaults, and what is required`() throws {
-        let schema = try parsed(JSONSchemaPage.fileSchema(of: PageSection(name: "", keys: keys)))
+        let schema = try parsed(JSONSchemaPage.fileSchema(of: ConfigurationSection(name: "", keys: keys)))
         #expect(schema["required"] as? [String] == ["one", "apps"])
         let one = try member(["one"], of: schema)
         #expect(one["type"] as? String == "object")
@@ -120,7 +124,7 @@ struct GeneratedConfigurationTextTests {
         let apps = try member(["apps"], of: schema)
         #expect((apps["patternProperties"] as? [String: Any])?.keys.map(\.self) == ["^[a-z0-9]{1,32}$"])
         #expect([apps["minProperties"] as? Int, apps["maxProperties"] as? Int] == [1, 255])
-        let chart = try parsed(JSONSchemaPage.chartSchema(of: PageSection(name: "", keys: keys)))
+        let chart = try parsed(JSONSchemaPage.chartSchema(of: ConfigurationSection(name: "", keys: keys)))
         #expect(try member(["one", "two", "port"], of: chart)["default"] == nil)
     }
 

@@ -18,7 +18,7 @@ import Testing
             lines.append("\(level) \(words[0]) \(words[1])")
         }
 
-        func clientFailed(_ error: KafkaError) {
+        func clientReportedError(_ error: KafkaError) {
             isOnOneThread = isOnOneThread && pthread_equal(thread, pthread_self()) != 0
             errors.append(error)
         }

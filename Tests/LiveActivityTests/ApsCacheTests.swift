@@ -9,7 +9,7 @@ import Testing
 @Suite("Apple's dictionary, repeated", .ownThread)
 struct ApsCacheTests {
     @Test func `Every command has the same result alone and after any other`() {
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 5), originals: DifferentialTests.seeds)
+        var mutator = JSONMutator(random: SplitMix64(seed: 5), originals: DifferentialTests.seeds)
         var cache = ApsCache()
         var recalledCount = 0
         for round in 0..<20_000 {

@@ -22,7 +22,7 @@ struct DifferentialTests {
         let values: [[UInt8]] =
             GrammarTests.validTexts.map { Array($0.utf8) } + GrammarTests.invalidTexts.map { Array($0.text.utf8) }
             + Self.seeds
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 1), originals: values)
+        var mutator = JSONMutator(random: SplitMix64(seed: 1), originals: values)
         var acceptedCount = 0
         for _ in 0..<20_000 {
             let text = mutator.next()
@@ -44,7 +44,7 @@ struct DifferentialTests {
     }
 
     @Test func `Commands have the same fields and the same bodies as with Foundation`() throws {
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 2), originals: Self.seeds)
+        var mutator = JSONMutator(random: SplitMix64(seed: 2), originals: Self.seeds)
         var acceptedCount = 0
         for _ in 0..<10_000 {
             let text = mutator.next()
@@ -84,7 +84,7 @@ struct DifferentialTests {
 
     @Test func `Registrations never trap, and hold what Foundation reads`() {
         let seeds = ([RecordText.registration, .pushToStart] as [RecordText]).map { Array($0.text.utf8) }
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 3), originals: seeds)
+        var mutator = JSONMutator(random: SplitMix64(seed: 3), originals: seeds)
         for _ in 0..<10_000 {
             let text = mutator.next()
             let record = Record(text)

@@ -64,7 +64,7 @@ struct SchemaTests {
                 .update.with("policy", #""slow-1""#), .update.with("payload", #"{"a":[1,{"b":null}]}"#),
             ] as [RecordText])
             .map { Array($0.text.utf8) }
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 11), originals: seeds)
+        var mutator = JSONMutator(random: SplitMix64(seed: 11), originals: seeds)
         var (acceptedCount, refusedCount) = (0, 0)
         for _ in 0..<10_000 {
             let text = mutator.next()
@@ -84,7 +84,7 @@ struct SchemaTests {
                 .pushToStart.with("channels", "true").with("audiences", #"["a","é"]"#),
             ] as [RecordText])
             .map { Array($0.text.utf8) }
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 12), originals: seeds)
+        var mutator = JSONMutator(random: SplitMix64(seed: 12), originals: seeds)
         var (acceptedCount, refusedCount) = (0, 0)
         for _ in 0..<10_000 {
             let text = mutator.next()

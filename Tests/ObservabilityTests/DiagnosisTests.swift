@@ -192,7 +192,7 @@ struct DiagnosisTests {
                 worker.firstLane.add(.pushes, Self.pool, table.index(status: 403, reason: 3), by: refusedCount)
                 worker.firstLane.set(.breakerOpen, Self.pool, to: breakerOpen)
                 worker.metricRegistry.condition.change {
-                    $0.providerTokenRefusedFlagsByPoolIndex = [Self.pool: isRefused]
+                    $0.isProviderRefusedByPoolIndex = [Self.pool: isRefused]
                 }
             }
         }

@@ -26,6 +26,7 @@ struct ExpositionTests {
         worker.firstLane.add(.pushes, 0, worker.metricRegistry.labels.responses.index(status: 200, reason: 0))
         worker.firstLane.observe(.freshness, 0, microseconds: 120_000)
         worker.firstLane.set(.alertsCarried, to: 3)
+        worker.firstLane.add(.redisReconnects)
         worker.publish(
             at: 1_000,
             lanePartitions: [
@@ -54,7 +55,7 @@ struct ExpositionTests {
             "causeway_freshness_seconds_bucket{app=\"match\",le=\"+Inf\"} 1\n",
             "causeway_freshness_seconds_sum{app=\"match\"} 0.12\n",
             "causeway_freshness_seconds_count{app=\"match\"} 1\n",
-            "causeway_alerts_carried_total 3\n",
+            "causeway_alerts_carried_total 3\n", "causeway_redis_reconnects_total 1\n",
             "causeway_redis_ready 1\n", "causeway_iteration_age_seconds{thread=\"lane-1\"} 0.1\n",
             "causeway_lane_busy_ratio{lane=\"1\"} 0\n", "# TYPE causeway_freshness_seconds histogram\n",
             "causeway_build_info{version=\"1.2.3\",librdkafka=\"2.0.2\",openssl=\"3.0.22\",hiredis=\"0.14.1\"} 1\n",

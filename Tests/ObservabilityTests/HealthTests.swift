@@ -38,7 +38,7 @@ struct HealthTests {
         uptimeMilliseconds: Int64 = 60_000,
         hasReachedKafka: Bool = false,
         isCommandsTopicMissing: Bool = false,
-        isEveryKeyRefused: Bool = false
+        isEveryAppRefused: Bool = false
     ) -> Bool {
         var condition = WorkerCondition()
         condition.consumerGroupState = membership
@@ -51,7 +51,7 @@ struct HealthTests {
         return
             HealthReport.readiness(
                 condition,
-                isEveryKeyRefused: isEveryKeyRefused,
+                isEveryAppRefused: isEveryAppRefused,
                 uptimeMilliseconds: uptimeMilliseconds
             )
             .hasSucceeded
@@ -88,7 +88,7 @@ struct HealthTests {
         condition.isDraining = true
         let report = HealthReport.readiness(
             condition,
-            isEveryKeyRefused: false,
+            isEveryAppRefused: false,
             uptimeMilliseconds: 0
         )
         #expect(
@@ -98,17 +98,17 @@ struct HealthTests {
     }
 
     @Test func `A worker whose only key APNs refuses is not ready`() {
-        #expect(!Self.isReady(.member, assignedPartitionCount: 3, isEveryKeyRefused: true))
+        #expect(!Self.isReady(.member, assignedPartitionCount: 3, isEveryAppRefused: true))
         var condition = WorkerCondition()
         // Pools 0 and 1 belong to one app, pool 2 to another one.
-        func isEveryKeyRefused(_ refused: [Int: Bool]) -> Bool {
-            condition.providerTokenRefusedFlagsByPoolIndex = refused
-            return condition.isEveryKeyRefused(of: Fixture.labels)
+        func isEveryAppRefused(_ refused: [Int: Bool]) -> Bool {
+            condition.isProviderRefusedByPoolIndex = refused
+            return condition.isEveryAppRefused(labels: Fixture.labels)
         }
-        #expect(!isEveryKeyRefused([:]), "nothing was sent yet")
-        #expect(!isEveryKeyRefused([0: true]), "nothing is known about the other app's key")
-        #expect(isEveryKeyRefused([0: true, 2: true]))
-        #expect(!isEveryKeyRefused([0: true, 1: false, 2: true]), "APNs accepts the same key in the other environment")
-        #expect(!isEveryKeyRefused([0: true, 2: false]))
+        #expect(!isEveryAppRefused([:]), "nothing was sent yet")
+        #expect(!isEveryAppRefused([0: true]), "nothing is known about the other app's key")
+        #expect(isEveryAppRefused([0: true, 2: true]))
+        #expect(!isEveryAppRefused([0: true, 1: false, 2: true]), "APNs accepts the same key in the other environment")
+        #expect(!isEveryAppRefused([0: true, 2: false]))
     }
 }

@@ -106,7 +106,7 @@ extension ReactorTests {
         {
             let loop = try EventLoop()
             let certificates = try TestCertificates(hosts: ["localhost", "*.apns.example", "127.0.0.1", "::1"])
-            let server = try StreamServer(loop: loop, tls: try certificates.server(maximumVersion: version))
+            let server = try StreamServer(loop: loop, tls: try certificates.server(versionMax: version))
             let trustingContext = try certificates.client()
             let otherContext = try TestCertificates().client()
             let error = failure(to: server.address, tls: otherContext, serverName: "localhost", loop: loop)

@@ -22,7 +22,7 @@ struct StreamPair {
     init(_ kind: Kind, prepare: ((StreamRecorder) -> Void)? = nil) throws {
         loop = try EventLoop()
         let certificates = kind.isTLS ? try TestCertificates() : nil
-        let serverTLS = try certificates?.server(maximumVersion: kind == .tls12 ? .tls12 : .tls13)
+        let serverTLS = try certificates?.server(versionMax: kind == .tls12 ? .tls12 : .tls13)
         if kind == .unix {
             let directory = try TemporaryDirectory()
             self.directory = directory

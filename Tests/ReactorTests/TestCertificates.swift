@@ -14,12 +14,12 @@ struct TestCertificates {
         (caFile, certificateFile, keyFile) = try GeneratedCertificate.write(directory: directory.path, hosts: hosts)
     }
 
-    func server(_ protocols: [String] = ["h2"], maximumVersion: TLSVersion = .tls13) throws -> TLSContext {
+    func server(_ protocols: [String] = ["h2"], versionMax: TLSVersion = .tls13) throws -> TLSContext {
         try TLSContext.server(
             certificateFile: certificateFile,
             keyFile: keyFile,
             applicationProtocols: protocols,
-            maximumVersion: maximumVersion
+            versionMax: versionMax
         )
     }
 

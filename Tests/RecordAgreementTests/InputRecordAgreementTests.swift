@@ -73,7 +73,7 @@ struct InputRecordAgreementTests {
         .map { Array($0.text.utf8) }
 
     @Test func `10,000 mutated commands get the same verdict from all readers`() throws {
-        let counts = try compare(.command, JSONMutator(randomness: SplitMix64(seed: 21), originals: Self.commands))
+        let counts = try compare(.command, JSONMutator(random: SplitMix64(seed: 21), originals: Self.commands))
         #expect(
             counts.acceptedByWorkerCount > 1_000 && counts.acceptedByServerLibraryCount > 900
                 && counts.acceptedBySchemaCount < Self.mutationCount - 1_000,
@@ -107,7 +107,7 @@ struct InputRecordAgreementTests {
                 .pushToStart.with("channels", "true").with("audiences", #"["a","é"]"#),
             ] as [RecordText])
             .map { Array($0.text.utf8) }
-        let counts = try compare(.registration, JSONMutator(randomness: SplitMix64(seed: 22), originals: seeds))
+        let counts = try compare(.registration, JSONMutator(random: SplitMix64(seed: 22), originals: seeds))
         #expect(
             counts.acceptedByWorkerCount > 1_000 && counts.acceptedByServerLibraryCount > 900
                 && counts.acceptedBySchemaCount < Self.mutationCount - 1_000,

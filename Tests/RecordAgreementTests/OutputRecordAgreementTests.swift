@@ -57,7 +57,7 @@ struct OutputRecordAgreementTests {
         let typesOnlySchema = try SchemaValidator(topic.format.schema.withoutValueRules)
         var writer = RandomRecordWriter(seed: 32)
         let seeds = (0..<200).map { _ in topic.write(&writer) }
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 33), originals: seeds)
+        var mutator = JSONMutator(random: SplitMix64(seed: 33), originals: seeds)
         var (validCount, readCount) = (0, 0)
         for _ in 0..<Self.mutatedRecordCount {
             let text = mutator.next()

@@ -5,9 +5,9 @@ import RecordTestbed
 
 /// Writes random records with the worker's own writers.
 struct RandomRecordWriter {
-    private var randomness: SplitMix64
+    private var random: SplitMix64
 
-    init(seed: UInt64) { randomness = SplitMix64(seed: seed) }
+    init(seed: UInt64) { random = SplitMix64(seed: seed) }
 
     private let texts = [
         "m1:7f", "é😀\"\\/\n\u{1}\u{7F}", "com.example.scores", String(repeating: "x", count: 256),
@@ -18,9 +18,9 @@ struct RandomRecordWriter {
     private let tokens = ["00ff00ff", RecordText.token].map { Record($0) }
     private static let channels = ["Y2g=", "dHN0LXNyY2gtY2hubA=="]
 
-    private mutating func randomBool() -> Bool { Bool.random(using: &randomness) }
+    private mutating func randomBool() -> Bool { Bool.random(using: &random) }
 
-    private mutating func randomNumber(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &randomness) }
+    private mutating func randomNumber(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &random) }
 
     private mutating func randomBytes(_ records: [Record]) -> UnsafeRawBufferPointer {
         records[randomNumber(0...records.count - 1)].bytes
@@ -70,7 +70,7 @@ struct RandomRecordWriter {
             randomNumber(0...2), randomBool() ? UInt16(randomNumber(100...599)) : 0
         )
         (result.isLifetimeCommand, result.isDemoted) = (randomBool(), randomBool())
-        if randomBool() { result.apnsIdentifier = (randomness.next(), randomness.next()) }
+        if randomBool() { result.apnsIdentifier = (random.next(), random.next()) }
         (result.priority, result.budgetLeft) = ([0, 5, 10][randomNumber(0...2)], randomNumber(-1...3))
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
         if randomBool() { result.policy = randomBytes(policies) }

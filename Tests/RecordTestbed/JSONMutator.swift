@@ -2,12 +2,12 @@ import Numbers
 
 /// Changes JSON texts a little, so that some become invalid and others stay valid.
 package struct JSONMutator {
-    package var randomness: SplitMix64
+    package var random: SplitMix64
     /// The texts that are changed.
     package let originals: [[UInt8]]
 
-    package init(randomness: SplitMix64, originals: [[UInt8]]) {
-        self.randomness = randomness
+    package init(random: SplitMix64, originals: [[UInt8]]) {
+        self.random = random
         self.originals = originals
     }
 
@@ -36,45 +36,45 @@ package struct JSONMutator {
 
     /// Returns one of the originals with one or two random changes.
     package mutating func next() -> [UInt8] {
-        var text = originals.randomElement(using: &randomness) ?? []
-        for _ in 0..<Int.random(in: 1...2, using: &randomness) { mutate(&text) }
+        var text = originals.randomElement(using: &random) ?? []
+        for _ in 0..<Int.random(in: 1...2, using: &random) { mutate(&text) }
         return text
     }
 
     private mutating func mutate(_ text: inout [UInt8]) {
-        let index = Int.random(in: 0...text.count, using: &randomness)
-        let length = min(Int.random(in: 0...12, using: &randomness), text.count - index)
-        switch Int.random(in: 0..<8, using: &randomness) {
+        let index = Int.random(in: 0...text.count, using: &random)
+        let length = min(Int.random(in: 0...12, using: &random), text.count - index)
+        switch Int.random(in: 0..<8, using: &random) {
         case 0: text.removeSubrange(index..<index + length)
         case 1:
             text.insert(
                 contentsOf: text[index..<index + length],
-                at: Int.random(in: 0...text.count, using: &randomness)
+                at: Int.random(in: 0...text.count, using: &random)
             )
         case 2: replaceValue(&text)
-        case 3 where index < text.count: text[index] ^= 1 << UInt8.random(in: 0..<8, using: &randomness)
+        case 3 where index < text.count: text[index] ^= 1 << UInt8.random(in: 0..<8, using: &random)
         case 4:
-            let otherOriginal = originals.randomElement(using: &randomness) ?? []
+            let otherOriginal = originals.randomElement(using: &random) ?? []
             text = Array(text[..<index] + otherOriginal[min(index, otherOriginal.count)...])
         case 5: replaceValue(&text)
         case 6: replaceMember(&text)
-        default: text.insert(contentsOf: Self.pieces.randomElement(using: &randomness) ?? [], at: index)
+        default: text.insert(contentsOf: Self.pieces.randomElement(using: &random) ?? [], at: index)
         }
     }
 
     /// Replaces the bytes between a colon and the next comma or closing brace with a piece.
     private mutating func replaceValue(_ text: inout [UInt8]) {
         let colons = text.indices.filter { text[$0] == UInt8(ascii: ":") }
-        guard let colon = colons.randomElement(using: &randomness) else { return }
+        guard let colon = colons.randomElement(using: &random) else { return }
         let end = text[(colon + 1)...].firstIndex { $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "}") } ?? text.count
-        text.replaceSubrange(colon + 1..<end, with: Self.pieces.randomElement(using: &randomness) ?? [])
+        text.replaceSubrange(colon + 1..<end, with: Self.pieces.randomElement(using: &random) ?? [])
     }
 
     /// Replaces the text after a comma, including the next comma, with a piece, or removes this text.
     private mutating func replaceMember(_ text: inout [UInt8]) {
         let commas = text.indices.filter { text[$0] == UInt8(ascii: ",") }
-        guard let index = commas.indices.dropLast().randomElement(using: &randomness) else { return }
-        let piece = Bool.random(using: &randomness) ? [] : Self.pieces.randomElement(using: &randomness) ?? []
+        guard let index = commas.indices.dropLast().randomElement(using: &random) else { return }
+        let piece = Bool.random(using: &random) ? [] : Self.pieces.randomElement(using: &random) ?? []
         text.replaceSubrange(commas[index] + 1...commas[index + 1], with: piece)
     }
 }

@@ -113,7 +113,7 @@ final class TopologyCaller {
     }
 
     static func withKey<Value>(of activity: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
-        Array(StoreModel.key(subject(activity)).utf8).withUnsafeBytes(body)
+        Array(StoreModel.key(of: subject(activity)).utf8).withUnsafeBytes(body)
     }
 
     private static func subject(_ activity: Int) -> StoreSubject<[UInt8]> {

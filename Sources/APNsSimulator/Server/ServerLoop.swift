@@ -19,14 +19,14 @@ struct ServiceSetup: @unchecked Sendable {
 /// Passes work from other threads to a service thread: calls of ``Simulator``, and new connections. Requests need no
 /// mailbox, because they arrive on their service thread.
 final class Mailbox: Sendable {
-    typealias Work = @Sendable (ServerLoop) -> Void
+    typealias WorkItem = @Sendable (ServerLoop) -> Void
 
     /// The maximum number of queued work items (R4). Calls of the control interface and accepted connections need far
     /// fewer.
     private static let queuedWorkItemsMax = 65_536
 
     private struct State {
-        var work: [Work] = []
+        var workItems: [WorkItem] = []
         var isClosed = false
     }
 
@@ -38,20 +38,20 @@ final class Mailbox: Sendable {
     }
 
     /// Queues work. Returns false if the mailbox is closed or full.
-    func post(_ work: @escaping Work) -> Bool {
+    func post(_ workItem: @escaping WorkItem) -> Bool {
         let isPosted = state.withLock { state in
-            guard !state.isClosed, state.work.count < Self.queuedWorkItemsMax else { return false }
-            state.work.append(work)
+            guard !state.isClosed, state.workItems.count < Self.queuedWorkItemsMax else { return false }
+            state.workItems.append(workItem)
             return true
         }
         if isPosted { wakeup.signal() }
         return isPosted
     }
 
-    func takeWork() -> [Work] {
+    func takeWorkItems() -> [WorkItem] {
         state.withLock { state in
-            defer { state.work = [] }
-            return state.work
+            defer { state.workItems = [] }
+            return state.workItems
         }
     }
 
@@ -220,7 +220,7 @@ final class ServerLoop {
     func shutDown() {
         for listener in listeners { listener.close() }
         mailbox.close()
-        for work in mailbox.takeWork() { work(self) }
+        for work in mailbox.takeWorkItems() { work(self) }
         for connection in Array(connections.values) { connection.close() }
         loop.cancel(responseTimer)
         loop.remove(descriptor: mailbox.wakeup.descriptor)
@@ -282,7 +282,7 @@ extension ServerLoop: TimerHandler {
 extension ServerLoop: DescriptorHandler {
     func descriptorReady(_ events: DescriptorEvents) {
         mailbox.wakeup.reset()
-        for work in mailbox.takeWork() { work(self) }
+        for work in mailbox.takeWorkItems() { work(self) }
     }
 }
 

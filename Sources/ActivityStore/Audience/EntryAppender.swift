@@ -179,5 +179,7 @@ final class EntryAppender: RedisHandler {
 enum EntryAppendResult: Int64 {
     case refused
     case added
+    /// The entry was added, and its page must be arranged: it is too long, its expiry must be renewed, or it has its
+    /// first device.
     case addedNeedsArranging
 }

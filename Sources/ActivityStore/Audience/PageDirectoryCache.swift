@@ -64,7 +64,7 @@ struct PageDirectoryCache: ~Copyable {
         }
         directories[index].fingerprint = fingerprint
         directories[index].bounds.removeAll(keepingCapacity: true)
-        for bound in 0..<count { directories[index].bounds.append(Self.bound(bound, of: directory)) }
+        for boundIndex in 0..<count { directories[index].bounds.append(Self.bound(boundIndex, of: directory)) }
         return true
     }
 
@@ -76,11 +76,11 @@ struct PageDirectoryCache: ~Copyable {
     }
 
     private static func bound(_ index: Int, of directory: UnsafeRawBufferPointer) -> UInt32 {
-        let bound = directory.loadUnaligned(
+        let storedBound = directory.loadUnaligned(
             fromByteOffset: index * AudienceStoreKey.lowerBoundByteCount,
             as: UInt32.self
         )
-        return UInt32(littleEndian: bound)
+        return UInt32(littleEndian: storedBound)
     }
 }
 

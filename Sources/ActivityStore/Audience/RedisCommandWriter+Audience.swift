@@ -110,15 +110,15 @@ extension RedisCommandWriter {
 
     private mutating func writeCounts(_ counts: MemberOutcomeCounts, _ times: ResponseTimes) {
         for outcome in MemberOutcome.allCases {
-            writeNumber(UInt64(counts[outcome]), byteCount: StoredCounts.bytesPerCount)
+            writeNumber(UInt64(counts[outcome]), byteCount: StoredCounts.countByteCount)
         }
         writeNumber(
             StoredCounts.storedNumber(ofMilliseconds: times.firstResponseAtMilliseconds),
-            byteCount: StoredCounts.bytesPerTime
+            byteCount: StoredCounts.timeByteCount
         )
         writeNumber(
             StoredCounts.storedNumber(ofMilliseconds: times.lastResponseAtMilliseconds),
-            byteCount: StoredCounts.bytesPerTime
+            byteCount: StoredCounts.timeByteCount
         )
     }
 }
@@ -178,9 +178,9 @@ enum StoredBroadcastCounts {
 /// the version has broadcasts, their counts follow (``StoredBroadcastCounts``). The times are those of the first and
 /// the last response that any range or broadcast got.
 enum StoredCounts {
-    static let bytesPerCount = 4
-    static let bytesPerTime = 6
-    static let byteCount = MemberOutcome.allCases.count * bytesPerCount + 2 * bytesPerTime
+    static let countByteCount = 4
+    static let timeByteCount = 6
+    static let byteCount = MemberOutcome.allCases.count * countByteCount + 2 * timeByteCount
 
     /// Returns the number that stores a time: the milliseconds plus one; 0 for no time (-1).
     static func storedNumber(ofMilliseconds milliseconds: Int64) -> UInt64 {
@@ -193,11 +193,11 @@ enum StoredCounts {
         var counts = MemberOutcomeCounts()
         var offset = 0
         for outcome in MemberOutcome.allCases {
-            counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + bytesPerCount)]))
-            offset += bytesPerCount
+            counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + countByteCount)]))
+            offset += countByteCount
         }
-        let first = LittleEndian.read(bytes[offset..<(offset + bytesPerTime)])
-        let last = LittleEndian.read(bytes[(offset + bytesPerTime)...])
+        let first = LittleEndian.read(bytes[offset..<(offset + timeByteCount)])
+        let last = LittleEndian.read(bytes[(offset + timeByteCount)...])
         let times = ResponseTimes(
             firstResponseAtMilliseconds: Int64(first) - 1,
             lastResponseAtMilliseconds: Int64(last) - 1

@@ -305,18 +305,25 @@ extension ActivityState {
     /// - The record names the stored claim as its previous claim: Redis has allowed this record, and a worker has
     ///   deferred it since. The record may be sent.
     /// - Any other record of the start must not be sent.
+    ///
+    /// The record that may be sent gets `superseded` instead in two cases:
+    /// - The newest version is an end.
+    /// - The activity lives without a push of this start: it has a token, and the start is settled or not the newest
+    ///   version.
     private mutating func admitRepeatedStart(
-        _ start: Start,
+        _ repeatedStart: Start,
         claim: UInt64,
         previousClaim: UInt64?
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
-        guard let storedClaim = start.claim, storedClaim == claim || storedClaim == previousClaim else {
-            return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
+        guard let storedClaim = repeatedStart.claim, storedClaim == claim || storedClaim == previousClaim else {
+            return (StoreReply<[UInt8]>(repeatedStart.isSettled ? .duplicate : .unknown), .unchanged)
         }
-        if newestIsEnd || token != nil && versionPhase != .startSending { return (StoreReply(.superseded), .unchanged) }
-        guard storedClaim != claim else { return (makeSendReply(start), .unchanged) }
-        self.start?.claim = claim
-        return (makeSendReply(start), .renewed)
+        if newestIsEnd || (token != nil && versionPhase != .startSending) {
+            return (StoreReply(.superseded), .unchanged)
+        }
+        guard storedClaim != claim else { return (makeSendReply(repeatedStart), .unchanged) }
+        start?.claim = claim
+        return (makeSendReply(repeatedStart), .renewed)
     }
 
     private func makeSendReply(_ start: Start) -> StoreReply<[UInt8]> {

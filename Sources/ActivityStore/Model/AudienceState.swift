@@ -233,8 +233,8 @@ package struct AudienceState: Sendable {
     }
 
     /// Returns the number of ranges for a command. Usually this is the number that the call asks for. But while a
-    /// version of the last hour is unfinished, a new version gets as many ranges as the unfinished one. Otherwise the
-    /// ranges of the two versions would overlap.
+    /// version of the last 12 hours is unfinished, a new version gets as many ranges as the unfinished one. Otherwise
+    /// the ranges of the two versions would overlap.
     ///
     /// If the number differs from that of the last command, removes the checkpoints of the former ranges.
     private mutating func chooseRangeCountAndRemoveCheckpoints(

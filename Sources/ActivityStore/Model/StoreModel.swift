@@ -10,10 +10,10 @@ public struct StoreModel: Sendable {
     /// The maximum number of starts that are held for one device and attributes type. A test may lower it; the scripts
     /// have ``StoreLimits/heldStartsMax``.
     public var heldStartsMax = StoreLimits.heldStartsMax
-    /// The activities by ``key(_:)``.
+    /// The activities by ``key(of:)``.
     public internal(set) var activities: [String: ActivityState] = [:]
     public internal(set) var devices: [String: DeviceState] = [:]
-    /// The entries of all timetables of lifetimes, by ``key(_:)``.
+    /// The entries of all timetables of lifetimes, by ``key(of:)``.
     public internal(set) var lives: [String: TimetableEntry] = [:]
 
     public init(nowMilliseconds: Int64) {
@@ -22,7 +22,7 @@ public struct StoreModel: Sendable {
 
     /// Returns the key under which the model keeps an activity or a device. It is the key in Redis (`SubjectKey`),
     /// except that an activity's UUID is not packed.
-    public static func key(_ subject: StoreSubject<[UInt8]>) -> String {
+    public static func key(of subject: StoreSubject<[UInt8]>) -> String {
         "{\(text(subject.app))\(subject.kind == .activity ? "=" : "/")\(text(subject.identifier))}"
     }
 
@@ -31,7 +31,7 @@ public struct StoreModel: Sendable {
     }
 
     public mutating func perform(_ call: StoreCall<[UInt8]>) -> StoreReply<[UInt8]> {
-        let key = Self.key(call.subject)
+        let key = Self.key(of: call.subject)
         switch call.operation {
         case .reportLifetimeEvent(let event, let kept):
             TimetableEntry.apply(event, keeping: kept, in: &lives[key])

@@ -53,11 +53,11 @@ enum StoredBucket {
 /// - the longest time in which a bucket of any policy fills, in seconds (4).
 enum StoredPace {
     static let byteCount = longestFillByteOffset + StoredBucket.longestFillByteCount
-    private static let bytesPerTime = 3
+    private static let timeByteCount = 3
     // Where the second, the third and the last part begin, counted from 0.
-    static let frequentBudgetPartByteOffset = bytesPerTime + StoredBucket.byteCount
+    static let frequentBudgetPartByteOffset = timeByteCount + StoredBucket.byteCount
     static let longestSpacingByteOffset = 2 * frequentBudgetPartByteOffset
-    static let longestFillByteOffset = longestSpacingByteOffset + 2 * bytesPerTime
+    static let longestFillByteOffset = longestSpacingByteOffset + 2 * timeByteCount
     /// An hour: the longest time that a policy may set here. It fits into three bytes.
     private static let millisecondsMax: Int64 = 3_600_000
 
@@ -65,17 +65,17 @@ enum StoredPace {
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
         func writeTime(_ milliseconds: Int64, millisecondsMin: Int64, at position: Int) {
             let clampedMilliseconds = UInt64(min(max(millisecondsMin, milliseconds), millisecondsMax))
-            LittleEndian.write(clampedMilliseconds, byteCount: bytesPerTime, to: destination + position)
+            LittleEndian.write(clampedMilliseconds, byteCount: timeByteCount, to: destination + position)
         }
         writeTime(pace.spacingMilliseconds, millisecondsMin: 0, at: 0)
-        StoredBucket.write(pace.budget, to: destination + bytesPerTime)
+        StoredBucket.write(pace.budget, to: destination + timeByteCount)
         writeTime(pace.spacingMilliseconds, millisecondsMin: 0, at: frequentBudgetPartByteOffset)
-        StoredBucket.write(pace.frequentBudget, to: destination + frequentBudgetPartByteOffset + bytesPerTime)
+        StoredBucket.write(pace.frequentBudget, to: destination + frequentBudgetPartByteOffset + timeByteCount)
         writeTime(pace.throttledSpacingMillisecondsMax, millisecondsMin: 0, at: longestSpacingByteOffset)
         writeTime(
             pace.throttleRecoveryMilliseconds,
             millisecondsMin: 1,
-            at: longestSpacingByteOffset + bytesPerTime
+            at: longestSpacingByteOffset + timeByteCount
         )
         StoredBucket.writeLongestFillSeconds(pace.longestFillSeconds, to: destination + longestFillByteOffset)
     }

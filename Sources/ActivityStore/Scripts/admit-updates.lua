@@ -176,9 +176,9 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     if wait == 0 then
       -- The held command is sent. Redis keeps it until its version is settled.
       if isRepeated and newestIsHeld then return nil, holdsAlert and @SENDING_HELD_ALERT@ or @SENDING_HELD@ end
-      -- The command carries the alert of an older held command. Redis keeps the older one until the command is settled.
+      -- This command carries the alert of the held command. Redis keeps the held one until this command is settled.
       if holdsAlert then return nil, @SENDING_OLDER_ALERT@ end
-      -- Every other command is sent. An older held command is removed.
+      -- Every other command is sent. The held command, which this command replaces, is removed.
       return nil, @SENDING@, newestIsHeld
     end
 

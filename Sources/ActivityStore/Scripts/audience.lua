@@ -206,7 +206,8 @@ if operation == 'admit' then
   -- How many ranges does the version get? Usually the wanted number. But if an earlier fan-out is not finished, the
   -- version gets as many ranges as the newest unfinished one. Otherwise ranges of both versions would overlap (the
   -- first of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same members. A
-  -- fan-out that is unfinished after an hour does not count, because the record of one of its ranges is probably lost.
+  -- fan-out may wait for APNs for 12 hours. One that is unfinished after this time does not count, because the record
+  -- of one of its ranges is probably lost.
   local rangeCount = wantedRangeCount
   for position = #fanoutList - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
     local fanoutRangeCount, fanoutAdmittedAt, byte22 = read('<I2I6B', fanoutList, position + 13)

@@ -73,7 +73,7 @@ extension Audiences {
         )
         return result.isRetryPermitted
             ? pauseMilliseconds
-            : max(pauseMilliseconds, randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds))
+            : max(pauseMilliseconds, random.jitteredMilliseconds(configuration.longRetryPauseMilliseconds))
     }
 
     /// Makes the broadcast wait, and sends it again after the pause. If a newer state waits, that state replaces the

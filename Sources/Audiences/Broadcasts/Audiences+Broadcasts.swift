@@ -30,7 +30,7 @@ extension Audiences {
                 .insert(
                     record.offset,
                     of: incoming.appIndex,
-                    admittedAtWallMilliseconds: incoming.instruction.admittedAtWallMilliseconds
+                    admittedAtWallMilliseconds: incoming.instruction.admittedAtMilliseconds
                 )
         }
         partition.pointee.passedOverRecords.remove(record.offset)
@@ -98,7 +98,7 @@ extension Audiences {
         let slot = channels[channel]
         let record = broadcasts[broadcast].record
         var timestamp = record.instruction.grant.timestamp
-        let (version, admittedAtWallMilliseconds) = (record.version, record.instruction.admittedAtWallMilliseconds)
+        let (version, admittedAtWallMilliseconds) = (record.version, record.instruction.admittedAtMilliseconds)
         if timestamp <= slot.newestTimestamp {
             let isNewer =
                 version > slot.newestVersion && admittedAtWallMilliseconds > slot.newestAdmittedAtWallMilliseconds
@@ -200,12 +200,12 @@ extension Audiences {
     /// Does what can be done for the channel now: finishes an expired broadcast, frees the idle channel, or queues the
     /// channel for a push. If nothing can be done yet, sets the channel's timer.
     mutating func advance(channel: ChannelIndex, now: Moment) {
-        let waiting = channels[channel].waitingBroadcast
-        if waiting != .null, channels[channel].phase == .running,
-            expiresAtSeconds(of: broadcasts[waiting].record) < now.wallSeconds
+        let waitingBroadcast = channels[channel].waitingBroadcast
+        if waitingBroadcast != .null, channels[channel].phase == .running,
+            expiresAtSeconds(of: broadcasts[waitingBroadcast].record) < now.wallSeconds
         {
             channels[channel].waitingBroadcast = .null
-            finishBroadcast(waiting, .expired, now: now)
+            finishBroadcast(waitingBroadcast, .expired, now: now)
         }
         guard channels.isInUse(channel), !freeSlotIfUnused(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
@@ -268,7 +268,7 @@ extension Audiences {
                 continue
             }
             guard permitsRetry || broadcasts[slot.waitingBroadcast].failedAttemptCount == 0 else {
-                let pauseMilliseconds = randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
+                let pauseMilliseconds = random.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
                 channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
                 advance(channel: channel, now: now)
                 continue
@@ -305,7 +305,7 @@ extension Audiences {
             expirationSeconds: apnsChannel.storage == .none
                 ? 0
                 : sentExpirationSeconds(of: slot.record, from: now.wallSeconds),
-            apnsIdentifier: randomness.nextUUID(),
+            apnsIdentifier: random.nextUUID(),
             isRetry: slot.failedAttemptCount > 0
         )
     }

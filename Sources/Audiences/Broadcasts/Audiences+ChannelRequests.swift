@@ -54,6 +54,10 @@ extension Audiences {
         }
     }
 
+    /// Returns until when APNs may deliver the end if it accepts the broadcast now, UNIX milliseconds.
+    ///
+    /// Known issue (K21): APNs may accept the broadcast hours later, and the channel may be deleted before. The keeper
+    /// does not learn whether APNs has accepted the end, and without a fault the channel must not stay for 12 hours.
     private func storedUntilWallMilliseconds(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
         let isStored = APNsEnvironment.allCases.contains { channels[$0]?.storage == .newest }
         guard isStored else { return 0 }

@@ -96,7 +96,7 @@ extension Audiences {
             if rider != .null, !isRevocationUnderWay(commands[rider].record) {
                 commands[command].rider = .null
                 commands[rider].enter(.waiting)
-                put(rider, inPlaceOf: command, of: audience)
+                putCommand(rider, inPlaceOf: command, of: audience)
                 beginWaitForBatchEnd(audience)
             } else {
                 unlinkCommand(command, of: audience)
@@ -156,7 +156,7 @@ extension Audiences {
             prependCommand(command, to: audience)
         } else if commands[first].version == commands[command].version {
             // Keep `command` and not `first`, as `merge` would, because `command` may carry an older command's alert.
-            put(command, inPlaceOf: first, of: audience)
+            putCommand(command, inPlaceOf: first, of: audience)
             finishCommand(first, .outcome(.duplicate))
         } else {
             merge(command, with: first, of: audience)

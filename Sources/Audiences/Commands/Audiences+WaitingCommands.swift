@@ -47,7 +47,7 @@ extension Audiences {
             // update may belong to a later one.
             supersedeCommand(older, by: end)
         } else {
-            if older == waiting { put(newer, inPlaceOf: older, of: audience) }
+            if older == waiting { putCommand(newer, inPlaceOf: older, of: audience) }
             supersedeCommand(older, by: newer)
             if commands[newer].event == .end { supersedeOlderNeighbours(of: newer, of: audience) }
         }
@@ -80,14 +80,16 @@ extension Audiences {
         of audience: AudienceIndex
     ) {
         if waiting == update {
-            let predecessor = commandBefore(update, in: audience)
+            let predecessor = findCommandBefore(update, of: audience)
             guard predecessor != .null, commands[predecessor].event != .start else {
-                return put(end, before: update, of: audience)
+                return insertCommand(end, before: update, of: audience)
             }
             merge(end, with: predecessor, of: audience)
         } else {
             let next = commands[end].nextCommand
-            guard next != .null, commands[next].event != .start else { return put(update, behind: end, of: audience) }
+            guard next != .null, commands[next].event != .start else {
+                return insertCommand(update, behind: end, of: audience)
+            }
             merge(update, with: next, of: audience)
         }
     }
@@ -96,7 +98,7 @@ extension Audiences {
     private func findEndBefore(_ waiting: CommandIndex, newerThan command: CommandIndex, of audience: AudienceIndex)
         -> CommandIndex?
     {
-        let end = commandBefore(waiting, in: audience)
+        let end = findCommandBefore(waiting, of: audience)
         guard end != .null, commands[end].event == .end, commands[end].version > commands[command].version else {
             return nil
         }
@@ -110,7 +112,7 @@ extension Audiences {
             neighbour != .null && commands[neighbour].event != .start
                 && commands[neighbour].version < commands[end].version
         }
-        let predecessor = commandBefore(end, in: audience)
+        let predecessor = findCommandBefore(end, of: audience)
         for neighbour in [predecessor, commands[end].nextCommand] where isOlderUpdateOrEnd(neighbour) {
             unlinkCommand(neighbour, of: audience)
             supersedeCommand(neighbour, by: end)
@@ -189,8 +191,8 @@ extension Audiences {
 
     /// Puts a command at the place of `waiting` in the list, and removes `waiting`. If the command were added to the
     /// end of the list instead, it could wait behind a newer start.
-    mutating func put(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
-        let predecessor = commandBefore(waiting, in: audience)
+    mutating func putCommand(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
+        let predecessor = findCommandBefore(waiting, of: audience)
         commands[command].nextCommand = commands[waiting].nextCommand
         if predecessor == .null {
             audiences[audience].firstWaitingCommand = command
@@ -200,20 +202,28 @@ extension Audiences {
         if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
     }
 
-    private mutating func put(_ command: CommandIndex, before waiting: CommandIndex, of audience: AudienceIndex) {
-        let predecessor = commandBefore(waiting, in: audience)
+    private mutating func insertCommand(
+        _ command: CommandIndex,
+        before waiting: CommandIndex,
+        of audience: AudienceIndex
+    ) {
+        let predecessor = findCommandBefore(waiting, of: audience)
         guard predecessor != .null else { return prependCommand(command, to: audience) }
-        put(command, behind: predecessor, of: audience)
+        insertCommand(command, behind: predecessor, of: audience)
     }
 
-    private mutating func put(_ command: CommandIndex, behind waiting: CommandIndex, of audience: AudienceIndex) {
+    private mutating func insertCommand(
+        _ command: CommandIndex,
+        behind waiting: CommandIndex,
+        of audience: AudienceIndex
+    ) {
         commands[command].nextCommand = commands[waiting].nextCommand
         commands[waiting].nextCommand = command
         if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
     }
 
     /// Returns the command that waits before `command` in its audience's list; `.null` if `command` is the first.
-    private func commandBefore(_ command: CommandIndex, in audience: AudienceIndex) -> CommandIndex {
+    private func findCommandBefore(_ command: CommandIndex, of audience: AudienceIndex) -> CommandIndex {
         var predecessor = CommandIndex.null
         var current = audiences[audience].firstWaitingCommand
         while current != command, current != .null { (predecessor, current) = (current, commands[current].nextCommand) }
@@ -222,7 +232,7 @@ extension Audiences {
     }
 
     mutating func unlinkCommand(_ command: CommandIndex, of audience: AudienceIndex) {
-        let predecessor = commandBefore(command, in: audience)
+        let predecessor = findCommandBefore(command, of: audience)
         let next = commands[command].nextCommand
         if predecessor == .null {
             audiences[audience].firstWaitingCommand = next

@@ -38,8 +38,8 @@ public struct ChannelRule: Sendable {
         }
     }
 
-    /// Returns the environments in which the rule gives the audience a channel, and `channels` has none: bit `n` stands
-    /// for the environment with the raw value `n`.
+    /// Returns those of the rule's environments in which `channels` has no channel: bit `n` stands for the environment
+    /// with the raw value `n`. The caller has checked that the rule includes the audience (`includes`).
     func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

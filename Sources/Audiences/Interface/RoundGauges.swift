@@ -57,7 +57,7 @@ extension Audiences {
             let first = rounds[round].versions.first
             guard first != .null else { continue }
             gauges[appIndex].roundCount += 1
-            let admittedAtWallMilliseconds = rangeVersions[first].record.instruction.admittedAtWallMilliseconds
+            let admittedAtWallMilliseconds = rangeVersions[first].record.instruction.admittedAtMilliseconds
             gauges[appIndex].oldestVersionAdmittedAtWallMilliseconds = min(
                 gauges[appIndex].oldestVersionAdmittedAtWallMilliseconds ?? .max,
                 admittedAtWallMilliseconds
@@ -76,19 +76,19 @@ extension Audiences {
     private func membersWaitingSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
         case .awaitingVersions:
-            return rangeVersions[rounds[round].versions.first].record.instruction.admittedAtWallMilliseconds
+            return rangeVersions[rounds[round].versions.first].record.instruction.admittedAtMilliseconds
         case .claiming, .awaitingClaim, .restoring, .running:
             guard hasReachedAllMembers(round) else {
                 return rounds[round].progress.membersWaitingSinceWallMilliseconds
             }
             guard let received = lastBegunAndFirstReceived(of: round).received else { return nil }
-            return rangeVersions[received].record.instruction.admittedAtWallMilliseconds
+            return rangeVersions[received].record.instruction.admittedAtMilliseconds
         case .ending, .draining, .abandoned: return nil
         }
     }
 
     /// Whether every member has had its turn in each version that has begun. True if no version has begun.
-    private func hasReachedAllMembers(_ round: RoundIndex) -> Bool {
+    func hasReachedAllMembers(_ round: RoundIndex) -> Bool {
         guard let newest = lastBegunAndFirstReceived(of: round).begun else { return true }
         return rounds[round].progress.completedPosition >= rangeVersions[newest].endPosition
     }
@@ -98,6 +98,6 @@ extension Audiences {
     mutating func noteMembersWaiting(of round: RoundIndex, since rangeVersion: RangeVersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].progress.membersWaitingSinceWallMilliseconds =
-            rangeVersions[rangeVersion].record.instruction.admittedAtWallMilliseconds
+            rangeVersions[rangeVersion].record.instruction.admittedAtMilliseconds
     }
 }

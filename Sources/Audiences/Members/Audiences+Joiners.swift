@@ -8,9 +8,9 @@ import Numbers
 /// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after the store
 /// has acknowledged the member's entry. So the member misses no state: the rounds of all later commands find the entry.
 ///
-/// Redis does not know that the push must still be sent. So the registration stays unsettled until APNs first responds
-/// to the push, but at most for `settlementDelayMillisecondsMax`. After a crash in this time, the registration is read
-/// again, and the push is sent.
+/// The store does not know that the push must still be sent. So the registration stays unsettled until APNs first
+/// responds to the push, but at most for `settlementDelayMillisecondsMax`. After a crash in this time, the registration
+/// is read again, and the push is sent.
 extension Audiences {
     /// The longest time that a registration stays unsettled while its member waits for the push. It is short, so that
     /// the partition's committed offset does not wait for APNs while APNs is unavailable. (R10)
@@ -35,9 +35,10 @@ extension Audiences {
         requestNewestStates(change)
     }
 
-    /// Ends the work for this change, because a later change of the same member has come. The later change shows the
-    /// member the newest state, if this is necessary. If a call or a push of this change is under way, the work ends
-    /// after the reply or response.
+    /// Marks the change as overridden, because a later change of the same member has come. The later change shows the
+    /// member the newest state, if this is necessary. If this change only waits, for a push or for the end of a pause,
+    /// it ends at once. Otherwise it ends later: after its audiences are notified, its states are requested, or APNs
+    /// has responded to its push.
     mutating func overrideByLaterChange(_ change: MembershipChangeIndex) {
         membershipChanges[change].isOverriddenByLaterChange = true
         switch membershipChanges[change].phase {
@@ -142,8 +143,8 @@ extension Audiences {
         let slot = membershipChanges[change]
         // The registration says which version the activity shows, with its sequence. So compare whole versions.
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
-        // The two states belong to different audiences. A `NewestStateSlot` has no version, so compare `aps.timestamp`.
-        // If the two are equal, the state that was chosen first stays.
+        // The two states belong to different audiences, and a sequence only orders the states of one. So compare
+        // `aps.timestamp`. If the two are equal, the state that was chosen first stays.
         if slot.newestState != .null, newestStates[slot.newestState].timestamp >= newestStates[state].timestamp {
             return
         }
@@ -199,7 +200,7 @@ extension Audiences {
     }
 
     /// Returns the push to the next member in a pool's queue of joiners; nil if none can be sent.
-    mutating func offerNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
+    mutating func takeNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
         while case let change = apps[appIndex].firstQueuedJoiner[environment], change != .null {
             let slot = membershipChanges[change]
@@ -214,7 +215,7 @@ extension Audiences {
             } else if slot.failedAttemptCount > 0, !permitsRetry {
                 backOff(
                     change,
-                    for: randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds),
+                    for: random.jitteredMilliseconds(configuration.longRetryPauseMilliseconds),
                     now: now
                 )
             } else {
@@ -243,7 +244,7 @@ extension Audiences {
                 policy: defaultPolicyIndex(of: slot.member.appIndex),
                 from: now.wallSeconds
             ),
-            apnsIdentifier: randomness.nextUUID(),
+            apnsIdentifier: random.nextUUID(),
             isRetry: slot.failedAttemptCount > 0
         )
     }
@@ -383,7 +384,7 @@ extension Audiences {
         while current != change, current != .null {
             (predecessor, current) = (current, membershipChanges[current].nextInQueue)
         }
-        precondition(current == change, "a member that is ready is in its pool's queue")
+        precondition(current == change, "a member that awaits its push is in its pool's queue")
         let next = membershipChanges[change].nextInQueue
         if predecessor == .null {
             apps[appIndex].firstQueuedJoiner[environment] = next

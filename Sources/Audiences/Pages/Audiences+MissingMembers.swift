@@ -35,7 +35,8 @@ extension Audiences {
             rounds[round].claim.hasReachedMemberWaitLimit = true
             return false
         }
-        // After the wait, the page may be in the store again. So permit the core to request it.
+        // Forget that this lower bound had no page, because after the wait the store may have the page again. Otherwise
+        // the next reading of the directory would skip it.
         pages[page].unusablePageLowerBound = nil
         storeQueue.setAside(pages[page].phase == .requestingPage ? .readPage(page) : .readDirectory(page), now: now)
         return true

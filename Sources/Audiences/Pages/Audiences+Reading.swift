@@ -13,9 +13,9 @@ extension Audiences {
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// The maximum number of times that the core reads a segment's directory for one page. If the page is then still
-    /// not found, directory and pages contradict each other. The round skips the positions up to the next page;
-    /// otherwise it would never end.
+    /// The maximum number of times that the core reads a segment's directory for one page. The last of these readings
+    /// only says where the next page begins: directory and pages contradict each other, so the round skips the
+    /// positions up to there. Otherwise it would never end.
     private static var directoryReadsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.
@@ -288,8 +288,8 @@ extension Audiences {
     // MARK: - Discarding members and pages
 
     /// Discards all pages of a round that has ended, is abandoned or has lost its claim, and offers the freed room to
-    /// the waiting rounds. The outcomes on these pages no longer count: if the round sends again, it reads on at its
-    /// completed position. To keep them, use ``discardUnsentMembers(of:offersRoom:)``.
+    /// the waiting rounds. The outcomes on these pages no longer count: if the round gets a new claim and sends again,
+    /// it begins at its completed position. To keep the outcomes, use ``discardUnsentMembers(of:offersRoom:)``.
     mutating func discardAllPages(of round: RoundIndex) {
         discardListedPages(of: round)
         offerPageRoom(Int(rounds[round].appIndex))

@@ -2,7 +2,7 @@ public import Delivery
 
 /// Assignment and revocation of partitions of the fan-out topic, and their committable offsets.
 extension Audiences {
-    /// The maximum number of partitions of the fan-out topic at a time.
+    /// The maximum number of partitions of the fan-out topic that one lane has at the same time.
     package static var partitionsMax: Int { PartitionTable<FanoutPartition>.partitionsMax }
 
     /// Adds a partition that was assigned to this lane.

@@ -60,15 +60,20 @@ extension Audiences {
         return partition.map { $0.pointee.phase == .assigned } ?? false
     }
 
-    /// Returns whether the core can take a broadcast, or must pass it over. If all slots for channels are in use, frees
-    /// the slot of an idle channel for a new one.
+    /// Makes room for a broadcast if it can: if all slots for channels are in use, frees the slot of an idle channel.
+    /// Returns whether the core can take the broadcast, or must pass it over.
     ///
     /// A broadcast is passed over while its channel's partition is being revoked. Otherwise a state could be lost:
     /// 1. The channel has dropped its waiting broadcast.
     /// 2. The record of this broadcast is read again, from another partition.
     /// 3. The channel settles the record as a repetition, although the state was never sent.
-    mutating func ensureRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
-        guard !broadcasts.isFull, let partition = partitions[index],
+    mutating func ensureRoomForBroadcast(
+        _ key: ChannelKey,
+        at offset: Int64,
+        of partitionIndex: UInt32,
+        now: Moment
+    ) -> Bool {
+        guard !broadcasts.isFull, let partition = partitions[partitionIndex],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex) ?? .max,
             mayAddVersionOrBroadcast(Int(key.appIndex))
         else { return false }
@@ -102,12 +107,25 @@ extension Audiences {
             && Double(apps[appIndex].fanoutRecordBytes) < freeBytes * factor
     }
 
+    /// Whether a version's record is unsettled, and later records fill half of the partition's ledger.
+    func fillsPartition(_ rangeVersion: RangeVersionIndex) -> Bool {
+        let slot = rangeVersions.address(of: rangeVersion)
+        guard
+            let partition = partitions.partition(
+                slot.pointee.record.partitionIndex,
+                assignmentEpoch: slot.pointee.record.assignmentEpoch
+            )
+        else { return false }
+        let laterOffsetCount = partition.pointee.ledger.nextOffset - slot.pointee.record.offset
+        return laterOffsetCount > Int64(configuration.ledgerWindowOffsetCount / 2)
+    }
+
     /// Passes over a record for which there is no room: leaves the record unsettled, so that it is read again when
     /// there is room.
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partitionIndex]?.pointee.passedOverRecords
-            .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtWallMilliseconds)
+            .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtMilliseconds)
         guard let round = roundsByKey[key] else { return }
         // Note only offsets of the round's own partition, because offsets of two partitions cannot be compared. An
         // offset of another partition could also stay noted forever: if that partition is revoked, this lane never
@@ -143,7 +161,7 @@ extension Audiences {
             .insert(
                 record.offset,
                 of: appIndex,
-                admittedAtWallMilliseconds: record.instruction.admittedAtWallMilliseconds
+                admittedAtWallMilliseconds: record.instruction.admittedAtMilliseconds
             )
     }
 

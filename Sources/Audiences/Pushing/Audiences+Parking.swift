@@ -193,11 +193,13 @@ extension Audiences {
     /// (``supersedeParkedMembers(by:of:now:)``) alerts and versions grow old, and further members are parked.
     /// - `superseded`: a member that the newest version will reach in its next turn. If it must get the version's alert
     ///   earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the version has expired.
-    /// - `expired`: any other member, if the newest version has expired.
+    /// - `expired`: any other member, if the newest version has expired, or if APNs delays the member and others need
+    ///   the room (``mustGiveUpDelayedMembers(of:now:)``).
     mutating func finishUnneededParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return }
         let hasExpired = isExpired(newest, now: now)
+        let mustGiveUpDelayed = !hasExpired && mustGiveUpDelayedMembers(of: round, now: now)
         let start = rangeVersions[newest].startPosition
         var member = rounds[round].members.firstParked
         while member != .null {
@@ -208,7 +210,7 @@ extension Audiences {
                 {
                     finishParkedMember(member, .superseded)
                 }
-            } else if !slot.isUnderWay, hasExpired {
+            } else if !slot.isUnderWay, hasExpired || mustGiveUpDelayed && isDelayedByAPNs(slot, now: now) {
                 finishParkedMember(member, .expired)
             }
             member = slot.nextParkedMember
@@ -256,6 +258,6 @@ extension Audiences {
     /// attempt, up to ``AudiencesConfiguration/retryMillisecondsMax``.
     mutating func randomRetryPauseMilliseconds(failedAttemptCount: UInt8) -> Int64 {
         let doubledMilliseconds = configuration.retryBaseMilliseconds << min(Int64(failedAttemptCount), 24)
-        return randomness.jitteredMilliseconds(min(configuration.retryMillisecondsMax, doubledMilliseconds))
+        return random.jitteredMilliseconds(min(configuration.retryMillisecondsMax, doubledMilliseconds))
     }
 }

@@ -42,7 +42,7 @@ extension Audiences {
     /// the app's other pool.
     ///
     /// - Parameters:
-    ///   - traffic: what the pool sends.
+    ///   - traffic: what the pool sends, or the part of it that may be its next probe (``ProbeOrder``).
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
     ///   - pushesInFlightMax: the value of ``pushesInFlightMax(streamCount:areSingleCommandsWaiting:)``.
     ///   - isProbing: whether the pool's breaker is open, so that the push is a probe. A probe does not make the pool
@@ -68,7 +68,7 @@ extension Audiences {
             return push
         }
         guard traffic.hasDevicePushes else { return nil }
-        if let push = offerNextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
+        if let push = takeNextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
             apps[appIndex].inFlightPushCounts[environment] += 1
             return push
         }
@@ -279,7 +279,7 @@ extension Audiences {
             body: body,
             priority: allowsFrequentUpdates ? grant.frequentUpdatesPriority : grant.priority,
             expirationSeconds: sentExpirationSeconds(of: slot.pointee.record, from: now.wallSeconds),
-            apnsIdentifier: randomness.nextUUID(),
+            apnsIdentifier: random.nextUUID(),
             isRetry: isRetry
         )
     }

@@ -165,7 +165,7 @@ extension Audiences {
 
     /// Makes a pause at least as long as `longRetryPauseMilliseconds`, with jitter.
     mutating func extendToLongRetryPause(_ pauseMilliseconds: inout Int64) {
-        let jitteredMilliseconds = randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
+        let jitteredMilliseconds = random.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
         pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
     }
 

@@ -28,9 +28,10 @@ extension Audiences {
         return (claimOrCheckpointAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
-    /// Sets the round's timer to the earliest of six times: the next checkpoint, a parked member's next attempt, the
+    /// Sets the round's timer to the earliest of seven times: the next checkpoint, a parked member's next attempt, the
     /// end of the wait for a newer version, the expiration of the newest version, the time at which a halted round
-    /// gives up its pages, and the time at which the alert that parked members wait for is too old.
+    /// gives up its pages, the time at which the alert that parked members wait for is too old, and the next check
+    /// whether parked members must be given up for lack of room.
     private mutating func setTimer(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard slot.phase == .running || slot.phase == .restoring else { return }
@@ -67,6 +68,9 @@ extension Audiences {
         }
         if let waitMilliseconds = millisecondsUntilParkedMembersNeedNoAlert(round, now: now) {
             dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
+        }
+        if let checkDueMilliseconds = giveUpCheckDueMilliseconds(round, now: now) {
+            dueMilliseconds = min(dueMilliseconds, checkDueMilliseconds)
         }
         scheduleAdvance(of: round, at: dueMilliseconds)
     }

@@ -210,7 +210,7 @@ extension Audiences {
                 audienceIdentifier: audience,
                 partitionIndex: partitionIndex,
                 assignmentEpoch: assignmentEpoch,
-                claim: RoundClaim(number: randomness.next()),
+                claim: RoundClaim(number: random.next()),
                 progress: RoundProgress(positionsPerLap: ordinals.upperBound - ordinals.lowerBound)
             )
         )

@@ -44,7 +44,7 @@ extension Audiences {
         }
         let doublingCount = min(rounds[round].claim.consecutiveLossCount, Self.pauseDoublingsMax)
         rounds[round].claim.consecutiveLossCount = doublingCount + 1
-        let pauseMilliseconds = randomness.jitteredMilliseconds(Self.claimPauseMilliseconds << Int64(doublingCount))
+        let pauseMilliseconds = random.jitteredMilliseconds(Self.claimPauseMilliseconds << Int64(doublingCount))
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         if areMembersLost {
             rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
@@ -153,7 +153,7 @@ extension Audiences {
                 .forgetProgress(ownAlertSeconds: policies[rangeVersions[rangeVersion].record.policyIndex].alertSeconds)
             rangeVersion = rangeVersions[rangeVersion].nextVersion
         }
-        rounds[round].prepareNewClaim(number: randomness.next())
+        rounds[round].prepareNewClaim(number: random.next())
         storeQueue.append(.claim(round))
     }
 

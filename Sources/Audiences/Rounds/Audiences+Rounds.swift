@@ -17,9 +17,12 @@ extension Audiences {
             restore(checkpoint, text, to: round)
             break
         }
+        // `restore` has entered another phase if versions were under way in the checkpoint.
         if rounds[round].phase == .claiming { rounds[round].enter(.running) }
         beginOrEndReceivedVersions(of: round, now: now)
         guard rounds.isInUse(round) else { return }
+        // A record that was passed over gets room only when the round's other records have settled. So do not wait for
+        // versions: the passed-over record may be of one of them.
         let isRecordPassedOver =
             rounds[round].versions.firstPassedOverOffset != nil
             || rounds[round].versions.wasClaimingAtLastPassOver
@@ -106,7 +109,7 @@ extension Audiences {
         case .running:
             finishUnneededParkedMembers(of: round, now: now)
             expireUnsentMembers(of: round, now: now)
-            closeAllVersionsIfNewestAdmittedIsMissingTooLong(round, now: now)
+            stopAwaitingNewerVersionIfDue(round, now: now)
             discardOldUnsentMembersIfHalted(round, now: now)
             prefetchPages(of: round)
             freeDonePages(of: round, now: now)
@@ -126,7 +129,7 @@ extension Audiences {
     /// Ends the wait for the record of a newer admitted version after `newerVersionWaitMillisecondsMax`: closes all
     /// versions of the round, and ends its parked members as superseded. The record may never come: if the newer
     /// version has another number of ranges, its records are for other ranges.
-    private mutating func closeAllVersionsIfNewestAdmittedIsMissingTooLong(_ round: RoundIndex, now: Moment) {
+    private mutating func stopAwaitingNewerVersionIfDue(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
             let missingSinceMilliseconds = rounds[round].versions.newestAdmittedMissingSinceMilliseconds,
             now.monotonicMilliseconds - missingSinceMilliseconds >= configuration.newerVersionWaitMillisecondsMax

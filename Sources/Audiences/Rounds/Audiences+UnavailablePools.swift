@@ -5,7 +5,8 @@ import LiveActivity
 /// respond. Their records must not fill the memory: they end when they expire, or when newer versions replace them.
 ///
 /// Known issue (K20): the newest version of a range may stay for hours, and its partition then stops when the ledger is
-/// full.
+/// full. If only a few parked members keep the version, they are given up before this
+/// (``mustGiveUpDelayedMembers(of:now:)``).
 extension Audiences {
     /// If a round has sent nothing for this long and its pools are unavailable, a newer version closes the older ones.
     private static var closeOlderVersionsAfterMilliseconds: Int64 { 10_000 }
@@ -52,5 +53,64 @@ extension Audiences {
             let progress = isMember ? MemberProgress.done(.expired) : .notAddressed
             advancePast(next, progress: progress, rangeVersion(at: next.position, of: round))
         }
+    }
+
+    // MARK: - The room that parked members take
+
+    /// How often a round checks again whether it must give up its parked members for lack of room.
+    private static var giveUpCheckIntervalMilliseconds: Int64 { 10_000 }
+    /// A due member of an unavailable pool may be given up only after this time, so that a lane that has just started
+    /// can connect first.
+    private static var giveUpAfterDueMilliseconds: Int64 { 60_000 }
+    /// A member of a working pool may be given up only after this many attempts: the pauses between them are some
+    /// minutes together.
+    private static var giveUpAttemptsMin: UInt8 { 20 }
+
+    /// Whether a round must give up the parked members that APNs delays (``isDelayedByAPNs(_:now:)``). Otherwise one
+    /// member whose pool has a wrong key could stop a partition for hours, for all apps (R22). All of this must be true:
+    /// - The newest version is so old that APNs would no longer store a push that was sent at its admission.
+    /// - The version has had its turn with all members, and APNs has accepted it for more of them than are parked. So
+    ///   an outage of APNs does not take the newest state from most members.
+    /// - A version of the round fills its partition (``fillsPartition(_:)``).
+    func mustGiveUpDelayedMembers(of round: RoundIndex, now: Moment) -> Bool {
+        let newest = rounds[round].versions.last
+        guard newest != .null, storedUntilSeconds(newest) < now.wallSeconds, hasReachedAllMembers(round),
+            rangeVersions[newest].counts[.delivered] > rounds[round].members.parkedCount
+        else { return false }
+        var rangeVersion = rounds[round].versions.first
+        while rangeVersion != .null {
+            if fillsPartition(rangeVersion) { return true }
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
+        }
+        return false
+    }
+
+    /// Whether a parked member has waited long because its pool is unavailable, or has failed often.
+    func isDelayedByAPNs(_ member: ParkedMember, now: Moment) -> Bool {
+        if member.failedAttemptCount >= Self.giveUpAttemptsMin { return true }
+        return isPoolUnavailable(member.environment, of: member.round)
+            && member.dueMilliseconds <= now.monotonicMilliseconds - Self.giveUpAfterDueMilliseconds
+    }
+
+    /// Returns when a round with parked members checks next whether it must give them up (monotonic milliseconds); nil
+    /// if it has none.
+    func giveUpCheckDueMilliseconds(_ round: RoundIndex, now: Moment) -> Int64? {
+        let newest = rounds[round].versions.last
+        guard newest != .null, rounds[round].members.firstParked != .null else { return nil }
+        let waitMilliseconds = (storedUntilSeconds(newest) + 1) * 1_000 - now.wallMilliseconds
+        return now.monotonicMilliseconds + max(waitMilliseconds, Self.giveUpCheckIntervalMilliseconds)
+    }
+
+    /// Returns until when APNs would store a push of this version that was sent at its admission, UNIX seconds. The
+    /// stale date does not count.
+    private func storedUntilSeconds(_ rangeVersion: RangeVersionIndex) -> Int64 {
+        let record = rangeVersions.address(of: rangeVersion).pointee.record
+        return sentExpirationSeconds(
+            event: record.event,
+            ownExpirationSeconds: record.ownExpirationSeconds,
+            staleDateSeconds: -1,
+            policy: record.policyIndex,
+            from: max(0, record.instruction.admittedAtMilliseconds / 1_000)
+        )
     }
 }

@@ -187,19 +187,22 @@ extension Audiences {
             let older = precedingVersion(rangeVersion, of: round)
         else { return }
         let slot = rangeVersions[older]
-        let (start, end): (UInt64, UInt64)
+        let startPosition: UInt64
+        let endPosition: UInt64
         let alert: UnsafeRawBufferPointer
         if slot.record.hasAlert {
-            (start, end) = (slot.startPosition, slot.startPosition + rounds[round].progress.positionsPerLap)
+            startPosition = slot.startPosition
+            endPosition = slot.startPosition + rounds[round].progress.positionsPerLap
             alert = slot.record.bodyLayout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.isCarryingAlert {
-            (start, end) = (slot.carriedAlertStartPosition, slot.carriedAlertEndPosition)
+            startPosition = slot.carriedAlertStartPosition
+            endPosition = slot.carriedAlertEndPosition
             alert = carriedAlert(by: older)
         } else {
             return
         }
         let newer = rangeVersions[rangeVersion]
-        guard end > lowestUnfinishedPosition(of: round), !isAlertTooOld(older, now: now),
+        guard endPosition > lowestUnfinishedPosition(of: round), !isAlertTooOld(older, now: now),
             PushBody.byteCount(newer.record.body.bytes, newer.record.bodyLayout, carryingAlertBytes: alert.count)
                 <= Limits.bodyBytesMax
         else { return }
@@ -207,8 +210,8 @@ extension Audiences {
         addFanoutRecordBytes(body.count, of: rangeVersion)
         rangeVersions[rangeVersion].alternativeBody = body
         rangeVersions[rangeVersion].carriedAlertByteRange = layout.alert
-        rangeVersions[rangeVersion].carriedAlertStartPosition = start
-        rangeVersions[rangeVersion].carriedAlertEndPosition = end
+        rangeVersions[rangeVersion].carriedAlertStartPosition = startPosition
+        rangeVersions[rangeVersion].carriedAlertEndPosition = endPosition
         rangeVersions[rangeVersion].record.alertVersion = slot.record.alertVersion
         rangeVersions[rangeVersion].record.alertSeconds = slot.record.alertSeconds
     }

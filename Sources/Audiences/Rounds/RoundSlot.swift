@@ -17,13 +17,13 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 /// A round: the work on one range of an audience (``SegmentRange``). It takes each version (``RangeVersionSlot``) to
 /// the range's members, as ``RoundProgress`` shows. (R28)
 struct RoundSlot: BitwiseCopyable {
-    /// ``enter(_:)`` traps on a change of phase that is not listed here. The *previous owner* is the worker that had
-    /// the round's partition before.
+    /// What a round does or waits for. The *previous owner* is the worker that had the round's partition before.
     ///
-    ///     claiming ─► running
-    ///     claiming ─► awaitingVersions                  the previous owner had versions under way
+    ///     claiming ─► running                           the store has granted the claim
+    ///     claiming ─► awaitingVersions                  the same, and the previous owner had versions under way
     ///     claiming ─► awaitingClaim                     the store may lack members
-    ///     awaitingVersions ─► running, restoring        the versions have arrived, or the round waits no more
+    ///     awaitingVersions ─► running                   the versions have arrived, or the round waits no more
+    ///     awaitingVersions ─► restoring                 the same, and the previous owner had parked members
     ///     restoring ─► running                          the parked members are read again
     ///     running ─► ending                             no version is left
     ///     ending ─► running                             a version arrives
@@ -37,8 +37,7 @@ struct RoundSlot: BitwiseCopyable {
     ///     ending, draining ─► slot freed                the last checkpoint is recorded, or none is needed
     ///     abandoned ─► slot freed                       nothing of the round is in flight or unacknowledged
     ///
-    /// After `awaitingVersions`, `restoring` follows if the previous owner had parked members: they must be read again
-    /// before `running`.
+    /// ``enter(_:)`` traps on any other change.
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which replies with the checkpoint of the partition's previous owner.
         case claiming

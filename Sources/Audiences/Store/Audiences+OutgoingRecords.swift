@@ -75,8 +75,8 @@ extension Audiences {
             partition: slot.partition,
             offset: slot.offset,
             recordTimestampMilliseconds: slot.recordTimestampMilliseconds,
-            receivedAtWallMilliseconds: slot.receivedAtWallMilliseconds,
-            admittedAtWallMilliseconds: slot.admittedAtWallMilliseconds ?? -1,
+            receivedAtMilliseconds: slot.receivedAtWallMilliseconds,
+            admittedAtMilliseconds: slot.admittedAtWallMilliseconds ?? -1,
             carriedAlertVersion: slot.carriedAlertVersion,
             isAlertExpired: slot.isAlertExpired,
             channelsForStarts: slot.event == .start ? slot.channels : AudienceChannels(),
@@ -146,7 +146,7 @@ extension Audiences {
             result.isAlertExpired = record.instruction.isAlertExpired
             result.droppedFieldNames = record.droppedFields.bytes
             result.recordTimestampMilliseconds = record.instruction.recordTimestampMilliseconds
-            result.admittedAtMilliseconds = record.instruction.admittedAtWallMilliseconds
+            result.admittedAtMilliseconds = record.instruction.admittedAtMilliseconds
             result.write(to: &writer)
         }
     }
@@ -227,7 +227,7 @@ extension Audiences {
             result.reason = reason.isEmpty ? nil : reason
             result.sentTimestamp = versionSlot.record.instruction.grant.timestamp
             result.recordTimestampMilliseconds = versionSlot.record.instruction.recordTimestampMilliseconds
-            result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtWallMilliseconds
+            result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtMilliseconds
             result.sentAtMilliseconds = slot.sentAtWallMilliseconds ?? -1
             result.responseAtMilliseconds = slot.responseAtWallMilliseconds
             result.write(to: &recordValueWriter)

@@ -12,18 +12,19 @@ package struct RecordRateLimit {
 
     /// Records per second; nil for no limit.
     private let recordsPerSecond: Double?
-    /// How late the schedule is for good. Each pause adds the part that is above ``catchUpSecondsMax``: 9 s for a pause
-    /// of 10 s.
+    /// By how much all later records are late, because the sender does not make up for this time. Each pause adds the
+    /// part that is above ``catchUpSecondsMax``: 9 s for a pause of 10 s.
     private var skippedSeconds = 0.0
 
     package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }
 
-    /// Returns the seconds until another record may be written; 0 if it may be written now.
+    /// Returns the seconds until another record may be written; 0 if it may be written now. If the sender is later than
+    /// it may make up for, moves all later records by the rest.
     ///
     /// - Parameters:
     ///   - sentCount: the number of records that have been written.
     ///   - elapsedSeconds: the time since the sender began.
-    package mutating func waitSeconds(sentCount: Int, elapsedSeconds: Double) -> Double {
+    package mutating func takeWaitSeconds(sentCount: Int, elapsedSeconds: Double) -> Double {
         guard let recordsPerSecond else { return 0 }
         let dueSeconds = Double(sentCount) / recordsPerSecond + skippedSeconds
         skippedSeconds += max(0, elapsedSeconds - dueSeconds - Self.catchUpSecondsMax)
@@ -31,7 +32,7 @@ package struct RecordRateLimit {
     }
 
     /// Sleeps for this time, but at most ``sleepMillisecondsMax``.
-    package func sleep(seconds: Double) {
+    package func sleepBriefly(atMostSeconds seconds: Double) {
         let milliseconds = min(seconds * 1_000, Double(Self.sleepMillisecondsMax))
         var time = timespec(tv_sec: 0, tv_nsec: Int(milliseconds * 1_000_000))
         nanosleep(&time, nil)

@@ -127,10 +127,10 @@ package struct RecordSender {
     /// - Returns: false if `isCancelled` returned true first.
     package mutating func waitForRateLimit(until isCancelled: () -> Bool) -> Bool {
         while !isCancelled() {
-            let seconds = rateLimit.waitSeconds(sentCount: tally.sentCount, elapsedSeconds: elapsedSeconds)
+            let seconds = rateLimit.takeWaitSeconds(sentCount: tally.sentCount, elapsedSeconds: elapsedSeconds)
             takeDeliveryReports()
             if seconds == 0 { return true }
-            rateLimit.sleep(seconds: seconds)
+            rateLimit.sleepBriefly(atMostSeconds: seconds)
         }
         return false
     }
@@ -159,7 +159,7 @@ package struct RecordSender {
             case .queueFull:
                 if isCancelled() { return false }
                 takeDeliveryReports()
-                rateLimit.sleep(seconds: Self.queueCheckIntervalSeconds)
+                rateLimit.sleepBriefly(atMostSeconds: Self.queueCheckIntervalSeconds)
             case .failed(let error):
                 tally.countRefusedRecord(error.reason, tag: tag)
                 return true

@@ -12,7 +12,7 @@ struct JSONSchemaPage {
     let isForChart: Bool
 
     /// Returns the schema of the whole file.
-    static func fileSchema(of section: PageSection) -> DocumentValue {
+    static func fileSchema(of section: ConfigurationSection) -> DocumentValue {
         let head: [DocumentValue.Member] = [
             .init("$schema", "https://json-schema.org/draft/2020-12/schema"),
             .init("title", "Causeway's configuration"),
@@ -21,14 +21,14 @@ struct JSONSchemaPage {
     }
 
     /// Returns the schema of the chart value `config`, which is a part of the chart's schema.
-    static func chartSchema(of section: PageSection) -> DocumentValue {
+    static func chartSchema(of section: ConfigurationSection) -> DocumentValue {
         let description = "The program's configuration: the keys of Config/causeway.yaml. CONFIG.md lists them."
         return .object(
             JSONSchemaPage(isForChart: true).members(of: section) + [.init("description", .text(description))]
         )
     }
 
-    private func isRequired(_ member: PageSection.Member) -> Bool {
+    private func isRequired(_ member: ConfigurationSection.Member) -> Bool {
         switch member {
         case .key(let key): key.isRequired && !(isForChart && key.isFilePath)
         case .section(let section):
@@ -42,7 +42,7 @@ struct JSONSchemaPage {
         section.entryCountRange.lowerBound > section.predefinedNames.count
     }
 
-    private func members(of section: PageSection) -> [DocumentValue.Member] {
+    private func members(of section: ConfigurationSection) -> [DocumentValue.Member] {
         let required = section.members.filter { isRequired($0.member) }.map { DocumentValue.text($0.name) }
         var members: [DocumentValue.Member] = [
             .init("type", required.isEmpty ? ["object", "null"] : "object"),
@@ -53,7 +53,7 @@ struct JSONSchemaPage {
         return members
     }
 
-    private func schema(of member: PageSection.Member) -> DocumentValue {
+    private func schema(of member: ConfigurationSection.Member) -> DocumentValue {
         switch member {
         case .key(let key):
             return schema(of: key)
@@ -66,7 +66,7 @@ struct JSONSchemaPage {
     }
 
     /// Returns the schema of a section with entries that the operator names: `apps` or `policies`.
-    private func members(of namedSection: NamedSection, _ section: PageSection) -> [DocumentValue.Member] {
+    private func members(of namedSection: NamedSection, _ section: ConfigurationSection) -> [DocumentValue.Member] {
         let isRequired = isRequired(namedSection)
         var members: [DocumentValue.Member] = [.init("type", isRequired ? "object" : ["object", "null"])]
         if let pattern = namedSection.nameRule.pattern {

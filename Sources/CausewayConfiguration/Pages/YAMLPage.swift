@@ -5,7 +5,7 @@ enum YAMLPage {
     /// The maximum width of a comment line, including the indentation.
     static let lineCharactersMax = 132
 
-    static func text(of file: PageSection, introduction: String, schemaFile: String) -> String {
+    static func text(of file: ConfigurationSection, introduction: String, schemaFile: String) -> String {
         var lines = ["# yaml-language-server: $schema=\(schemaFile)", "#"]
         lines += comment(introduction, indentation: "")
         lines.append("")
@@ -13,7 +13,7 @@ enum YAMLPage {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    private static func members(of section: PageSection, depth: Int) -> [String] {
+    private static func members(of section: ConfigurationSection, depth: Int) -> [String] {
         let indentation = String(repeating: "  ", count: depth)
         let blocks = section.members.map { name, member -> [String] in
             switch member {

@@ -15,7 +15,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
             }
             p50Milliseconds = p50
             p99Milliseconds = p99
-            maximumMilliseconds = histogram.maximumMilliseconds
+            maximumMilliseconds = histogram.longestMilliseconds
         }
     }
 

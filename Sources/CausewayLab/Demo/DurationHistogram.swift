@@ -6,7 +6,7 @@ struct DurationHistogram {
     private var bucketCounts = [Int32](repeating: 0, count: millisecondsMax + 1)
     private(set) var count = 0
     /// The longest duration, exact even beyond the last bucket.
-    private(set) var maximumMilliseconds: Int64 = 0
+    private(set) var longestMilliseconds: Int64 = 0
 
     mutating func add(milliseconds: Int64) {
         // Usually both times of a duration come from one machine's clock, rounded to milliseconds. So a negative
@@ -14,11 +14,11 @@ struct DurationHistogram {
         let clampedMilliseconds = max(0, milliseconds)
         bucketCounts[Int(min(clampedMilliseconds, Int64(Self.millisecondsMax)))] += 1
         count += 1
-        maximumMilliseconds = max(maximumMilliseconds, clampedMilliseconds)
+        longestMilliseconds = max(longestMilliseconds, clampedMilliseconds)
     }
 
     /// Returns a histogram of the durations that were added after `earlier`, an older copy of this histogram.
-    /// Exception: the ``maximumMilliseconds`` of the result is the longest of all durations.
+    /// Exception: the ``longestMilliseconds`` of the result is the longest of all durations.
     func subtracting(_ earlier: DurationHistogram) -> DurationHistogram {
         var recent = self
         for (bucket, count) in earlier.bucketCounts.enumerated() where count > 0 {
@@ -39,8 +39,8 @@ struct DurationHistogram {
         var cumulativeCount = 0
         for (milliseconds, number) in bucketCounts.enumerated() {
             cumulativeCount += Int(number)
-            if cumulativeCount >= rank { return min(Int64(milliseconds), maximumMilliseconds) }
+            if cumulativeCount >= rank { return min(Int64(milliseconds), longestMilliseconds) }
         }
-        return maximumMilliseconds
+        return longestMilliseconds
     }
 }

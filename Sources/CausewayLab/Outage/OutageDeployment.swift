@@ -2,7 +2,8 @@ import CausewayCommandLine
 import Foundation
 import Kafka
 
-/// The processes of one case, on loopback. The steps of a case break them.
+/// The processes of one case of the outage tests (``OutageCase``), on loopback. The steps of the case disturb
+/// them: for example, they kill or freeze a process.
 final class OutageDeployment {
     /// How long to wait until a killed worker has ended.
     private static let killedWorkerWaitMillisecondsMax: Int64 = 60_000

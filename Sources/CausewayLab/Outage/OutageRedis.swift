@@ -32,6 +32,11 @@ final class OutageRedis {
         }
     }
 
+    func stop() {
+        sentinel?.process?.stop(graceMilliseconds: 0)
+        for server in servers { server.process?.stop(graceMilliseconds: 0) }
+    }
+
     /// The settings of the section `redis` in a worker's configuration.
     var configuration: WorkerConfigurationText.Settings {
         let addresses = servers.map { "127.0.0.1:\($0.port)" }
@@ -179,6 +184,8 @@ final class OutageRedis {
         return sum
     }
 
+    // MARK: - Starting and waiting
+
     private func awaitReply(_ port: UInt16, of process: ChildProcess) throws(LabError) {
         try wait("\(process.name) to reply") {
             process.poll() == nil && Deployment.requestRedisReply(port: port, to: "PING") == "+PONG"
@@ -204,10 +211,5 @@ final class OutageRedis {
             throw LabError("redis-server is not installed: run apt-get install redis-server")
         }
         return program
-    }
-
-    func stop() {
-        sentinel?.process?.stop(graceMilliseconds: 0)
-        for server in servers { server.process?.stop(graceMilliseconds: 0) }
     }
 }

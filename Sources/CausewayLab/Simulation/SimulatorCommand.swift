@@ -205,8 +205,8 @@ struct SimulatorCommand: AsyncParsableCommand {
             let simulator = Simulator(try makeConfiguration(directory: simulatorDirectory.path, keys: keys))
             try await simulator.start()
             do {
-                let page = try await servePage(of: simulator, workerAccess, directory: simulatorDirectory.path)
-                try await serve(simulator, apps: apps, key: keys[0], page: page, until: signal)
+                let servedPage = try await servePage(of: simulator, workerAccess, directory: simulatorDirectory.path)
+                try await serve(simulator, apps: apps, key: keys[0], page: servedPage, until: signal)
             } catch {
                 await simulator.stop()
                 throw error

@@ -389,7 +389,7 @@ final class ChannelRegistry {
     }
 
     private func audienceHashKey(_ app: String, _ audience: String) -> [UInt8]? {
-        InspectedAudienceKeys(app: app, audience: audience)?.audienceKey
+        AudienceKeyWriter(app: app, audience: audience)?.audienceKey
     }
 
     private static func channelField(_ environment: String) -> [UInt8] {

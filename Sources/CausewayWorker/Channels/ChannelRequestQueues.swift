@@ -44,14 +44,14 @@ final class ChannelRequestQueues {
         var runningCount = 0
         /// The number of the pool's requests that run or wait.
         var requestCount = 0
-        /// Whether `poolsInTurn` has the pool.
-        var isInTurn = false
+        /// Whether `poolsAwaitingTurn` has the pool.
+        var awaitsTurn = false
     }
 
     /// The requests of each pool that has had one.
     private var requestsByPool: [PoolKey: PoolRequests] = [:]
     /// The pools that have a ready request and may run one more, in the order in which they run it.
-    private var poolsInTurn: [PoolKey] = []
+    private var poolsAwaitingTurn: [PoolKey] = []
     /// The maximum number of requests of one pool that run at one time.
     private let runningRequestsPerPoolMax: Int
     /// The maximum number of requests of one pool that run or wait (R4).
@@ -100,28 +100,28 @@ final class ChannelRequestQueues {
     ///
     /// - Returns: nil if no request is ready, or if the pools of all ready requests run as many as they may.
     func beginNextReadyRequest() -> ChannelRequest? {
-        guard !poolsInTurn.isEmpty else { return nil }
-        let pool = poolsInTurn.removeFirst()
+        guard !poolsAwaitingTurn.isEmpty else { return nil }
+        let pool = poolsAwaitingTurn.removeFirst()
         guard let key = requestsByPool[pool]?.readyKeys.removeFirst() else {
-            preconditionFailure("a pool in turn has a ready request")
+            preconditionFailure("a pool that awaits its turn has a ready request")
         }
         requestsByPool[pool]?.runningCount += 1
-        requestsByPool[pool]?.isInTurn = false
-        putInTurnIfReady(pool)
+        requestsByPool[pool]?.awaitsTurn = false
+        queueForTurnIfReady(pool)
         return queues[key]?.first
     }
 
     private func addReadyKey(_ key: AudienceKey) {
         requestsByPool[key.pool, default: PoolRequests()].readyKeys.append(key)
-        putInTurnIfReady(key.pool)
+        queueForTurnIfReady(key.pool)
     }
 
-    private func putInTurnIfReady(_ pool: PoolKey) {
-        guard let requests = requestsByPool[pool], !requests.isInTurn, !requests.readyKeys.isEmpty,
+    private func queueForTurnIfReady(_ pool: PoolKey) {
+        guard let requests = requestsByPool[pool], !requests.awaitsTurn, !requests.readyKeys.isEmpty,
             requests.runningCount < runningRequestsPerPoolMax
         else { return }
-        requestsByPool[pool]?.isInTurn = true
-        poolsInTurn.append(pool)
+        requestsByPool[pool]?.awaitsTurn = true
+        poolsAwaitingTurn.append(pool)
     }
 
     /// Finishes a request that ``beginNextReadyRequest()`` returned. The next request of its audience becomes ready,
@@ -132,6 +132,6 @@ final class ChannelRequestQueues {
         requestsByPool[key.pool]?.requestCount -= 1
         requestsByPool[key.pool]?.runningCount -= 1
         if queues[key]?.isEmpty == true { queues[key] = nil } else { addReadyKey(key) }
-        putInTurnIfReady(key.pool)
+        queueForTurnIfReady(key.pool)
     }
 }

@@ -1,6 +1,7 @@
 import Audiences
 import Delivery
 import Kafka
+import LiveActivity
 
 /// The lane and the offsets of each assigned partition. An entry is found by topic and partition number, without
 /// hashing, because the Kafka thread looks one up for each record.
@@ -49,9 +50,8 @@ struct AssignmentTable {
         var isComplete: Bool
     }
 
-    /// The offsets that are accepted from a broker, which may send any number. The upper bound is far below
-    /// `Int64.max`, so that adding small numbers to an offset does not overflow.
-    static let validOffsets: ClosedRange<Int64> = 0...(1 << 62)
+    /// The offsets that are accepted from a broker.
+    static var validOffsets: ClosedRange<Int64> { 0...Limits.offsetMax }
 
     /// One of a lane's two cores. Each core has a limited number of partitions.
     private struct LaneCore: Hashable {
@@ -127,7 +127,7 @@ struct AssignmentTable {
     /// Applies a lane's report to the partition's entry, unless the report's assignment has ended.
     ///
     /// - Returns: whether the reported offset may be committed.
-    mutating func apply(_ report: LaneReport, committableOffset: Int64?) -> Bool {
+    mutating func apply(_ report: PartitionReport, committableOffset: Int64?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.assignmentNumber == report.assignmentNumber else {
             return false
         }
@@ -145,7 +145,7 @@ struct AssignmentTable {
     /// Notes the lane's request for a rewind. The lane discards the records that were dealt before this call.
     ///
     /// - Returns: false if the report belongs to an assignment that has ended.
-    mutating func noteRewindRequest(_ report: LaneReport) -> Bool {
+    mutating func noteRewindRequest(_ report: PartitionReport) -> Bool {
         guard self[report.topic, report.partition]?.assignmentNumber == report.assignmentNumber else { return false }
         updateEntry(report.topic, report.partition) { $0?.rewindRequestCount &+= 1 }
         return true

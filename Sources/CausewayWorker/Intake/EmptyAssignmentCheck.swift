@@ -21,6 +21,7 @@ struct EmptyAssignmentCheck {
 
     func isRequestDue(nowMilliseconds: Int64) -> Bool { isCauseUnknown && nowMilliseconds >= requestDueMilliseconds }
 
+    /// Delays the next request, because the brokers did not respond, or said that the topic has no partitions.
     mutating func postponeRequest(nowMilliseconds: Int64) {
         requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds
     }

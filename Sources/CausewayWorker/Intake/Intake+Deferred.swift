@@ -31,7 +31,7 @@ extension Intake {
 
     /// Pauses and rewinds a partition whose lane had no room for a record. After the pause that the lane requests, the
     /// partition is read again from the offset that the lane names.
-    func pauseForRewind(_ rewindRequest: PartitionRewind, _ report: LaneReport) {
+    func pauseForRewind(_ rewindRequest: PartitionRewind, _ report: PartitionReport) {
         guard assignments.noteRewindRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
         pausedPartitions.add(partition, untilMilliseconds: loop.nowMilliseconds + rewindRequest.pauseMilliseconds)

@@ -43,7 +43,7 @@ extension Intake {
     ///
     /// Call this after the lanes have ended. Then no lane has a record of the consumer or uses the producer.
     func close() {
-        takeLaneReports()
+        takePartitionReports()
         publishMetrics()
         metrics.published.noteIterationPause(untilMilliseconds: .max)
         phase = .closed

@@ -14,7 +14,7 @@ extension Intake: ClientEventHandler {
         )
     }
 
-    func clientFailed(_ error: KafkaError) {
+    func clientReportedError(_ error: KafkaError) {
         countError(error)
         if error.areAllBrokersDown { return noteBroker(isUp: false, reason: error.reason) }
         writeLog(.kafkaError, level: .warning, ["error": "\(error)"])

@@ -109,7 +109,7 @@ extension Intake {
         loop.refreshClock()
         let revocationEndMilliseconds = loop.nowMilliseconds + setup.drainMilliseconds
         while true {
-            takeLaneReports()
+            takePartitionReports()
             passDeliveryReports()
             wakeLanes()
             publishMetricsIfDue()

@@ -17,7 +17,7 @@ extension Intake {
     /// Returns what the group had committed for a partition at its assignment, without the note about marks.
     func findCommittedOffset(of partition: TopicPartition) -> CommittedOffset? {
         guard var committedOffset = consumer.committedOffsets[partition] else { return nil }
-        committedOffset.metadata = CommitMetadata.extractSettledOffsetsText(in: committedOffset.metadata)
+        committedOffset.metadata = CommitMetadata.extractSettledOffsetsText(from: committedOffset.metadata)
         return committedOffset
     }
 

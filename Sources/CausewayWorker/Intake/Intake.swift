@@ -136,7 +136,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     func iterationEnded() {
         isIterationEndRequested = false
         guard phase == .running else { return }
-        takeLaneReports()
+        takePartitionReports()
         if let error = consumer.commitIfDue(nowMilliseconds: loop.nowMilliseconds) { reportError(error) }
         passDeliveryReports()
         if signals.isStopRequested { return stop() }
@@ -308,9 +308,9 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     // MARK: - Reports of the lanes and of the producer
 
     /// Takes the lanes' reports: stores their offsets for the next commit, and rewinds partitions as requested.
-    func takeLaneReports() {
+    func takePartitionReports() {
         for mailbox in setup.mailboxes {
-            while let report = mailbox.laneReports.pop() {
+            while let report = mailbox.partitionReports.pop() {
                 let progress = report.progress?.takeBoxedValue()
                 if let rewindRequest = report.rewindRequest { pauseForRewind(rewindRequest, report) }
                 let topicPartition = TopicPartition(

@@ -22,13 +22,11 @@ enum FanoutHeaders {
     private static let numbersPerState = 15
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
-    /// The accepted range of offsets. The Kafka thread deals no record whose offset is outside this range.
-    private static let validOffsets = Int64(0)...1 << 62
 
     /// - Parameter topic: the name of the commands topic.
     static func append(_ instruction: FanoutInstruction, topic: [UInt8], to headers: inout ProducedHeaders) {
-        let topic = String(decoding: topic, as: UTF8.self)
-        append("source", "\(topic)/\(instruction.partition)/\(instruction.offset)", to: &headers)
+        let topicName = String(decoding: topic, as: UTF8.self)
+        append("source", "\(topicName)/\(instruction.partition)/\(instruction.offset)", to: &headers)
         if let channel = instruction.channel {
             append("channel", makeText(of: channel, broadcastCount: instruction.grant.broadcastCount), to: &headers)
         } else {
@@ -101,8 +99,8 @@ enum FanoutHeaders {
             instruction.range.index, instruction.range.rangeCount,
             grant.timestamp, grant.priority, grant.frequentUpdatesPriority, grant.isDemoted ? 1 : 0,
             instruction.partition, instruction.offset,
-            instruction.recordTimestampMilliseconds, instruction.receivedAtWallMilliseconds,
-            instruction.admittedAtWallMilliseconds,
+            instruction.recordTimestampMilliseconds, instruction.receivedAtMilliseconds,
+            instruction.admittedAtMilliseconds,
             alert?.timestamp ?? -1, alert?.sequence ?? 0, instruction.isAlertExpired ? 1 : 0,
             instruction.channel == nil ? rangeFormatNumber : broadcastFormatNumber,
         ]
@@ -144,11 +142,11 @@ enum FanoutHeaders {
             let isDemoted = readBool(),
             [priority, frequentUpdatesPriority].allSatisfy(PushPriority.isValid),
             let partition = readNumber(Int32.self), let offset = readNumber(Int64.self), partition >= 0,
-            validOffsets.contains(offset),
+            AssignmentTable.validOffsets.contains(offset),
             let recordTimestampMilliseconds = readNumber(Int64.self),
-            let receivedAtWallMilliseconds = readNumber(Int64.self),
-            let admittedAtWallMilliseconds = readNumber(Int64.self),
-            [recordTimestampMilliseconds, receivedAtWallMilliseconds, admittedAtWallMilliseconds]
+            let receivedAtMilliseconds = readNumber(Int64.self),
+            let admittedAtMilliseconds = readNumber(Int64.self),
+            [recordTimestampMilliseconds, receivedAtMilliseconds, admittedAtMilliseconds]
                 .allSatisfy(validMilliseconds.contains),
             let alertTimestamp = readNumber(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
             let alertSequence = readNumber(UInt64.self), let isAlertExpired = readBool()
@@ -167,8 +165,8 @@ enum FanoutHeaders {
             partition: partition,
             offset: offset,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
-            receivedAtWallMilliseconds: receivedAtWallMilliseconds,
-            admittedAtWallMilliseconds: admittedAtWallMilliseconds,
+            receivedAtMilliseconds: receivedAtMilliseconds,
+            admittedAtMilliseconds: admittedAtMilliseconds,
             carriedAlertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
             isAlertExpired: isAlertExpired,
             channelsForStarts: channelsOfStart,

@@ -8,8 +8,8 @@ import Reactor
 
 /// Counts and publishes a lane's metrics.
 ///
-/// Events are counted where they happen, in the lane's own counters. Gauges are read when the metrics are
-/// published, four times a second.
+/// The lane counts its own events where they happen. The counts of its cores and pools, and all gauges, are read when
+/// the metrics are published, four times a second.
 extension Lane {
     // MARK: - Counting events
 
@@ -91,7 +91,7 @@ extension Lane {
         metrics.add(.apnsGoAways, poolNumber, setup.metricRegistry.labels.responses.reasonIndex(Int(reason.rawValue)))
     }
 
-    // MARK: - Publishing gauges
+    // MARK: - Publishing
 
     func publishMetricsIfDue() {
         if metrics.isPublicationDue(nowMilliseconds: loop.nowMilliseconds) { publishMetrics() }

@@ -68,8 +68,8 @@ extension Lane {
     /// Sends a request to rewind a partition. Returns whether the ring had room for the request.
     private func pushRewindRequest(_ rewindRequest: PartitionRewind, _ entryIndex: Int) -> Bool {
         let entry = partitions[entryIndex]
-        let isPushed = mailbox.laneReports.push(
-            LaneReport(
+        let isPushed = mailbox.partitionReports.push(
+            PartitionReport(
                 topic: entry.topic,
                 partition: entry.partition,
                 assignmentNumber: entry.assignmentNumber,
@@ -87,8 +87,8 @@ extension Lane {
         let entry = partitions[entryIndex]
         let newestProgress = findProgress(of: entry)
         let boxedProgress = newestProgress.map { RingBox.passRetained($0) }
-        let isPushed = mailbox.laneReports.push(
-            LaneReport(
+        let isPushed = mailbox.partitionReports.push(
+            PartitionReport(
                 topic: entry.topic,
                 partition: entry.partition,
                 assignmentNumber: entry.assignmentNumber,

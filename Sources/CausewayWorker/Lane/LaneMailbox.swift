@@ -78,7 +78,7 @@ struct LaneOrder: BitwiseCopyable {
 }
 
 /// A lane's report about a partition, for the Kafka thread.
-struct LaneReport: BitwiseCopyable {
+struct PartitionReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
     var assignmentNumber: UInt32
@@ -130,7 +130,7 @@ final class LaneMailbox: Sendable {
     static let ordersCapacity = 4 * partitionsMax
     /// The number of reports that may wait for the Kafka thread. If the ring is full, the lane makes the report again
     /// later, so that none is lost.
-    static let laneReportsCapacity = 16_384
+    static let partitionReportsCapacity = 16_384
     /// The maximum number of outgoing records of one source record that Kafka has not acknowledged: a result, an
     /// invalidation and a dead letter.
     private static let deliveryReportsPerRecordMax = 3
@@ -151,7 +151,7 @@ final class LaneMailbox: Sendable {
     /// The delivery reports for the lane. The ring has room for a report about each record that the lane has
     /// produced and Kafka has not acknowledged.
     let deliveryReports: SingleProducerRing<DeliveryReport>
-    let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.laneReportsCapacity)
+    let partitionReports = SingleProducerRing<PartitionReport>(capacity: LaneMailbox.partitionReportsCapacity)
     /// Reloaded settings that the lane has not taken yet. The order `takeSettings` tells the lane to take them.
     private let settings = Mutex<ReloadableSettings?>(nil)
     let channelResponses = LaneChannelResponseQueue()

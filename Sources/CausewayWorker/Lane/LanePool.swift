@@ -16,6 +16,7 @@ final class LanePool {
     /// Whether the pool refused a push. The lane gives the pool no further push until the pool reports room.
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
+    fileprivate var probeOrder = ProbeOrder()
     private let responseHandler: LanePoolResponseHandler
 
     init(number: Int, pool setup: LaneSetup.PoolSetup, lane: Lane) {
@@ -35,6 +36,11 @@ final class LanePool {
     /// Whether the pool's breaker is open, so that the next push is a probe.
     fileprivate var isProbing: Bool { apnsPool.breakerCause != nil }
 
+    /// What audiences may send to the pool before the starts of single commands.
+    fileprivate var trafficBeforeStarts: PoolTraffic {
+        probeOrder.trafficBeforeStarts(of: traffic, isProbing: isProbing)
+    }
+
     fileprivate func permitsRetry(now: Moment) -> Bool {
         retryPermission.permitsRetry(isWithinBudget: apnsPool.retryBudget.permitsRetry, now: now)
     }
@@ -48,7 +54,7 @@ private final class LanePoolResponseHandler: PushHandler {
     /// `unowned` instead of `weak`, because Swift retains the lane pool for every push, and retains an object with weak
     /// references more slowly.
     unowned var lanePool: LanePool?
-    private var providerTokenStatus = ProviderTokenStatus()
+    private var providerStatus = ProviderStatus()
 
     init(number: Int, name: String, lane: Lane) {
         self.number = number
@@ -60,9 +66,18 @@ private final class LanePoolResponseHandler: PushHandler {
         let disposition = PushResult.Disposition(response.disposition)
         lane.countResponse(response, of: number)
         if response.showsAcceptedProviderToken {
-            noteProviderToken(isRefused: false)
-        } else if response.disposition == .providerRefused {
-            noteProviderToken(isRefused: true)
+            noteProvider(isRefused: false)
+        } else if response.disposition == .providerRefused,
+            !response.mayRefuseOnlyBroadcasts || lanePool?.traffic == .broadcasts
+        {
+            noteProvider(isRefused: true)
+        }
+        if response.isBroadcast {
+            lanePool?.probeOrder
+                .noteBroadcastResponse(
+                    isAccepted: disposition == .accepted,
+                    mayRefuseOnlyBroadcasts: response.mayRefuseOnlyBroadcasts
+                )
         }
         lanePool?.retryPermission.noteResponse(disposition, now: lane.now)
         let result = PushResult(
@@ -86,10 +101,10 @@ private final class LanePoolResponseHandler: PushHandler {
         lane.requestCallAtIterationEnd()
     }
 
-    private func noteProviderToken(isRefused: Bool) {
-        guard providerTokenStatus.noteResponse(isRefused: isRefused, now: lane.now) else { return }
+    private func noteProvider(isRefused: Bool) {
+        guard providerStatus.noteResponse(isRefused: isRefused, now: lane.now) else { return }
         lane.setup.metricRegistry.condition.change { [number] in
-            $0.providerTokenRefusedFlagsByPoolIndex[number] = isRefused
+            $0.isProviderRefusedByPoolIndex[number] = isRefused
         }
     }
 
@@ -131,7 +146,8 @@ extension PushResult.Disposition {
 
 extension Lane {
     /// Gives each pool its waiting pushes until the pool refuses a push: first the pushes of single commands, then
-    /// those of audiences (R22). A start is a probe only if its pool has no other push (R16).
+    /// those of audiences (R22). A start is a probe only if its pool has no other push (R16), except broadcasts that are
+    /// refused (``ProbeOrder``).
     func performPushes() {
         for pool in pools where !pool.isFull && pool.traffic.hasDevicePushes {
             performSinglePushes(of: pool, permitsStarts: !pool.isProbing)
@@ -139,6 +155,9 @@ extension Lane {
         performAudiencePushes()
         for pool in pools where !pool.isFull && pool.isProbing && pool.traffic.hasDevicePushes {
             performSinglePushes(of: pool, permitsStarts: true)
+            if !pool.isFull, pool.trafficBeforeStarts != pool.traffic {
+                _ = performAudiencePushes(of: pool, traffic: .broadcasts)
+            }
         }
     }
 
@@ -171,30 +190,37 @@ extension Lane {
         while hasSent {
             hasSent = false
             for pool in pools where !pool.isFull {
-                let streamCount = pool.apnsPool.inFlightPushCount + pool.apnsPool.freeStreamCount
-                let pushesInFlightMax = Audiences.pushesInFlightMax(
-                    streamCount: streamCount,
-                    // The starts that wait in a pool that probes leave the probe to the audiences.
-                    areSingleCommandsWaiting: !pool.isProbing && waitingPushCount(of: pool) > 0
-                )
-                while let push = audiences.takeNextPush(
-                    pool.identifier,
-                    traffic: pool.traffic,
-                    permitsRetry: pool.permitsRetry(now: now),
-                    pushesInFlightMax: pushesInFlightMax,
-                    isProbing: pool.isProbing,
-                    now: now
-                ) {
-                    guard submit(push, to: pool) else {
-                        audiences.pushNotSent(push)
-                        pool.isFull = true
-                        break
-                    }
-                    pool.retryPermission.noteSentPush(now: now)
-                    hasSent = true
-                }
+                if performAudiencePushes(of: pool, traffic: pool.trafficBeforeStarts) { hasSent = true }
             }
         }
+    }
+
+    /// Returns whether a push was sent.
+    private func performAudiencePushes(of pool: LanePool, traffic: PoolTraffic) -> Bool {
+        let streamCount = pool.apnsPool.inFlightPushCount + pool.apnsPool.freeStreamCount
+        let pushesInFlightMax = Audiences.pushesInFlightMax(
+            streamCount: streamCount,
+            // The starts that wait in a pool that probes leave the probe to the audiences.
+            areSingleCommandsWaiting: !pool.isProbing && waitingPushCount(of: pool) > 0
+        )
+        var hasSent = false
+        while let push = audiences.takeNextPush(
+            pool.identifier,
+            traffic: traffic,
+            permitsRetry: pool.permitsRetry(now: now),
+            pushesInFlightMax: pushesInFlightMax,
+            isProbing: pool.isProbing,
+            now: now
+        ) {
+            guard submit(push, to: pool) else {
+                audiences.pushNotSent(push)
+                pool.isFull = true
+                break
+            }
+            pool.retryPermission.noteSentPush(now: now)
+            hasSent = true
+        }
+        return hasSent
     }
 
     /// Returns whether the pool took the push.

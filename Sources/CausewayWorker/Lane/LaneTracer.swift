@@ -15,14 +15,14 @@ final class LaneTracer {
     /// A result's span id depends only on this seed, the parent span, the record's offset, and the number of the
     /// record's earlier results. So if this lane produces a result twice, both copies name the same span.
     private let spanSeed: UInt64
-    private var randomness: SplitMix64
+    private var random: SplitMix64
 
     init(traceRing: TraceRing?, samplesPerMillion: Int) {
         traceBuffer = .allocate(byteCount: RecordTrace.bytesMax, alignment: 8)
         self.traceRing = traceRing
         self.samplesPerMillion = traceRing == nil ? 0 : UInt64(clamping: samplesPerMillion)
         spanSeed = UInt64.random(in: .min ... .max)
-        randomness = SplitMix64(seed: spanSeed)
+        random = SplitMix64(seed: spanSeed)
     }
 
     deinit {
@@ -35,12 +35,12 @@ final class LaneTracer {
     func writeTrace(of message: borrowing Message) -> UnsafeRawBufferPointer {
         if let headers = message.headers, let trace = RecordTrace(headers) { return trace.write(to: traceBuffer) }
         guard samplesPerMillion > 0, message.topic.index == Intake.commandsTopicIndex,
-            randomness.next() % 1_000_000 < samplesPerMillion
+            random.next() % 1_000_000 < samplesPerMillion
         else { return UnsafeRawBufferPointer(start: nil, count: 0) }
         let context = TraceContext(
-            traceIdentifierHigh: randomness.next(),
-            traceIdentifierLow: randomness.nextNonzero(),
-            spanIdentifier: randomness.nextNonzero(),
+            traceIdentifierHigh: random.next(),
+            traceIdentifierLow: random.nextNonzero(),
+            spanIdentifier: random.nextNonzero(),
             isSampled: true,
             hasRandomTraceIdentifier: true
         )

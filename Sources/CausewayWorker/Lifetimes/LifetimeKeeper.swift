@@ -85,9 +85,9 @@ actor LifetimeKeeper {
         pollCount += 1
         var timetableActivityCount = 0
         var failure: (any Error)?
-        let firstPolledNumber = firstTimetableNumber
+        let firstPolledTimetableNumber = firstTimetableNumber
         for step in 0..<LifetimeKey.timetableCount {
-            let timetableNumber = (firstPolledNumber + step) % LifetimeKey.timetableCount
+            let timetableNumber = (firstPolledTimetableNumber + step) % LifetimeKey.timetableCount
             guard !Task.isCancelled else { return }
             do {
                 timetableActivityCount += try produceDueCommands(timetableNumber)

@@ -38,7 +38,7 @@ enum CommitMetadata {
         }
     }
 
-    static func extractSettledOffsetsText(in metadata: [UInt8]) -> [UInt8] {
+    static func extractSettledOffsetsText(from metadata: [UInt8]) -> [UInt8] {
         isUnmarked(metadata) ? Array(metadata.dropFirst()) : metadata
     }
 }

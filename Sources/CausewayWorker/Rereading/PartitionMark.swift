@@ -80,7 +80,7 @@ struct PartitionRereadingStatus: Equatable, Sendable {
 /// marks. The values of the cases are indices of primaries. (R24)
 enum MarkAction: Equatable {
     /// Do nothing: the primaries lack nothing and have the newest marks, or the rereading of the records is under way.
-    case keep
+    case nothing
     /// Write newer marks to these primaries, because more of the partition's records are settled.
     case advance([Int])
     /// Write the first marks to these primaries, which have none. Nothing is missing: reading began at offset 0, so the
@@ -127,12 +127,12 @@ enum MarkAction: Equatable {
         }
         let primariesWithIncompleteMark = primaries.indices.filter { primaries[$0].mark?.rereadingIdentifier != nil }
         if !primariesWithIncompleteMark.isEmpty {
-            return status.rereading?.isComplete == true ? .complete(primariesWithIncompleteMark) : .keep
+            return status.rereading?.isComplete == true ? .complete(primariesWithIncompleteMark) : .nothing
         }
         let outdatedPrimaries = primaries.indices.filter {
             primaries[$0].mark?.storedEndOffset ?? 0 < status.settledEndOffset
         }
-        return outdatedPrimaries.isEmpty ? .keep : .advance(outdatedPrimaries)
+        return outdatedPrimaries.isEmpty ? .nothing : .advance(outdatedPrimaries)
     }
 
     /// Whether the primary may lack what the partition's records wrote: it has no mark, or a mark of another run of the

@@ -230,7 +230,7 @@ actor StoreWatch {
             }
         }
         switch action {
-        case .keep: break
+        case .nothing: break
         case .advance(let primaries):
             let renewsAllCopies = pollCount.isMultiple(of: Self.pollsPerFullRenewal)
             addWrites(

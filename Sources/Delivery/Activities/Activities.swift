@@ -118,7 +118,7 @@ struct Activities: ~Copyable {
     mutating func findOrAdd(_ appIndex: UInt16, _ identifier: UnsafeRawBufferPointer) -> ActivityIndex {
         let hash = activityHash(seed: seed, appIndex: appIndex, identifier: identifier)
         let existingActivity = table.find(hash) { index in
-            slots[index].appIndex == appIndex && isEqual(slots[index].identifier, identifier)
+            slots[index].appIndex == appIndex && slots[index].identifier.hasSameBytes(as: identifier)
         }
         if let existingActivity { return existingActivity }
         let block = identifiers.allocate(identifier.count)

@@ -47,8 +47,9 @@ enum ActivityPhase: UInt8 {
     ///   has.
     /// - `awaitingService` for a start whose Redis server is unavailable.
     case admitting
-    /// Redis registers the token that the current command brought, because Redis perhaps holds a newer command for this
-    /// token. That newer command must carry the current command's alert. Next: `idle`.
+    /// Redis registers the token that the current command brought. Perhaps Redis holds a newer command until a token
+    /// registers: the registration then releases that command, which must carry the current command's alert. Next:
+    /// `idle`.
     case registeringToken
     /// The current command has no token. Redis is asked to hold the command until a token registers. Next:
     /// `takingStartToken` or `admitting` if a token has registered meanwhile.
@@ -77,8 +78,7 @@ enum ActivityPhase: UInt8 {
     /// - `queuedToBegin` or `paused` when another command replaces the current one.
     case awaitingService
 
-    // The next properties are read often: each command takes its activity through eight phases. So they are inlined and
-    // only test bits.
+    // The next properties are read at each change of a phase. So they are inlined and only test bits.
 
     /// Whether the activity's timer is set.
     @inline(__always) var hasTimer: Bool { self == .paused || isAwaitingRetry }

@@ -15,15 +15,17 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // `fillSlot` copies the ids of an activity and of a device. A command to an audience has neither, so two other
-        // texts take their places: the id of the audience or channel, and a start's `ActivityIdentifierTemplate`. The
-        // template moves to `audienceCommand` below.
-        var commandForFilling = command
         let addressesChannel = !command.channel.isAbsent
-        (commandForFilling.activity, commandForFilling.device) = (
-            addressesChannel ? command.channel : command.audience, command.activity
+        // The second text is a start's `ActivityIdentifierTemplate`, which moves to `audienceCommand` below.
+        fillSlot(
+            record,
+            with: command,
+            subject: addressesChannel ? command.channel : command.audience,
+            secondText: command.activity,
+            from: value,
+            trace: trace,
+            droppedFields: droppedFields
         )
-        fillSlot(record, with: commandForFilling, from: value, trace: trace, droppedFields: droppedFields)
         records.setBody(of: record, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
         if records[record].isReread { removeAlert(ofRereadRecord: record) }
         writeDefaultIdentifierIfMissing(of: record)
@@ -51,13 +53,14 @@ extension Delivery {
         return areAudienceMembersComplete || rereadHandoversMustNotWait ? rereadHandovers.first : nil
     }
 
-    /// Ends the wait of reread commands for members while the lane is more than three quarters full. A full lane would
-    /// read no records, not even the registrations that bring the members back, and no other app's commands (R22).
+    /// Decides whether reread commands still wait until Redis has the audiences' members: not while the lane is more
+    /// than three quarters full. A full lane would read no records, not even the registrations that bring the members
+    /// back, and no other app's commands (R22).
     ///
     /// The price: the core of audiences then admits these commands before all members are back. Their rounds still wait
     /// for the members (R26). But the number of ranges is chosen at the admission, from the members that Redis has
     /// then.
-    mutating func updateRereadHandoversMustNotWait() {
+    mutating func updateHandoverWait() {
         rereadHandoversMustNotWait =
             !areAudienceMembersComplete && !rereadHandovers.isEmpty && isFuller(thanQuarters: 3)
     }

@@ -70,7 +70,7 @@ extension Delivery {
         records[record].restore(deferral)
         records[record].deferral.pauseEndWallMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
-        if records[record].push.attemptCount > 0 { records[record].push.apnsIdentifier = randomness.nextUUID() }
+        if records[record].push.attemptCount > 0 { records[record].push.apnsIdentifier = random.nextUUID() }
     }
 }
 

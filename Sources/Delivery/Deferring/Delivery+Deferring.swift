@@ -85,7 +85,11 @@ extension Delivery {
         activities.enter(.idle, activity)
         deferCommand(record, cause, now: now)
         let head = activities[activity].waitingList.headOrNull
-        if isStart || cause == .pool || head != .null && records[head].lifetime.isEnd {
+        let isNextLifetimeEnd = head != .null && records[head].lifetime.isEnd
+        // Commands behind a start wait for it. A blocked pool also delays the next start. And the end of a lifetime
+        // waits for every deferred command.
+        let mayDelaySuccessors = isStart || cause == .pool || isNextLifetimeEnd
+        if mayDelaySuccessors {
             deferOverdueSuccessors(of: activity, hasDeferredStart: isStart, cause, now: now)
         }
         if hadCredit { returnCredit(of: activity, now: now) }
@@ -93,22 +97,22 @@ extension Delivery {
     }
 
     /// Defers overdue commands at the front of the waiting list, after the activity's current command was deferred.
-    /// Three kinds of commands are deferred: starts; commands behind a deferred start, because they wait for that start
-    /// (`DeferredStartWait`); and the end of a lifetime, because it waits for every deferred command. Without this,
-    /// they would stay in the lane while the current command comes back from the deferred topic and is deferred again,
-    /// perhaps many times.
+    /// Three kinds of commands are deferred: starts; the end of a lifetime, because it waits for every deferred
+    /// command; and commands behind a deferred start (`DeferredStartWait`), or behind a command that this call has
+    /// deferred. Without this, they would stay in the lane while the current command comes back from the deferred topic
+    /// and is deferred again, perhaps many times.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         hasDeferredStart: Bool,
         _ cause: DeferralCause,
         now: Moment
     ) {
-        var isBehindStart = hasDeferredStart
+        var hasDeferredPredecessor = hasDeferredStart
         removeUnsendableCommands(of: activity, now: now)
         while let head = activities[activity].waitingList.head,
-            isBehindStart || records[head].isStart || records[head].lifetime.isEnd, isOverdue(head, now: now)
+            hasDeferredPredecessor || records[head].isStart || records[head].lifetime.isEnd, isOverdue(head, now: now)
         {
-            isBehindStart = true
+            hasDeferredPredecessor = true
             _ = activities[activity].waitingList.popFirst(in: &records)
             deferCommand(head, cause, now: now)
             removeUnsendableCommands(of: activity, now: now)
@@ -201,10 +205,7 @@ extension Delivery {
         guard isDelayLong || activities[activity].deferralWait.isForPause else { return }
         var isBehindStart = false
         while let record = activities[activity].waitingList.head,
-            isDelayLong || isBehindStart
-                || exceedsDeferredDelay(records[record].deferral.remainingPauseMilliseconds(now: now))
-                || records[record].lifetime.isEnd && activities[activity].expectsDeferredCommand(now: now),
-            isOverdue(record, now: now)
+            isDelayLong || isBehindStart || mustDeferHead(record, of: activity, now: now), isOverdue(record, now: now)
         {
             _ = activities[activity].waitingList.popFirst(in: &records)
             if records[record].isStart { isBehindStart = true }
@@ -213,6 +214,12 @@ extension Delivery {
             deferCommand(record, isDelayLong ? causeOfDelay : .retry, now: now)
             removeUnsendableCommands(of: activity, now: now)
         }
+    }
+
+    /// Whether the first waiting command must be deferred for its own sake (`deferOverdueCommands`).
+    private func mustDeferHead(_ head: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
+        if exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now)) { return true }
+        return records[head].lifetime.isEnd && activities[activity].expectsDeferredCommand(now: now)
     }
 
     // MARK: - Commands that wait for a pool
@@ -254,10 +261,9 @@ extension Delivery {
                 // If commands were just deferred, the pool is too slow and stays blocked, even if nothing waits now.
                 if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
-            // Usually a waiting activity begins when another one returns its credit. But when the production pool
-            // becomes blocked, waiting activities of unknown environment get credits of another kind
-            // (`PoolTable.poolKey`). Perhaps no activity has such a credit, so none returns one. So begin waiting
-            // activities here too.
+            // Begin waiting activities here too, not only when another one returns its credit. When the production pool
+            // becomes blocked, activities of unknown environment get credits of another kind (`PoolTable.poolKey`).
+            // Perhaps no activity has such a credit, so none returns one.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -283,10 +289,10 @@ extension Delivery {
                 hasDeferred = true
             } else {
                 // The first check never defers a push. Otherwise every push of a blocked pool would be deferred at
-                // once, and no response could show that the pool works again. A check while the lane reads ahead does
+                // once, and no response could show that the pool works again. A check while pushes are held back does
                 // not count, because no push leaves the queue then.
-                let isReadingAhead = pools.outageWatch(of: poolKey).pointee.isReadingAhead
-                records[record].deferral.mayBeDeferredAtNextReview = !isReadingAhead
+                let isHoldingBack = pools.outageWatch(of: poolKey).pointee.isHoldingBack
+                records[record].deferral.mayBeDeferredAtNextReview = !isHoldingBack
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }
         }

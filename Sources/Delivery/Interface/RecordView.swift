@@ -191,4 +191,12 @@ public struct RecordView {
 
 extension Delivery {
     public func view(_ record: RecordIndex) -> RecordView { RecordView(records.address(of: record)) }
+
+    /// Returns where the record was read, as `topic/partition/offset`; for a deferred command, where it was read before
+    /// its first deferral. Not for the hot path: it makes a `String`.
+    public func sourceText(of record: RecordIndex) -> String {
+        let slot = records.address(of: record)
+        let topic = String(decoding: configuration.name(of: slot.pointee.source.topic), as: UTF8.self)
+        return "\(topic)/\(slot.pointee.source.partition)/\(slot.pointee.source.offset)"
+    }
 }

@@ -267,11 +267,12 @@ extension Delivery {
     /// lifetimes. Such an end has no state, so it replaces no state, and is always the last in the list. Returns
     /// whether the command's slot is still in use.
     ///
-    /// - A start, or an end that the producer sent, replaces the end of a lifetime.
-    /// - An update that is not newer than the end is put before the end.
-    /// - A newer update stays before the end if the lane has read the update first. Otherwise it gets the outcome
-    ///   `ended`.
-    /// - Of two ends of lifetimes, the older one stays.
+    ///     beside the end of a lifetime                     what happens
+    ///     a start, or an end that the producer sent        it replaces the end of the lifetime
+    ///     an update that is not newer                      it is put before the end of the lifetime
+    ///     a newer update, read before this end             it stays before the end of the lifetime
+    ///     a newer update, read after this end              it gets the outcome `ended`
+    ///     another end of a lifetime                        the older of the two stays
     mutating func mergeInvolvingLifetimeEnd(
         _ record: RecordIndex,
         with tail: RecordIndex,

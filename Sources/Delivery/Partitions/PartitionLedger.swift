@@ -24,8 +24,8 @@ package struct PartitionLedger: ~Copyable {
     /// ring shrinks and grows again at most once for each 32,768 records.
     private static var shrunkRingOffsetCount: Int { 1 << 15 }
 
-    /// The most bits that a ring may have: a power of two. The lane takes no record that is this many offsets or more
-    /// above an unsettled one (`hasRoom(for:)`).
+    /// The number of offsets in the window, which begins at the committable offset: a power of two. The lane takes no
+    /// record above the window (`hasRoom(for:)`), so no ring has more bits than this.
     let windowOffsetCount: Int
     /// The number of bits in each ring: a power of two, because the lowest bits of an offset are its index in the ring.
     private var ringOffsetCount = Self.ringOffsetCountMin

@@ -1,3 +1,5 @@
+import LiveActivity
+
 /// The settled offsets of a partition above its committable offset, as text: the metadata of an offset commit. It tells
 /// the partition's next owner which records must not be processed again. (R10)
 ///
@@ -23,8 +25,6 @@ package enum SettledOffsetsText {
     /// than `bitsMax` above the committable one. An offset beyond both limits cannot be named.
     static let rangesMax = payloadBytesMax / 2 + 1
     static let bitsMax = Int64(payloadBytesMax) * 8
-    /// The largest offset that is accepted in a text. No log is so long, and sums of such offsets do not overflow.
-    static let offsetMax: Int64 = 1 << 62
 
     /// The size of the head: a byte for the format version, and one for the form.
     private static let headBytes = 2
@@ -159,14 +159,14 @@ package enum SettledOffsetsText {
         return isPaddingValid ? payload : nil
     }
 
-    /// Reads a number and moves `position` behind it; nil if the number is cut off or above `offsetMax`.
+    /// Reads a number and moves `position` behind it; nil if the number is cut off or above `Limits.offsetMax`.
     private static func readVarint(in payload: [UInt8], at position: inout Int) -> Int64? {
         var (number, shift) = (UInt64(0), UInt64(0))
         while position < payload.count, shift < 63 {
             let byte = payload[position]
             position += 1
             number |= UInt64(byte & 127) << shift
-            guard byte >= 128 else { return number <= UInt64(offsetMax) ? Int64(number) : nil }
+            guard byte >= 128 else { return number <= UInt64(Limits.offsetMax) ? Int64(number) : nil }
             shift += 7
         }
         return nil
@@ -182,8 +182,8 @@ package enum SettledOffsetsText {
         while position < payload.count {
             guard let unsettledCount = readVarint(in: payload, at: &position),
                 let settledCount = readVarint(in: payload, at: &position),
-                unsettledCount > 0 || ranges.isEmpty, settledCount > 0, unsettledCount <= offsetMax - offset,
-                settledCount <= offsetMax - offset - unsettledCount
+                unsettledCount > 0 || ranges.isEmpty, settledCount > 0, unsettledCount <= Limits.offsetMax - offset,
+                settledCount <= Limits.offsetMax - offset - unsettledCount
             else { return nil }
             ranges.append(offset + unsettledCount..<offset + unsettledCount + settledCount)
             offset += unsettledCount + settledCount
@@ -192,7 +192,7 @@ package enum SettledOffsetsText {
     }
 
     private static func ranges(ofBits bytes: ArraySlice<UInt8>, above committedOffset: Int64) -> [Range<Int64>]? {
-        guard committedOffset <= offsetMax - bitsMax else { return nil }
+        guard committedOffset <= Limits.offsetMax - bitsMax else { return nil }
         var ranges: [Range<Int64>] = []
         for (index, byte) in bytes.enumerated() {
             for bit in 0..<8 where byte & (1 << UInt8(bit)) != 0 {

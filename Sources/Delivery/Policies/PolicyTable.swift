@@ -77,7 +77,7 @@ package struct PolicyTable: Sendable {
     /// Returns the index of the policy with this name; nil if there is none.
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {
         for position in 0..<policyNames.count {
-            let matches = policyNames[position].withUnsafeBytes { isEqual($0, name) }
+            let matches = policyNames[position].withUnsafeBytes { $0.hasSameBytes(as: name) }
             if matches { return UInt8(position) }
         }
         return nil

@@ -63,7 +63,7 @@ extension Delivery {
     /// attempt.
     mutating func beginWaitForRetryBudget(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
-        let budgetPauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
+        let budgetPauseMilliseconds = random.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
         let failurePauseMilliseconds = randomRetryPauseMilliseconds(
             failureCount: activities[activity].serviceFailureCount
         )
@@ -102,7 +102,7 @@ extension Delivery {
     private mutating func randomRetryPauseMilliseconds(failureCount: UInt8) -> Int64 {
         // The shift is at most 24. Otherwise many failures would shift all bits out, and the pause would be 0.
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(failureCount), 24)
-        return randomness.jitteredMilliseconds(min(configuration.reloadable.retryMillisecondsMax, pauseMilliseconds))
+        return random.jitteredMilliseconds(min(configuration.reloadable.retryMillisecondsMax, pauseMilliseconds))
     }
 
     /// Retries the current command after its wait.

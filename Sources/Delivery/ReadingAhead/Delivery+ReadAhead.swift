@@ -50,7 +50,7 @@ extension Delivery {
     /// too: the shell asks for no pushes of a pool that has no room, so `holdBackPushesIfNeeded` does not run.
     mutating func endPushHoldBackIfReadAheadDone(of poolKey: PoolKey, now: Moment) {
         let watch = pools.outageWatch(of: poolKey)
-        guard let sinceMilliseconds = watch.pointee.readingAheadSinceMilliseconds,
+        guard let sinceMilliseconds = watch.pointee.heldBackSinceMilliseconds,
             readAhead.isReadAheadDone(since: sinceMilliseconds, fullness(now: now), now: now)
         else { return }
         watch.pointee.noteReadAheadEnd(now: now)
@@ -58,8 +58,8 @@ extension Delivery {
 
     /// Checks whether the lane has read far enough ahead after an outage. If not, sets the time of the next check.
     /// - Returns: whether the lane has read far enough ahead.
-    private mutating func checkReadAheadEnd(since milliseconds: Int64, now: Moment) -> Bool {
-        if readAhead.isReadAheadDone(since: milliseconds, fullness(now: now), now: now) { return true }
+    private mutating func checkReadAheadEnd(since beganAtMilliseconds: Int64, now: Moment) -> Bool {
+        if readAhead.isReadAheadDone(since: beganAtMilliseconds, fullness(now: now), now: now) { return true }
         readAheadCheckDueMilliseconds = now.monotonicMilliseconds + Self.readAheadRecheckMilliseconds
         return false
     }

@@ -11,9 +11,9 @@ struct OutageWatch: BitwiseCopyable {
 
     /// Since when calls or pushes have waited without a response (monotonic milliseconds); nil: nothing waits.
     private var waitingSinceMilliseconds: Int64?
-    /// Since when the lane reads ahead before it uses the service again (monotonic milliseconds); nil: it does not read
-    /// ahead.
-    private(set) var readingAheadSinceMilliseconds: Int64?
+    /// Since when calls or pushes are held back, while the lane reads ahead (monotonic milliseconds); nil: they are not
+    /// held back.
+    private(set) var heldBackSinceMilliseconds: Int64?
     /// When the lane last finished reading ahead, a monotonic time; `.min`: never.
     private var readAheadEndMilliseconds = Int64.min
     /// When the lane last finished reading ahead, UNIX milliseconds; `.min`: never. The state of a push that was
@@ -22,7 +22,7 @@ struct OutageWatch: BitwiseCopyable {
 
     /// Whether calls or pushes are held back. This begins when `holdBackIfUnavailable` finds an outage, and ends with
     /// `noteReadAheadEnd`.
-    var isReadingAhead: Bool { readingAheadSinceMilliseconds != nil }
+    var isHoldingBack: Bool { heldBackSinceMilliseconds != nil }
 
     /// Notes that a call or push waits for the service, if none waits already.
     mutating func beginWaitIfNone(now: Moment) {
@@ -42,10 +42,10 @@ struct OutageWatch: BitwiseCopyable {
     /// - Returns: since when calls or pushes are held back; nil if they are not.
     @inline(__always)
     mutating func holdBackIfUnavailable(now: Moment) -> Int64? {
-        if readingAheadSinceMilliseconds == nil, isUnavailable(now: now) {
-            readingAheadSinceMilliseconds = now.monotonicMilliseconds
+        if heldBackSinceMilliseconds == nil, isUnavailable(now: now) {
+            heldBackSinceMilliseconds = now.monotonicMilliseconds
         }
-        return readingAheadSinceMilliseconds
+        return heldBackSinceMilliseconds
     }
 
     /// Whether calls or pushes have had no response for at least `milliseconds`.
@@ -56,7 +56,7 @@ struct OutageWatch: BitwiseCopyable {
 
     /// Ends holding back calls or pushes, because the lane has read far enough ahead.
     mutating func noteReadAheadEnd(now: Moment) {
-        readingAheadSinceMilliseconds = nil
+        heldBackSinceMilliseconds = nil
         (readAheadEndMilliseconds, readAheadEndWallMilliseconds) = (now.monotonicMilliseconds, now.wallMilliseconds)
     }
 

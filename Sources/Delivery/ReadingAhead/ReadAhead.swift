@@ -118,9 +118,9 @@ struct ReadAhead {
         case .off:
             if lagRecordCount > readAheadLagRecords { beginReading(now: now) }
         case .reading:
-            guard lagRecordCount > 0 else { return endReading() }
+            guard lagRecordCount > 0 else { return turnOff() }
         case .emptying:
-            if lagRecordCount <= readAheadLagRecords { return endReading() }
+            if lagRecordCount <= readAheadLagRecords { return turnOff() }
         }
         return .nothing
     }
@@ -132,7 +132,7 @@ struct ReadAhead {
         setLag(&lag, recordCount: 0, knownRecordCount: 0)
         noteWhetherLagIsSmall(now: now)
         guard phase == .reading, lagRecordCount <= 0 else { return .nothing }
-        return endReading()
+        return turnOff()
     }
 
     /// Changes the phase if necessary. Called in every iteration of the lane, unless the phase is `off`.
@@ -140,13 +140,13 @@ struct ReadAhead {
         switch phase {
         case .off: break
         case .reading:
-            if smallLagReadAheadEndMilliseconds <= now.monotonicMilliseconds { return endReading() }
+            if smallLagReadAheadEndMilliseconds <= now.monotonicMilliseconds { return turnOff() }
             if latestReadAheadEndMilliseconds <= now.monotonicMilliseconds || fullness == .aboveThreeQuarters {
                 phase = .emptying
                 return .beginActivities
             }
         case .emptying:
-            if lagRecordCount <= readAheadLagRecords { return endReading() }
+            if lagRecordCount <= readAheadLagRecords { return turnOff() }
             if fullness == .upToHalf { beginReading(now: now) }
         }
         return .nothing
@@ -157,12 +157,12 @@ struct ReadAhead {
     /// - The lag was small (less than half of `readAheadLagRecords`) for `smallLagMilliseconds`.
     /// - The lane is more than three quarters full.
     /// - The lane has read ahead for `readAheadMillisecondsMax`.
-    /// - Parameter milliseconds: when this reading ahead began, a monotonic time.
-    func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
+    /// - Parameter beganAtMilliseconds: when this reading ahead began, a monotonic time.
+    func isReadAheadDone(since beganAtMilliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard lagRecordCount > 0, fullness != .aboveThreeQuarters else { return true }
         let nowMilliseconds = now.monotonicMilliseconds
-        return nowMilliseconds - milliseconds >= readAheadMillisecondsMax
-            || nowMilliseconds - max(milliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
+        return nowMilliseconds - beganAtMilliseconds >= readAheadMillisecondsMax
+            || nowMilliseconds - max(beganAtMilliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
     }
 
     /// Whether the lane has received no record of a partition that is behind, for `readAheadMillisecondsMax`.
@@ -202,7 +202,7 @@ struct ReadAhead {
 
     /// Ends the phase `reading` or `emptying`, and returns that the waiting activities may begin. If the phase was
     /// `emptying`, this decision has no effect, because no activity waits then.
-    private mutating func endReading() -> Decision {
+    private mutating func turnOff() -> Decision {
         phase = .off
         isBacklogKnown = false
         return .beginActivities

@@ -11,6 +11,32 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
+        fillSlot(
+            index,
+            with: command,
+            subject: command.activity,
+            secondText: command.device,
+            from: value,
+            trace: trace,
+            droppedFields: droppedFields
+        )
+    }
+
+    /// Does the same with two other texts in the places of the activity's and the device's id.
+    ///
+    /// - Parameters:
+    ///   - subject: the id of what the command addresses: of the activity, the audience or the channel.
+    ///   - secondText: the text for `texts.device`.
+    @inline(__always)
+    mutating func fillSlot(
+        _ index: RecordIndex,
+        with command: Command,
+        subject: TextRange,
+        secondText: TextRange,
+        from value: UnsafeRawBufferPointer,
+        trace: UnsafeRawBufferPointer,
+        droppedFields: UnsafeRawBufferPointer
+    ) {
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .command
         slot.pointee.event = command.event
@@ -19,15 +45,15 @@ extension Delivery {
         slot.pointee.lifetime.isRestart = isLifetimeCommand && command.event == .start
         slot.pointee.version = command.version
         slot.pointee.digest = nil
-        if command.event == .start { slot.pointee.start.claim = randomness.next() }
+        if command.event == .start { slot.pointee.start.claim = random.next() }
         slot.pointee.staleDateSeconds = command.staleDateSeconds
         slot.pointee.priorityWithoutAlert = Self.priority(of: command, hasAlert: false)
         slot.pointee.priority = Self.priority(of: command, hasAlert: command.hasAlert)
         slot.pointee.ownExpirationSeconds =
             command.event == .start ? expirationSeconds(ofStart: command, slot) : command.expirationSeconds
         let textBytes =
-            Int(command.activity.range.count) + Int(command.identifier.range.count)
-            + Int(command.device.range.count) + Int(command.attributesType.range.count)
+            Int(subject.range.count) + Int(command.identifier.range.count)
+            + Int(secondText.range.count) + Int(command.attributesType.range.count)
             + Int(command.policy.range.count)
         let blockByteCount =
             textBytes + trace.count + droppedFields.count
@@ -35,8 +61,8 @@ extension Delivery {
             + RecordBlockWriter.reasonBytesMax
         var writer = RecordBlockWriter(block: records.allocateBlock(blockByteCount))
         slot.pointee.texts.block = writer.block
-        slot.pointee.texts.subject = writer.append(command.activity, from: value)
-        slot.pointee.texts.device = writer.append(command.device, from: value)
+        slot.pointee.texts.subject = writer.append(subject, from: value)
+        slot.pointee.texts.device = writer.append(secondText, from: value)
         slot.pointee.texts.attributesType = writer.append(command.attributesType, from: value)
         slot.pointee.texts.policyName = writer.append(command.policy, from: value)
         slot.pointee.texts.trace = writer.append(trace)

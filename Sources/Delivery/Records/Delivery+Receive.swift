@@ -210,9 +210,9 @@ extension Delivery {
     func findAppIndex(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
         // Compare the bytes as they are in JSON. An id with escapes counts as unknown, because a bundle id needs none.
         let name = text.range.bytes(in: record)
-        for position in 0..<configuration.apps.count {
-            let matches = configuration.apps[position].bundleIdentifier.withUnsafeBytes { isEqual($0, name) }
-            if matches { return UInt16(position) }
+        for appIndex in 0..<configuration.apps.count {
+            let matches = configuration.apps[appIndex].bundleIdentifier.withUnsafeBytes { $0.hasSameBytes(as: name) }
+            if matches { return UInt16(appIndex) }
         }
         return nil
     }
@@ -232,21 +232,4 @@ extension Command {
     /// Whether the command addresses an audience or a channel, and not a single activity.
     @inline(__always)
     var isForAudienceOrChannel: Bool { !audience.isAbsent || !channel.isAbsent }
-}
-
-func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
-    guard left.count == right.count else { return false }
-    var position = 0
-    while position + 8 <= left.count {
-        guard
-            left.loadUnaligned(fromByteOffset: position, as: UInt64.self)
-                == right.loadUnaligned(fromByteOffset: position, as: UInt64.self)
-        else { return false }
-        position += 8
-    }
-    while position < left.count {
-        guard left[position] == right[position] else { return false }
-        position += 1
-    }
-    return true
 }

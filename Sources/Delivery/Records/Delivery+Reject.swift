@@ -32,14 +32,6 @@ extension Delivery {
         reject(record, index, command.identifier, of: address, code: code, detail: detail)
     }
 
-    /// Returns where the record was read, as `topic/partition/offset`; for a deferred command, where it was read before
-    /// its first deferral. Not for the hot path: it makes a `String`.
-    public func sourceText(of record: RecordIndex) -> String {
-        let slot = records.address(of: record)
-        let topic = String(decoding: configuration.name(of: slot.pointee.source.topic), as: UTF8.self)
-        return "\(topic)/\(slot.pointee.source.partition)/\(slot.pointee.source.offset)"
-    }
-
     /// Rejects a record with a code and a detail. Not for the hot path: it copies the record, because the bytes of
     /// `record` are valid only while this method runs.
     ///

@@ -149,16 +149,15 @@ struct Records: ~Copyable {
         guard self[replaced].token.mustBeRegistered else { return }
         let (replacedSlot, replacementSlot) = (self[replaced], self[replacement])
         guard (replacedSlot.event == .start) == (replacementSlot.event == .start),
-            isEqual(replacedSlot.bytes(replacedSlot.texts.device), replacementSlot.bytes(replacementSlot.texts.device)),
-            isEqual(
-                replacedSlot.bytes(replacedSlot.texts.attributesType),
-                replacementSlot.bytes(replacementSlot.texts.attributesType)
-            )
+            replacedSlot.bytes(replacedSlot.texts.device)
+                .hasSameBytes(as: replacementSlot.bytes(replacementSlot.texts.device)),
+            replacedSlot.bytes(replacedSlot.texts.attributesType)
+                .hasSameBytes(as: replacementSlot.bytes(replacementSlot.texts.attributesType))
         else { return }
         self[replaced].token.mustBeRegistered = false
         self[replaced].ending.isLeftOutOfMetadata = true
         if replacementSlot.token.mustBeRegistered, replacedSlot.token.environment == replacementSlot.token.environment,
-            isEqual(replacedSlot.token.bytes, replacementSlot.token.bytes)
+            replacedSlot.token.bytes.hasSameBytes(as: replacementSlot.token.bytes)
         {
             // Let a token that both commands bring count as registered at the earlier time.
             self[replacement].token.registeredAtWallMilliseconds = min(
@@ -219,7 +218,8 @@ struct Records: ~Copyable {
     ) {
         let last = bodyCache
         if last.apsDictionaryNumber == apsDictionaryNumber,
-            isEqual(last.bodyLayout.payloadMembers.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
+            last.bodyLayout.payloadMembers.bytes(in: last.body.bytes)
+                .hasSameBytes(as: command.payloadMembers.bytes(in: value))
         {
             slots[record].bodyLayout = last.bodyLayout
             slots[record].body = last.body.retain()

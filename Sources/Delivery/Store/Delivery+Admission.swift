@@ -79,36 +79,24 @@ extension Delivery {
                 )
             putBackCurrentCommand(of: activity, now: now)
             endTurn(of: activity, now: now)
-        case .noToken where records[record].lifetime.isEnd:
-            // The end of a lifetime is not held. Otherwise the token of a later life would release the end, which would
-            // then end that life.
-            finishAndEndTurn(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
-        case .noToken where isCurrentCommandReplaced(of: activity),
-            .alertAwaitsCarrier where isCurrentCommandReplaced(of: activity):
-            supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
-        case .noToken: hold(record, of: activity)
+        case .noToken: handleMissingToken(of: record, of: activity, now: now)
         case .alertHeld where records[record].alert.heldStatus == .notReported:
             carryHeldAlert(of: reply, on: record, now: now)
             queueStoreCall(.admit, record)
         case .alertAlreadyAccepted where records[record].carriedAlertVersion != nil:
             removeAcceptedAlert(of: record)
             queueStoreCall(.admit, record)
-        case .alertAwaitsCarrier:
-            // Redis has a newer command. Perhaps Redis holds it, and only the registration of a token releases it. So
-            // register the token that the current command brought.
-            if records[record].token.mustBeRegistered {
-                activities.enter(.registeringToken, activity)
-                return queueStoreCall(.registerToken, record)
-            }
-            awaitCarrierOrFinish(of: activity, now: now)
+        case .alertAwaitsCarrier: handleAlertWithoutCarrier(of: record, of: activity, now: now)
         case .departures where membershipChanges.contains(ChangingMember(record, records[record], .activity)):
             membershipChanges.setNextStep(.admit, of: ChangingMember(record, records[record], .activity))
         case .held: finishAndEndTurn(record, .held, settlement: nil, now: now)
         case .unchanged: finishAndEndTurn(record, .unchanged, settlement: nil, now: now)
-        case .ended where mustAwaitOlderStart(record, of: activity, now: now):
+        case .ended:
+            guard mustAwaitOlderStart(record, of: activity, now: now) else {
+                return finishAndEndTurn(record, .ended, settlement: nil, now: now)
+            }
             putBackCurrentCommand(of: activity, now: now)
             endTurn(of: activity, now: now)
-        case .ended: finishAndEndTurn(record, .ended, settlement: nil, now: now)
         case .activityOver:
             finishAndEndTurn(record, .ended, settlement: nil, reason: "activityOver8Hours", now: now)
         case .expired: finishAndEndTurn(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
@@ -125,9 +113,38 @@ extension Delivery {
             // Redis admitted another record of this start, and nothing says whether the start was sent. Settle the
             // start as `unknown`, so that its other records are finished as `duplicate`.
             finishAndEndTurn(record, .unknown, settlement: .unknown, now: now)
+        // The first three are unexpected only if the conditions of their cases above are false.
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered, .settled:
             finishAndEndTurn(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
+        }
+    }
+
+    /// Holds a command that has no token. Exceptions: a newer command has replaced it, or it is the end of a lifetime.
+    private mutating func handleMissingToken(of record: RecordIndex, of activity: ActivityIndex, now: Moment) {
+        if records[record].lifetime.isEnd {
+            // The end of a lifetime is not held. Otherwise the token of a later life would release the end, which would
+            // then end that life.
+            finishAndEndTurn(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
+        } else if isCurrentCommandReplaced(of: activity) {
+            supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
+        } else {
+            hold(record, of: activity)
+        }
+    }
+
+    /// Makes a command wait for the newer one that will carry its alert. Redis knows the newer one, and this lane has
+    /// not read it yet.
+    private mutating func handleAlertWithoutCarrier(of record: RecordIndex, of activity: ActivityIndex, now: Moment) {
+        if isCurrentCommandReplaced(of: activity) {
+            supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
+        } else if records[record].token.mustBeRegistered {
+            // Perhaps Redis holds the newer command, and only the registration of a token releases it. So register the
+            // token that the current command brought.
+            activities.enter(.registeringToken, activity)
+            queueStoreCall(.registerToken, record)
+        } else {
+            awaitCarrierOrFinish(of: activity, now: now)
         }
     }
 
@@ -168,7 +185,7 @@ extension Delivery {
         slot.pointee.deferral.mayBeDeferredAtNextReview = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that is tried again without a deferral keeps its `apns-id`: Redis allowed only one start (R16).
-        if !isStart || slot.pointee.push.attemptCount == 0 { slot.pointee.push.apnsIdentifier = randomness.nextUUID() }
+        if !isStart || slot.pointee.push.attemptCount == 0 { slot.pointee.push.apnsIdentifier = random.nextUUID() }
         activities.enter(.ready, activity)
         pools.appendReadyPush(record, to: PoolKey(pool), now: now)
     }

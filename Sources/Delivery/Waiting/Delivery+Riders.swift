@@ -19,18 +19,11 @@ import LiveActivity
 ///     riding, awaitingCarrier ─► dropped      the command's own partition is revoked
 ///
 /// What must hold:
-/// - A record has one rider at most, the one with the newest alert.
-/// - A rider is finished as `superseded`, at the latest when its carrier is finished or deferred. Exception: it is
-///   dropped, or goes back to the waiting list.
-/// - A carried alert is written into the carrier's body late, usually when the carrier's turn comes, because most
-///   carriers are replaced earlier (`completeBodyWithRiderAlert`). The carrier then has at least the rider's priority.
+/// - A record has one rider at most, the one with the newest alert. The rider is finished as `superseded` with its
+///   carrier at the latest, unless it is dropped or goes back to the waiting list.
 /// - A body is never changed while its push is in flight: a connection to APNs may be reading the bytes.
-/// - Within a lane, no alert rings after a newer one. So no state carries an alert while a newer alert is under way
-///   (`isOlderThanAlertUnderWay`). When APNs has accepted an alert, waiting states lose this alert and all older ones.
-///   Two rare exceptions: a newer alert that the lane got only from Redis does not count as under way; and while an
-///   alert waits for a carrier, another worker may send a newer one (`awaitCarrierOrFinish`).
-/// - If a carrier expires as the current command, the carried alert is lost. A phone may have displayed the carrier's
-///   state, so the rider's older state must not follow.
+/// - Within a lane, no alert rings after a newer one (`isOlderThanAlertUnderWay`, `removeWaitingAlerts`). The comments
+///   of `isOlderThanAlertUnderWay` and `awaitCarrierOrFinish` have the two rare exceptions.
 extension Delivery {
     /// Supersedes the command `replaced`, which APNs has not accepted, by the command `replacement`. The steps:
     /// 1. The alert of `replaced`, its own or its rider's, moves to `replacement` if that is allowed (`mayCarryAlert`).
@@ -86,6 +79,7 @@ extension Delivery {
         records[carrier].hasRoom(forAlertBytes: Int(records[alertSource].bodyLayout.alert.count))
     }
 
+    /// Whether `carrier` may carry the alert of `alertSource`. Does not check whether its body has room (`hasRoom`).
     private func mayCarryAlert(_ alertSource: RecordIndex, on carrier: RecordIndex, now: Moment) -> Bool {
         // No other command carries a start's alert, so `alertVersion` is nil for a start.
         guard let alert = records.alertVersion(of: alertSource) else { return false }
@@ -232,6 +226,9 @@ extension Delivery {
 
     /// Puts the rider of `carrier` back into the waiting list, because the carrier was dropped or has expired. A
     /// waiting command may then supersede it. A rider whose own partition is revoked is dropped.
+    ///
+    /// If a carrier expires as the current command instead, its rider is finished, and the alert is lost. A phone may
+    /// have displayed the carrier's state, so the rider's older state must not follow.
     mutating func requeueRider(of carrier: RecordIndex, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isPartitionRevoked(rider) { return drop(rider, now: now) }

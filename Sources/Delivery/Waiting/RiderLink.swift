@@ -48,8 +48,8 @@ extension Records {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
     }
 
-    /// Completes the body of a command, for example when its turn comes: writes its rider's alert into the body, if it
-    /// has a rider, and sets the digest.
+    /// Completes the body of a command: writes its rider's alert into the body, if it has a rider, and sets the digest.
+    /// Usually called only when the command's turn comes, because most carriers are replaced earlier.
     mutating func completeBodyWithRiderAlert(of record: RecordIndex) {
         guard !self[record].isBodyComplete else { return }
         let rider = self[record].rider

@@ -12,10 +12,10 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
     /// The timestamp of the command's record in Kafka, UNIX milliseconds; -1 if it has none.
     public var recordTimestampMilliseconds: Int64
-    /// When a worker received the command's record, UNIX milliseconds.
-    public var receivedAtWallMilliseconds: Int64
-    /// When Redis admitted the command, UNIX milliseconds.
-    public var admittedAtWallMilliseconds: Int64
+    /// When a worker received the command's record, UNIX milliseconds; -1 if this is unknown.
+    public var receivedAtMilliseconds: Int64
+    /// When Redis admitted the command, UNIX milliseconds; -1 if this is unknown.
+    public var admittedAtMilliseconds: Int64
     /// The version of the older command whose alert this command carries (R14); nil if the alert is the command's own,
     /// or absent.
     public var carriedAlertVersion: Version?
@@ -34,8 +34,8 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         partition: Int32,
         offset: Int64,
         recordTimestampMilliseconds: Int64 = -1,
-        receivedAtWallMilliseconds: Int64 = -1,
-        admittedAtWallMilliseconds: Int64 = -1,
+        receivedAtMilliseconds: Int64 = -1,
+        admittedAtMilliseconds: Int64 = -1,
         carriedAlertVersion: Version? = nil,
         isAlertExpired: Bool = false,
         channelsForStarts: AudienceChannels = AudienceChannels(),
@@ -47,8 +47,8 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         self.partition = partition
         self.offset = offset
         self.recordTimestampMilliseconds = recordTimestampMilliseconds
-        self.receivedAtWallMilliseconds = receivedAtWallMilliseconds
-        self.admittedAtWallMilliseconds = admittedAtWallMilliseconds
+        self.receivedAtMilliseconds = receivedAtMilliseconds
+        self.admittedAtMilliseconds = admittedAtMilliseconds
         self.carriedAlertVersion = carriedAlertVersion
         self.isAlertExpired = isAlertExpired
         self.channelsForStarts = channelsForStarts

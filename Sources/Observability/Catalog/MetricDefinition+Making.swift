@@ -8,7 +8,7 @@
 /// 5. its source. A counter has `.lanes(.sum)` if it names none. A histogram names none, and always has `.lanes(.sum)`.
 ///
 /// `help` says in one line what the metric measures. `meaning` says what a change of the metric means and what to do;
-/// only `METRICS.md` shows it.
+/// only `METRICS.md` shows it. `omitsZeros` leaves values of 0 out of `/metrics` (``MetricDefinition/omitsZeros``).
 extension MetricDefinition {
     static func counter(
         _ metric: Metric,

@@ -34,7 +34,7 @@ package struct WorkerCondition: Sendable, Equatable {
     ///
     /// Each lane with traffic writes its value at each change, and every 10 s; the last write counts. A pool is missing
     /// until a lane has written about it.
-    package var providerTokenRefusedFlagsByPoolIndex: [Int: Bool] = [:]
+    package var isProviderRefusedByPoolIndex: [Int: Bool] = [:]
     /// Whether any broker was ever reached. Until then, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false
     /// Whether no broker is reachable, although one was reached before.
@@ -46,12 +46,12 @@ package struct WorkerCondition: Sendable, Equatable {
 }
 
 extension WorkerCondition {
-    /// Whether APNs refuses the provider tokens or topics of every app. An app is refused if APNs has refused it in at
-    /// least one pool and has accepted it in none.
-    func isEveryKeyRefused(of labels: LabelValues) -> Bool {
+    /// Whether APNs refuses the provider of every app: its token, its topic, or all requests. An app is refused if APNs
+    /// has refused it in at least one pool and has accepted it in none.
+    func isEveryAppRefused(labels: LabelValues) -> Bool {
         labels.apps.allSatisfy { app in
             let refusals = labels.pools.indices.filter { labels.pools[$0].app == app }
-                .compactMap { providerTokenRefusedFlagsByPoolIndex[$0] }
+                .compactMap { isProviderRefusedByPoolIndex[$0] }
             return !refusals.isEmpty && refusals.allSatisfy { $0 }
         }
     }

@@ -90,7 +90,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
         let condition = metricRegistry.condition.current
         return .readiness(
             condition,
-            isEveryKeyRefused: condition.isEveryKeyRefused(of: metricRegistry.labels),
+            isEveryAppRefused: condition.isEveryAppRefused(labels: metricRegistry.labels),
             uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
         )
     }

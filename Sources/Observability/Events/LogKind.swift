@@ -112,7 +112,9 @@ package struct LogKindDefinition: Sendable {
     package var kind: LogKind
     package var identifier: String
     package var level: Logger.Level
+    /// The text of the line: what has happened. The metadata has the details.
     package var message: String
+    /// What the line says to an operator, in a sentence. METRICS.md has it.
     package var meaning: String
     /// What an operator should do; empty if nothing is needed.
     package var action: String

@@ -39,10 +39,11 @@ struct LogRepetitionLimiter {
     }
 
     private var subjects: [Subject] = []
-    /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out.
+    /// For each failure of which the limiter has forgotten subjects (``subjectsMax``): how many lines with these
+    /// subjects were left out.
     ///
-    /// An entry stays, even with the number 0, until a line reports the end of the failure. It reminds the limiter of
-    /// the failure, so that this line is not suppressed.
+    /// An entry stays, even with the number 0, until a line reports the end of the failure. Without the entry, the
+    /// limiter would not know of the failure (``forgetFailures(_:_:)``), and the line about its end would be left out.
     private var repeatCountsOfForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }

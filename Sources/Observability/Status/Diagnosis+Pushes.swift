@@ -177,7 +177,7 @@ extension Diagnosis {
     /// /readyz may fail after the first such refusal, so one is enough for the finding. Its share of the responses does
     /// not matter, and it may be older than the time window.
     private func refusedProviderTokenFinding(of name: String, _ pool: Int) -> Finding? {
-        guard condition.providerTokenRefusedFlagsByPoolIndex[pool] == true,
+        guard condition.isProviderRefusedByPoolIndex[pool] == true,
             window.currentTotals[.breakerOpen, pool] == 0
         else { return nil }
         return Finding(

@@ -65,11 +65,11 @@ extension HealthReport {
     /// A rollout must not wait for the end of an outage. So outages of Redis and APNs do not matter here, and while
     /// Kafka is unreachable, a worker without partitions is ready too.
     ///
-    /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens or topics of every app, so that this
+    /// - Parameter isEveryAppRefused: whether APNs refuses the provider tokens or topics of every app, so that this
     ///   worker could send nothing.
     static func readiness(
         _ condition: WorkerCondition,
-        isEveryKeyRefused: Bool,
+        isEveryAppRefused: Bool,
         uptimeMilliseconds: Int64
     ) -> HealthReport {
         // Use only `condition`, not the published metrics. These are a moment older, so the two together could show a
@@ -78,7 +78,7 @@ extension HealthReport {
         let isKafkaUnreachable = condition.isKafkaUnreachable || isFirstContactLate
         return HealthReport(checks: [
             groupCheck(condition, isKafkaUnreachable: isKafkaUnreachable),
-            keysCheck(condition, isEveryKeyRefused: isEveryKeyRefused),
+            keysCheck(condition, isEveryAppRefused: isEveryAppRefused),
             Check(
                 name: "draining",
                 hasSucceeded: !condition.isDraining,
@@ -109,11 +109,11 @@ extension HealthReport {
         }
     }
 
-    private static func keysCheck(_ condition: WorkerCondition, isEveryKeyRefused: Bool) -> Check {
+    private static func keysCheck(_ condition: WorkerCondition, isEveryAppRefused: Bool) -> Check {
         guard condition.areSigningKeysLoaded else {
             return Check(name: "keys", hasSucceeded: false, text: "not loaded yet")
         }
-        guard isEveryKeyRefused else { return Check(name: "keys", hasSucceeded: true, text: "loaded") }
+        guard isEveryAppRefused else { return Check(name: "keys", hasSucceeded: true, text: "loaded") }
         return Check(
             name: "keys",
             hasSucceeded: false,

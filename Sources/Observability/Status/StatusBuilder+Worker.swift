@@ -30,12 +30,12 @@ extension StatusBuilder {
     }
 
     var processTable: StatusTable {
-        var share: Int64?
+        var cpuShareMillionths: Int64?
         if let cpuMicroseconds = processReading.cpuMicroseconds,
             let earlierCPUMicroseconds = earlierProcessReading?.cpuMicroseconds,
             window.durationMilliseconds > 0
         {
-            share = max(0, cpuMicroseconds - earlierCPUMicroseconds) * 1_000 / window.durationMilliseconds
+            cpuShareMillionths = max(0, cpuMicroseconds - earlierCPUMicroseconds) * 1_000 / window.durationMilliseconds
         }
         return StatusTable(
             key: "process",
@@ -47,7 +47,7 @@ extension StatusBuilder {
             ],
             rows: [
                 [
-                    .share(millionths: share), .duration(microseconds: processReading.cpuMicroseconds),
+                    .share(millionths: cpuShareMillionths), .duration(microseconds: processReading.cpuMicroseconds),
                     .bytes(processReading.residentBytes),
                     processReading.openDescriptorCount.map { .count($0) } ?? .none,
                     processReading.openDescriptorsMax.map { .count($0) } ?? .none,

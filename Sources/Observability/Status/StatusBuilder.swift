@@ -28,7 +28,7 @@ struct StatusBuilder {
         )
         let readiness = HealthReport.readiness(
             condition,
-            isEveryKeyRefused: condition.isEveryKeyRefused(of: labels),
+            isEveryAppRefused: condition.isEveryAppRefused(labels: labels),
             uptimeMilliseconds: uptimeMilliseconds
         )
         let diagnosis = Diagnosis(

@@ -22,7 +22,7 @@ package enum LibraryOutcomesFile {
         let outcomes =
             Outcome.allCases.map { OutcomeReference($0) }
             + FanoutOutcome.allCases.map { OutcomeReference($0).withMeaningPrefix("Of an audience or a range") }
-            + MemberOutcome.allCases.map { OutcomeReference($0).withMeaningPrefix("Of a member or a broadcast") }
+            + MemberOutcome.allCases.map { OutcomeReference($0).withMeaningPrefix(resultKind(of: $0)) }
         var names: [String] = []
         for outcome in outcomes where !names.contains(outcome.name) { names.append(outcome.name) }
         return names.map { name in
@@ -32,6 +32,14 @@ package enum LibraryOutcomesFile {
                 }
             return paragraphs.joined(separator: "    ///\n")
                 + "    public static let \(name) = Outcome(rawValue: \"\(name)\")\n"
+        }
+    }
+
+    private static func resultKind(of outcome: MemberOutcome) -> String {
+        switch outcome {
+        case .delivered, .superseded, .failed, .expired: "Of a member or a broadcast"
+        // A broadcast has no token, and starts no activity.
+        case .unregistered, .started: "Of a member"
         }
     }
 }

@@ -315,7 +315,9 @@ final class Cluster {
 }
 
 extension Cluster: ConnectionDelegate, TimerHandler {
-    func locateServer(for connection: RedisConnection) { connection.continueConnecting(to: connection.location) }
+    func connectionNeedsLocation(_ connection: RedisConnection) {
+        connection.continueConnecting(to: connection.location)
+    }
 
     func connectionBecameReady(_ connection: RedisConnection) {}
 

@@ -53,7 +53,7 @@ public final class PrimaryMarks {
 
     private var hashTags: MarkHashTags { isCluster ? .forCluster : .forSingleServer }
 
-    private func key(_ name: String, _ hashTagIndex: Int) -> [UInt8] {
+    private func key(ofMark name: String, hashTagIndex: Int) -> [UInt8] {
         Array("{\(hashTags.tags[hashTagIndex].text)}\(consumerGroup)/\(name)".utf8)
     }
 
@@ -96,7 +96,9 @@ public final class PrimaryMarks {
         var markTexts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {
             let batch = names[start..<min(start + Self.marksPerBatchMax, names.count)]
-            let commands = batch.map { (location, [Array("GET".utf8), key($0, hashTagIndices[0])]) }
+            let commands = batch.map {
+                (location, [Array("GET".utf8), key(ofMark: $0, hashTagIndex: hashTagIndices[0])])
+            }
             for markReply in connections.sendWithoutRedirection(commands) {
                 switch markReply {
                 case .success(.null): markTexts.append(nil)
@@ -127,7 +129,8 @@ public final class PrimaryMarks {
             for hashTagIndex in writtenHashTagIndices {
                 let commands = marks[range]
                     .map { mark in
-                        let arguments = [Array("SET".utf8), key(mark.name, hashTagIndex), Array(mark.text.utf8)]
+                        let markKey = key(ofMark: mark.name, hashTagIndex: hashTagIndex)
+                        let arguments = [Array("SET".utf8), markKey, Array(mark.text.utf8)]
                         return (
                             primary.location, mode.replacesOnlyExisting ? arguments + [Array("XX".utf8)] : arguments
                         )

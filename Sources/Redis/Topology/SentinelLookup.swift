@@ -134,7 +134,7 @@ final class SentinelLocator: ConnectionDelegate {
 
     func close() { lookup.cancel() }
 
-    func locateServer(for connection: RedisConnection) {
+    func connectionNeedsLocation(_ connection: RedisConnection) {
         lookup.cancel()
         lookup.find { [weak connection] result in
             switch result {

@@ -184,7 +184,7 @@ struct InspectCommand: ParsableCommand {
     }
 
     private func show(audience: String, of app: InspectedApp, _ queries: RedisQueries) throws {
-        guard let audienceKeys = InspectedAudienceKeys(app: app.bundleIdentifier, audience: audience) else {
+        guard let audienceKeys = AudienceKeyWriter(app: app.bundleIdentifier, audience: audience) else {
             throw reportUnknown("audience", audience, of: app)
         }
         let fields = try queries.readHash(audienceKeys.audienceKey)

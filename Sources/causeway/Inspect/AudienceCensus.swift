@@ -41,7 +41,7 @@ struct AudienceCensus {
 
     /// - Parameter pagesMax: the maximum number of pages to read; nil: all pages.
     init(
-        of audienceKeys: InspectedAudienceKeys,
+        of audienceKeys: AudienceKeyWriter,
         pagesMax: Int? = AudienceCensus.pagesMax,
         _ queries: RedisQueries
     ) throws {
@@ -51,7 +51,7 @@ struct AudienceCensus {
         )
         var pageKeys: [(segment: Int, key: [UInt8])] = []
         for (segment, directory) in directories.enumerated() {
-            guard let bounds = try? InspectedAudienceKeys.bounds(ofDirectory: directory) else {
+            guard let bounds = try? AudienceKeyWriter.bounds(ofDirectory: directory) else {
                 unreadableValueCount += 1
                 continue
             }

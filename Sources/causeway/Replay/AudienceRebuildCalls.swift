@@ -9,7 +9,7 @@ struct AudienceRebuildCalls {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>
     /// Finishes the only range of the command's fan-out. Otherwise Redis would count the fan-out as unfinished for up
-    /// to an hour, and give the next command only one range too, so that only one lane could work on it.
+    /// to 12 hours, and give the next command only one range too, so that only one lane could work on it.
     let finishRangeCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this configuration.

@@ -15,7 +15,8 @@ final class BlockingCalls<Call, Reply> {
     private var inFlightCallCount = 0
     /// After a call has failed, no call is made before this time.
     private var pauseEndMilliseconds: Int64 = 0
-    private var lastFailure = RedisError(.stream)
+    /// Why the last failed call failed, or the last lost connection was lost; nil: neither has happened.
+    private var lastFailure: RedisError?
     private var refusal: RedisError?
 
     init(loop: EventLoop) { self.loop = loop }
@@ -53,7 +54,9 @@ final class BlockingCalls<Call, Reply> {
             }
             let silenceMillisecondsMax =
                 isCancelled() ? BlockingStore.cancelledSilenceMillisecondsMax : BlockingStore.silenceMillisecondsMax
-            if loop.nowMilliseconds - lastProgressAtMilliseconds > silenceMillisecondsMax { throw lastFailure }
+            if loop.nowMilliseconds - lastProgressAtMilliseconds > silenceMillisecondsMax {
+                throw lastFailure ?? RedisError(.stream)
+            }
         }
         return replies.compactMap(\.self)
     }

@@ -29,9 +29,15 @@ struct ReplayRebuilder {
     /// any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
-    /// For each tracked activity (``trackTokens(of:)``), by its key in Redis: when its newest token was registered; nil
-    /// if it has no token. Empty with `--execute`, because Redis then knows the tokens.
-    private var tokenRegisteredAtMillisecondsByActivity: [[UInt8]: Int64?] = [:]
+    /// The token of each tracked activity (``trackTokens(of:)``), by the activity's key in Redis. Empty with
+    /// `--execute`, because Redis then knows the tokens.
+    private var registrationsByActivity: [[UInt8]: TrackedRegistration] = [:]
+
+    /// What is known about the newest token of an activity.
+    private enum TrackedRegistration {
+        case absent
+        case registered(atMilliseconds: Int64)
+    }
 
     /// - Parameters:
     ///   - callsPerSecond: the maximum number of calls a second; nil: as fast as Redis takes them.
@@ -53,7 +59,7 @@ struct ReplayRebuilder {
     /// Sets the activities to track: from now on, ``flush()`` notes which of them have a token. Without a store, the
     /// decisions about their commands need this.
     mutating func trackTokens(of activities: some Collection<[UInt8]>) {
-        tokenRegisteredAtMillisecondsByActivity = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
+        registrationsByActivity = Dictionary(uniqueKeysWithValues: activities.map { ($0, TrackedRegistration.absent) })
     }
 
     // MARK: - Rebuilding from registrations
@@ -249,15 +255,17 @@ struct ReplayRebuilder {
         if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }
         guard call.subject.kind == .activity else { return }
         let activity = ActivityKey.key(app: call.subject.app, activity: call.subject.identifier)
-        guard let knownRegisteredAtMilliseconds = tokenRegisteredAtMillisecondsByActivity[activity] else { return }
-        switch call.operation {
-        case .register(let token, _, _, _, _):
-            tokenRegisteredAtMillisecondsByActivity[activity] = max(
-                token.registeredAtMilliseconds,
-                knownRegisteredAtMilliseconds ?? 0
+        guard let knownRegistration = registrationsByActivity[activity] else { return }
+        switch (call.operation, knownRegistration) {
+        case (.register(let token, _, _, _, _), .absent):
+            registrationsByActivity[activity] = .registered(atMilliseconds: max(token.registeredAtMilliseconds, 0))
+        case (.register(let token, _, _, _, _), .registered(let knownAtMilliseconds)):
+            registrationsByActivity[activity] = .registered(
+                atMilliseconds: max(token.registeredAtMilliseconds, knownAtMilliseconds)
             )
-        case .unregister(let milliseconds) where knownRegisteredAtMilliseconds.map({ $0 <= milliseconds }) ?? false:
-            tokenRegisteredAtMillisecondsByActivity[activity] = .some(nil)
+        case (.unregister(let milliseconds), .registered(let knownAtMilliseconds))
+        where knownAtMilliseconds <= milliseconds:
+            registrationsByActivity[activity] = .absent
         default: break
         }
     }
@@ -267,9 +275,9 @@ struct ReplayRebuilder {
         defer { writtenCallCount += count }
         while !isCancelled() {
             let elapsedSeconds = Double(Clock.monotonicMilliseconds - startedAtMilliseconds) / 1_000
-            let seconds = rateLimit.waitSeconds(sentCount: writtenCallCount, elapsedSeconds: elapsedSeconds)
+            let seconds = rateLimit.takeWaitSeconds(sentCount: writtenCallCount, elapsedSeconds: elapsedSeconds)
             if seconds == 0 { return }
-            rateLimit.sleep(seconds: seconds)
+            rateLimit.sleepBriefly(atMostSeconds: seconds)
         }
     }
 
@@ -314,10 +322,10 @@ struct ReplayRebuilder {
         _ missingStates: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])]
     ) throws {
         guard let first = missingStates.first else { return }
-        let milliseconds = try queries.serverTimeMilliseconds(for: first.activity)
+        let nowMilliseconds = try queries.serverTimeMilliseconds(for: first.activity)
         for (calls, inspection, activity) in missingStates {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
-            if let registeredAtMilliseconds = tokenRegisteredAtMillisecondsByActivity[activity] ?? nil {
+            if case .registered(let registeredAtMilliseconds)? = registrationsByActivity[activity] {
                 // The decision depends on whether there is a token, not on its bytes. So leave out the bytes.
                 admission.registration = TokenRegistration(
                     token: [],
@@ -326,7 +334,7 @@ struct ReplayRebuilder {
                 )
             }
             tally.count(
-                Self.counter(for: ActivityState(inspection).verdict(on: admission, nowMilliseconds: milliseconds))
+                Self.counter(for: ActivityState(inspection).verdict(on: admission, nowMilliseconds: nowMilliseconds))
             )
         }
     }

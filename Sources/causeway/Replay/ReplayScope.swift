@@ -68,7 +68,7 @@ extension ReplayScope {
     private func redisKey(of candidate: ReplayCandidate, _ addressee: [UInt8], appIndex: Int) -> [UInt8] {
         let name = apps[appIndex].bundleIdentifier
         guard candidate.audience != nil else { return ActivityKey.key(app: Array(name.utf8), activity: addressee) }
-        return InspectedAudienceKeys(app: name, audience: String(decoding: addressee, as: UTF8.self))?.audienceKey ?? []
+        return AudienceKeyWriter(app: name, audience: String(decoding: addressee, as: UTF8.self))?.audienceKey ?? []
     }
 
     /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil if the

@@ -38,7 +38,8 @@ struct ReplaySender {
     /// How many reopened commands without a copy in Kafka could not be settled again, and why the calls failed. Redis
     /// may still treat these commands as under way. Nil: there are none.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
-    private var appIdentifiers: [[UInt8]]
+    /// The bundle identifier of each configured app.
+    private let bundleIdentifiers: [[UInt8]]
     /// What Redis warned of. Set by `finish`.
     private(set) var redisWarnings: [RedisWarning] = []
 
@@ -47,7 +48,7 @@ struct ReplaySender {
     {
         self.redis = redis
         sourceTopic = topic
-        appIdentifiers = configuration.apps.map { Array($0.bundleId.utf8) }
+        bundleIdentifiers = configuration.apps.map { Array($0.bundleId.utf8) }
         let producer = try Producer(properties: Self.deliveryTimeoutProperties + configuration.kafka.producerProperties)
         sender = try RecordSender(
             producer: producer,
@@ -98,7 +99,7 @@ struct ReplaySender {
     ) throws -> StoreVerdict {
         let store = try store ?? BlockingStore(configuration: redis)
         self.store = store
-        let app = appIdentifiers[decision.appIndex]
+        let app = bundleIdentifiers[decision.appIndex]
         let activity = ActivityKey.activity(ofKey: decision.redisKey, app: app)
         let subject = StoreSubject(app: app, kind: .activity, identifier: activity)
         let version = decision.candidate.version

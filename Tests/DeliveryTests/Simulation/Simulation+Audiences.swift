@@ -155,7 +155,7 @@ extension Simulation {
         let allAudiences = (0..<parameters.audienceCount).map { Self.digest("m\($0)") }
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
             let key = StoreModel.key(
-                StoreSubject(app: Array(Self.app.utf8), kind: .activity, identifier: Array(activity.utf8))
+                of: StoreSubject(app: Array(Self.app.utf8), kind: .activity, identifier: Array(activity.utf8))
             )
             guard let storedActivity = store.activities[key] else { continue }
             if !storedActivity.audiences.formerDigests.isEmpty {

@@ -154,7 +154,7 @@ final class OutageHourRun {
                 ?? Int64(DurationHistogram.millisecondsMax)
             return currentMinute.freshness.add(milliseconds: ageMilliseconds)
         }
-        currentMinute.affectedAppPushCount += 1
+        currentMinute.acceptedAffectedAppPushCount += 1
         let hasNewestState = command != nil && command == recentCommands.newestCommand(of: push.activity)
         pushesAfterHostReturn.add(push, hasNewestState: hasNewestState)
     }

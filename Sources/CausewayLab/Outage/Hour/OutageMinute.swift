@@ -7,7 +7,7 @@ struct OutageMinute {
     /// The times from the record until APNs accepted the push, for commands of the healthy app.
     var freshness = DurationHistogram()
     /// Pushes of the affected app that APNs accepted.
-    var affectedAppPushCount = 0
+    var acceptedAffectedAppPushCount = 0
     var commandCount = 0
     /// The longest wait of a record for its commit.
     var longestCommitWaitMilliseconds: Int64 = 0
@@ -25,7 +25,7 @@ struct OutageMinute {
         let figures: [Int64] = [
             Int64(commandCount), Int64(freshness.count), freshness.percentileMilliseconds(50) ?? 0,
             freshness.percentileMilliseconds(99) ?? 0,
-            freshness.maximumMilliseconds, Int64(affectedAppPushCount), longestCommitWaitMilliseconds,
+            freshness.longestMilliseconds, Int64(acceptedAffectedAppPushCount), longestCommitWaitMilliseconds,
             uncommittedRecordCount,
         ]
         let residentMebibytesText = String(tenths: residentBytes * 10 / 1_048_576)

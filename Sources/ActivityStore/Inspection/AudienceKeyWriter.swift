@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// Makes the keys of an audience, and decodes its directories, for programs without a lane.
-public struct InspectedAudienceKeys: Sendable {
+public struct AudienceKeyWriter: Sendable {
     private let bundleIdentifier: [UInt8]
     private let audience: AudienceDigest
 

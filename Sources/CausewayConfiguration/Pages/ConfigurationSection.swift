@@ -1,8 +1,8 @@
 /// A section of the file with its keys and sections, in the order in which the pages show them.
-struct PageSection: Sendable {
+struct ConfigurationSection: Sendable {
     enum Member: Sendable {
         case key(KeyDescription)
-        case section(PageSection)
+        case section(ConfigurationSection)
     }
 
     /// The whole name, with `*` for a name that the operator chooses: `apps`, `apps.*`, `apps.*.channels`. Empty for
@@ -11,7 +11,7 @@ struct PageSection: Sendable {
     let members: [(name: String, member: Member)]
 
     /// The section that contains all keys and sections of the file. It has no name.
-    static let wholeFile = PageSection(name: "", keys: ConfigurationSchema.descriptions)
+    static let wholeFile = ConfigurationSection(name: "", keys: ConfigurationSchema.descriptions)
 
     /// - Parameter keys: the keys of the section and of the sections in it. The keys of each section are adjacent.
     init(name: String, keys: [KeyDescription]) {
@@ -29,7 +29,7 @@ struct PageSection: Sendable {
         members = groups.map { group in
             let fullName = prefix + group.name
             if let key = group.keys.first, key.name == fullName { return (group.name, .key(key)) }
-            return (group.name, .section(PageSection(name: fullName, keys: group.keys)))
+            return (group.name, .section(ConfigurationSection(name: fullName, keys: group.keys)))
         }
     }
 

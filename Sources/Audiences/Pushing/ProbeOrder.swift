@@ -1,0 +1,23 @@
+/// Whether a pool's broadcasts may be its probes before starts and other pushes. While a pool's breaker is open, the
+/// pool sends only one push at a time, as a probe. Does no I/O.
+///
+/// Usually broadcasts come before starts (R16). But if APNs or a proxy refused the last broadcast for something that
+/// pushes to devices may not have, such as the path, broadcasts come last: their refusals would keep the breaker open
+/// although pushes to devices succeed again.
+public struct ProbeOrder: Sendable {
+    private var areBroadcastsRefused = false
+
+    public init() {}
+
+    /// Notes the response to a broadcast of the pool.
+    public mutating func noteBroadcastResponse(isAccepted: Bool, mayRefuseOnlyBroadcasts: Bool) {
+        if isAccepted { areBroadcastsRefused = false }
+        if mayRefuseOnlyBroadcasts { areBroadcastsRefused = true }
+    }
+
+    /// Returns what audiences may send before the starts of single commands. If this is not all of the pool's traffic,
+    /// broadcasts come after the starts.
+    public func trafficBeforeStarts(of traffic: PoolTraffic, isProbing: Bool) -> PoolTraffic {
+        isProbing && areBroadcastsRefused && traffic == .everything ? .devicePushes : traffic
+    }
+}
