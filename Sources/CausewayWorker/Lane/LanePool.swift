@@ -161,6 +161,7 @@ extension Lane {
         }
     }
 
+    /// Gives the pool the waiting pushes of single commands, until it refuses one.
     private func performSinglePushes(of pool: LanePool, permitsStarts: Bool) {
         while let record = delivery.takeNextPush(
             pool.identifier,
