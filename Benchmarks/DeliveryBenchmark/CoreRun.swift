@@ -35,7 +35,7 @@ final class CoreRun {
             hasChangingStates: workload.hasChangingStates
         )
         var configuration = DeliveryConfiguration(
-            apps: [.init(bundleIdentifier: CommandFeed.app, hasProductionPool: true, hasSandboxPool: true)],
+            apps: [.init(bundleId: CommandFeed.app, hasProductionPool: true, hasSandboxPool: true)],
             seed: 1
         )
         if workload.hasShapes {
@@ -55,6 +55,7 @@ final class CoreRun {
     }
 
     /// Processes about `commands` commands from their bytes to their settled offsets.
+    ///
     /// - Returns: the exact number of commands.
     func run(_ workload: Workload, commands: Int) -> Int {
         let commandsPerBatch = Self.activitiesPerBatch * workload.commandsPerActivity

@@ -124,6 +124,7 @@ func printTable() {
 /// For `valgrind --tool=callgrind`: runs only the decoding, a given number of times. The difference between two runs of
 /// different lengths does not contain the cost of starting. Valgrind 3.19 cannot read the debug information of Swift
 /// 6.3, so run a copy of the program made with `strip -g`.
+///
 /// - Returns: false if the arguments are wrong.
 func runRepeatedly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)

@@ -10,25 +10,25 @@ public struct AppPushHeaders: Sendable, Hashable {
     public let broadcastPath: String
 
     /// The longest bundle id accepted, in bytes.
-    public static let bundleIdentifierBytesMax = 255
+    public static let bundleIdBytesMax = 255
 
     /// - Throws: ``InvalidSettingError`` if the bundle id is empty, too long, or has other characters than
     ///   letters, digits, `-` and `.`. Apple allows only these in `CFBundleIdentifier`.
-    public init(liveActivitiesOf bundleIdentifier: String) throws(InvalidSettingError) {
-        let isAllowed = bundleIdentifier.utf8.allSatisfy { byte in
+    public init(liveActivitiesOf bundleId: String) throws(InvalidSettingError) {
+        let isAllowed = bundleId.utf8.allSatisfy { byte in
             byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
         }
-        guard isAllowed, !bundleIdentifier.isEmpty, bundleIdentifier.utf8.count <= Self.bundleIdentifierBytesMax
+        guard isAllowed, !bundleId.isEmpty, bundleId.utf8.count <= Self.bundleIdBytesMax
         else {
             throw InvalidSettingError(
-                setting: "bundleIdentifier",
-                detail: "must be 1 to \(Self.bundleIdentifierBytesMax) letters, digits, '-' and '.'"
+                setting: "bundleId",
+                detail: "must be 1 to \(Self.bundleIdBytesMax) letters, digits, '-' and '.'"
             )
         }
-        topic = bundleIdentifier + ".push-type.liveactivity"
+        topic = bundleId + ".push-type.liveactivity"
         pushType = "liveactivity"
         devicePathPrefix = "/3/device/"
-        broadcastPath = "/4/broadcasts/apps/" + bundleIdentifier
+        broadcastPath = "/4/broadcasts/apps/" + bundleId
     }
 }
 

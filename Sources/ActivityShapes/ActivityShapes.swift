@@ -26,6 +26,7 @@ public enum ActivityShapes {
         public var contentState: FieldShape
 
         /// Records the shapes of two types from an example of each.
+        ///
         /// - Parameter name: the name that commands use for the type of the attributes, if it differs from the type's
         ///   name in Swift.
         /// - Throws: the error of encoding or decoding an example.
@@ -59,6 +60,7 @@ public enum ActivityShapes {
     }
 
     /// Records the shape of a type from an example.
+    ///
     /// - Throws: the error of encoding or decoding the example.
     public static func shape<Value: Codable>(of example: Value) throws -> FieldShape {
         let json = try JSONEncoder().encode([example])
@@ -96,6 +98,7 @@ public enum ActivityShapes {
     }
 
     /// Compares the file with the app's types. Call this in the app's continuous integration.
+    ///
     /// - Throws: a ``Difference``, or the error of reading the file.
     public static func check(app: String, _ activities: [Activity], file: URL) throws {
         let expected = text(app: app, activities).split(separator: "\n", omittingEmptySubsequences: false)

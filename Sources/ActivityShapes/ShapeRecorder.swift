@@ -59,6 +59,7 @@ struct ShapeRecorder: Decoder {
     /// Returns the shape of a type. Scalars, collections, optionals and most enums have fixed rules. Any other type
     /// decodes a value from a recorder, which notes what the type asks for. The shape is `any` if types are nested too
     /// deeply, or if the decoding fails or cannot be described.
+    ///
     /// - Parameter example: the value that the type decodes; nil: the recorder invents values.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
@@ -103,6 +104,7 @@ struct ShapeRecorder: Decoder {
 
     /// Returns an enum's raw values as a shape. If the enum also decodes unknown raw values, the shape is any string or
     /// any integer, because a later release of the app may add cases.
+    ///
     /// - Returns: nil if the enum has no cases, or if it is not decoded from raw values that are strings, or integers
     ///   between -2^50 and 2^50, which a `Double` holds exactly.
     private static func enumShape<Cases: CaseIterable & RawRepresentable & Decodable>(

@@ -28,6 +28,7 @@ struct BatchKeys: ~Copyable {
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
     /// Adds a key.
+    ///
     /// - Returns: whether an earlier call of the batch probably has the same key (an equal ``KeyFingerprint``). The
     ///   script then reads the value again, because the earlier call may have changed it. If the two keys differ, this
     ///   only costs time.

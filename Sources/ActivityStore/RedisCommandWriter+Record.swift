@@ -166,6 +166,7 @@ extension RedisCommandWriter {
     }
 
     /// Writes a confirmation of an activity's departures as a call of a ``RegistrationBatch``.
+    ///
     /// - Parameter leftAtMilliseconds: the time that an earlier reply gave with the departures. If Redis has another
     ///   time now, the confirmation has no effect.
     mutating func writeDepartureConfirmation(_ bits: UInt8, leftAtMilliseconds: Int64) {

@@ -32,42 +32,18 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    private static let verdictsOfUpdate = VerdictSet(
-        .send,
-        .wait,
-        .noToken,
-        .held,
-        .duplicate,
-        .superseded,
-        .ended,
-        .unchanged,
-        .alertAwaitsCarrier,
-        .alertHeld,
-        .alertAlreadyAccepted,
-        .activityOver,
-        .expired,
-        .departures
-    )
-    private static let verdictsOfEnd = VerdictSet(
-        .send,
-        .wait,
-        .noToken,
-        .held,
-        .duplicate,
-        .superseded,
-        .ended,
-        .alertHeld,
-        .alertAlreadyAccepted,
-        .expired,
-        .departures
-    )
+    // `unknown` is only about starts. The other verdicts that are named here are not about ends.
+    private static let verdictsOfUpdate = VerdictSet { AdmissionVerdict($0) != nil && $0 != .unknown }
+    private static let verdictsOfEnd = VerdictSet {
+        AdmissionVerdict($0) != nil && ![.unknown, .unchanged, .alertAwaitsCarrier, .activityOver].contains($0)
+    }
     private static let verdictsOfStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
     private static let verdictsOfRecordStart = VerdictSet(.settled)
-    private static let verdictsOfHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)
+    private static let verdictsOfHold = VerdictSet { HoldVerdict($0) != nil }
     private static let verdictsOfRegister = VerdictSet(.registered, .stale, .full)
     private static let verdictsOfConfirmDepartures = VerdictSet(.settled)
     private static let verdictsOfUnregister = VerdictSet(.unregistered, .stale)
-    private static let verdictsOfTakeStartToken = VerdictSet(.tokenFound, .noToken, .wait)
+    private static let verdictsOfTakeStartToken = VerdictSet { StartTokenVerdict($0) != nil }
     private static let verdictsOfReopen = VerdictSet(.retry, .duplicate, .superseded)
     private static let verdictsOfLifetime = VerdictSet(.settled, .retry, .superseded)
     private static let noVerdicts = VerdictSet()

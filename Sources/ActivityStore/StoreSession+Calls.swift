@@ -7,6 +7,7 @@ extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
     /// Writes a call, or collects it for a script call that ``flush(on:)`` writes.
+    ///
     /// - Parameters:
     ///   - call: a call that `isWithinBounds(of:)` accepts.
     ///   - key: the key of the call's activity or device.

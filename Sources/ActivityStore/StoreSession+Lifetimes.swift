@@ -4,6 +4,7 @@ import Redis
 /// Writes the calls about lifetimes.
 extension StoreSession {
     /// Writes a call about a lifetime as a Redis command of its own.
+    ///
     /// - Parameters:
     ///   - activityKey: the key of the activity's value. The timetable lists the activity under this key.
     ///   - timetableKey: the key of the timetable that the activity is in.

@@ -210,6 +210,7 @@ extension StoreSession {
 
     /// Reads a reply that allows a push and is a number: the timestamp, the priority and the pushes left in the budget.
     /// Timestamp and priority may differ from those that the command asked for.
+    ///
     /// - Parameter value: the beginning of the activity's value before the admission. The token is read from these
     ///   bytes. If the command brought a new token, the bytes already have the new token.
     private func parseSendVerdict(number: Int64, value: Reply) -> ParsedReply {
@@ -281,6 +282,7 @@ extension StoreSession {
     }
 
     /// Reads a device's registration; nil if it has a form that the scripts never write.
+    ///
     /// - Parameter stored: the field `t`, which has the registration's time and the beginning of the token, followed by
     ///   the field `u`, which has the rest of the token.
     private func readRegistration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {
@@ -312,34 +314,6 @@ extension Reply {
 }
 
 extension StoreVerdict {
-    /// The verdict's word in the script.
-    var scriptWord: StaticString {
-        switch self {
-        case .send: "send"
-        case .wait: "wait"
-        case .noToken: "noToken"
-        case .held: "held"
-        case .retry: "retry"
-        case .duplicate: "duplicate"
-        case .superseded: "superseded"
-        case .ended: "ended"
-        case .unchanged: "unchanged"
-        case .unknown: "unknown"
-        case .registered: "registered"
-        case .stale: "stale"
-        case .unregistered: "unregistered"
-        case .tokenFound: "tokenFound"
-        case .alertAwaitsCarrier: "alertAwaitsCarrier"
-        case .alertHeld: "alertHeld"
-        case .alertAlreadyAccepted: "alertAlreadyAccepted"
-        case .activityOver: "activityOver"
-        case .expired: "expired"
-        case .full: "full"
-        case .settled: "settled"
-        case .departures: "departures"
-        }
-    }
-
     /// Finds the verdict with which a reply begins. The verdicts may be searched in any order, because no verdict's
     /// word is the beginning of another one.
     init?(beginning reply: UnsafeRawBufferPointer, among verdicts: VerdictSet) {
@@ -362,6 +336,10 @@ struct VerdictSet: Sequence, IteratorProtocol {
 
     init(_ verdicts: StoreVerdict...) {
         bits = verdicts.reduce(0) { $0 | 1 << UInt32($1.rawValue) }
+    }
+
+    init(where isIncluded: (StoreVerdict) -> Bool) {
+        bits = StoreVerdict.allCases.reduce(0) { isIncluded($1) ? $0 | 1 << UInt32($1.rawValue) : $0 }
     }
 
     mutating func next() -> StoreVerdict? {

@@ -32,6 +32,7 @@ final class StoreSession: RedisSession {
     let tokenBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoredDeviceToken.bytesMax * 2, alignment: 1)
 
     /// Makes the session of one connection.
+    ///
     /// - Parameters:
     ///   - configuration: the connection's configuration. It limits the outstanding calls, and the calls of one
     ///     command.

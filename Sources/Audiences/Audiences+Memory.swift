@@ -16,6 +16,19 @@ extension Audiences {
             + sampledSegments.count * bytesPerStoreCall + 2 * bytesPerTimer
     }
 
+    /// The memory of one fan-out record: its slot, with two rounds and two channels, because these tables have twice as
+    /// many slots (``Audiences/init(configuration:)``). A record is of a range or of a channel, but a table never
+    /// shrinks. So both kinds count, and so do their longest ids. The record's body and texts are not included
+    /// (``AudiencesConfiguration/fanoutRecordBytesMax``).
+    public static var bytesPerFanoutRecord: Int {
+        let bytesPerRoundOrChannel =
+            heapBytes(Limits.identifierBytesMax) + dictionaryEntryBytes(keyBytes: MemoryLayout<RoundKey>.stride)
+            + bytesPerTimer
+        return Slab<RangeVersionSlot>.strideBytes + Slab<BroadcastSlot>.strideBytes
+            + 2 * (Slab<RoundSlot>.strideBytes + Slab<ChannelSlot>.strideBytes + 2 * bytesPerRoundOrChannel)
+            + 6 * bytesPerStoreCall + 4 * 2 * MemoryLayout<OutgoingAudienceRecord>.stride
+    }
+
     public static var bytesPerParkedMember: Int { Slab<ParkedMember>.strideBytes }
 
     /// The memory of one refused member, with its result, its invalidation and its calls.
@@ -41,8 +54,10 @@ extension Audiences {
     private static var bytesPerStoreCall: Int { 2 * 2 * MemoryLayout<AudienceTicket>.stride }
     /// A slot may have two timers in the queue: the current one, and an obsolete one that is not removed yet.
     private static var bytesPerTimer: Int { 2 * 2 * MemoryLayout<TimerQueue.Timer>.stride }
-    /// An entry has a key of 16 bytes and an index of 4. A dictionary that has just doubled is only three eighths full.
-    private static var bytesPerDictionaryEntry: Int { (16 + 4) * 8 / 3 + 1 }
+    /// Most keys have 16 bytes.
+    private static var bytesPerDictionaryEntry: Int { dictionaryEntryBytes(keyBytes: 16) }
+    /// An entry has a key and an index of 4 bytes. A dictionary that has just doubled is only three eighths full.
+    private static func dictionaryEntryBytes(keyBytes: Int) -> Int { (keyBytes + 4) * 8 / 3 + 1 }
     /// The bytes of a block on the heap, with what the allocator adds.
     private static func heapBytes(_ byteCount: Int) -> Int { byteCount + 16 }
 

@@ -32,7 +32,7 @@ public struct Audiences: ~Copyable {
     private(set) var configuration: AudiencesConfiguration
     var random: SplitMix64
     private(set) var policies: PolicyTable
-    let bundleIdentifiers: BundleIdentifiers
+    let bundleIds: BundleIds
 
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
@@ -125,7 +125,7 @@ public struct Audiences: ~Copyable {
         self.configuration = configuration
         random = SplitMix64(seed: configuration.seed)
         policies = PolicyTable(configuration.reloadable.policies)
-        bundleIdentifiers = BundleIdentifiers(configuration.apps)
+        bundleIds = BundleIds(configuration.apps)
         commands = Slab(limit: configuration.commandsMax)
         audiences = Slab(limit: configuration.commandsMax)
         audiencesAwaitingBatchEnd = IndexQueue(limit: configuration.commandsMax)

@@ -2,6 +2,7 @@ import Foundation
 
 extension JSONValue {
     /// Reads a JSON text (RFC 8259). If an object has a key several times, the first of its values counts.
+    ///
     /// - Throws: a fault if the text is not JSON in UTF-8, or has more than 128 nested objects and arrays.
     public init(text: some Sequence<UInt8>) throws(RecordFault) {
         var reader = try JSONReader(Array(text))
@@ -9,6 +10,7 @@ extension JSONValue {
     }
 
     /// Returns the JSON text, with sorted keys and without white space. The same value always has the same bytes.
+    ///
     /// - Throws: a fault if a number cannot be written in JSON, for example infinity.
     public func text() throws(RecordFault) -> Data {
         var bytes: [UInt8] = []

@@ -20,6 +20,7 @@ public enum JSONValue: Sendable {
 
     /// Encodes a value for ActivityKit, with the default strategies of `JSONEncoder`. A `Date` becomes seconds since
     /// 2001.
+    ///
     /// - Throws: an error of `value`, an `EncodingError` if a number cannot be written in JSON, for example infinity,
     ///   or a ``RecordFault`` for more than 128 nested objects and arrays.
     public init(encoding value: some Encodable) throws {

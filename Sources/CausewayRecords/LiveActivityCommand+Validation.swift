@@ -6,6 +6,7 @@ extension LiveActivityCommand {
     ///
     /// This function does not check what depends on the worker's configuration: the apps, the policies, and what the
     /// phones can decode. Every body that is too large is a fault, although a policy may drop fields from it.
+    ///
     /// - Parameter now: the present time. The command's timestamp may be at most 300 s later.
     /// - Throws: an ``InvalidRecord`` with all faults that were found, or another error if a value cannot be encoded as
     ///   JSON.

@@ -19,8 +19,9 @@ extension Outcome {
     /// Of a member or a broadcast: A newer command reached the member, or the channel, instead.
     public static let superseded = Outcome(rawValue: "superseded")
 
-    /// No token is registered, or APNs says that the token is dead. The newest state waits for the next registration,
-    /// and then has another result.
+    /// No token is registered, or APNs says that the token is dead. The newest state, or the start, waits for the
+    /// next registration, and then has another result. It has none if no token registers, if a newer command replaces
+    /// it, or if it is a start that expires and gives up its place (`heldStartsFull`).
     public static let held = Outcome(rawValue: "held")
 
     /// The activity has ended, so nothing can change it.

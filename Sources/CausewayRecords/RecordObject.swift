@@ -6,6 +6,7 @@ struct RecordObject {
     private let members: JSONObject
 
     /// Reads a value, which must be an object.
+    ///
     /// - Parameter path: the keys that lead to the object; empty for the record.
     init(_ value: JSONValue, _ path: String) throws(RecordFault) {
         guard case .object(let members) = value else { throw RecordFault(path, "expected an object") }
@@ -99,6 +100,7 @@ extension JSONValue {
     /// Returns the JSON of a record that was read and then changed. `self` is what the library would write for the
     /// changed record. Whatever was not changed stays as in `received`: unknown keys, the digits of numbers, empty
     /// arrays.
+    ///
     /// - Parameters:
     ///   - received: the JSON that the record was read from.
     ///   - unchanged: what the library would write if nothing had been changed. Where `self` differs from it, the

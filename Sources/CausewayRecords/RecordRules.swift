@@ -26,6 +26,7 @@ struct RecordRules: Sendable {
     }
 
     /// Checks a record.
+    ///
     /// - Throws: an ``InvalidRecord`` with all faults that were found, or another error if a value cannot be encoded as
     ///   JSON.
     /// - Parameter now: the time with which `aps.timestamp` is compared.
@@ -46,6 +47,7 @@ struct RecordRules: Sendable {
 
     /// Returns a fault for each string or key that is too long, and for each object or array that is nested too deep.
     /// Does not check what is inside an object or array that is nested too deep.
+    ///
     /// - Parameter depth: the nesting depth of the value, if it is an object or an array.
     private static func findSizeFaults(of value: JSONValue, _ path: String, depth: Int) -> [RecordFault] {
         switch value {

@@ -116,10 +116,10 @@ struct WorkerSetup: @unchecked Sendable {
     func makeChannelKeeper() throws -> ChannelKeeper? {
         let (status, log, labels) = (metricRegistry.channelStatus, log, metricRegistry.labels)
         let apps = configuration.apps
-        let findPool: @Sendable (_ bundleIdentifier: String, _ environment: String) -> Int? = {
-            bundleIdentifier,
+        let findPool: @Sendable (_ bundleId: String, _ environment: String) -> Int? = {
+            bundleId,
             environment in
-            let appName = apps.first { $0.bundleId == bundleIdentifier }?.name ?? ""
+            let appName = apps.first { $0.bundleId == bundleId }?.name ?? ""
             return labels.pools.firstIndex { $0.app == appName && $0.environment == environment }
         }
         for app in apps where !app.channels.audiences.isEmpty {
@@ -181,7 +181,7 @@ struct WorkerSetup: @unchecked Sendable {
                 fanout: try producer.makeTopic(configuration.kafka.topics.fanout),
                 commands: try producer.makeTopic(configuration.kafka.topics.commands)
             ),
-            bundleIdentifiers: configuration.apps.map { Array($0.bundleId.utf8) },
+            bundleIds: configuration.apps.map { Array($0.bundleId.utf8) },
             metricRegistry: metricRegistry,
             traceRings: traceRings,
             traceSamplesPerMillion: configuration.tracing.samplesPerMillion,
@@ -289,7 +289,7 @@ struct WorkerSetup: @unchecked Sendable {
         var deliveryConfiguration = DeliveryConfiguration(
             apps: configuration.apps.map { app in
                 DeliveryConfiguration.App(
-                    bundleIdentifier: Array(app.bundleId.utf8),
+                    bundleId: Array(app.bundleId.utf8),
                     hasProductionPool: app.environments.contains(.production),
                     hasSandboxPool: app.environments.contains(.sandbox)
                 )

@@ -56,7 +56,7 @@ public struct Delivery: ~Copyable {
     var heldBackRegistrations: IndexQueue<StoreTicket>
     /// The number of calls `registerToken` that the shell has sent, and that have no reply and have not failed.
     var registrationCallsUnderWayCount = 0
-    let bundleIdentifiers: BundleIdentifiers
+    let bundleIds: BundleIds
     /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property so
     /// that its buffer is reused.
     var storedCommandWriter = JSONWriter()
@@ -123,7 +123,7 @@ public struct Delivery: ~Copyable {
         supersededResultMode = configuration.supersededResults
         storeQueue = StoreQueue(limit: callsMax)
         heldBackRegistrations = IndexQueue(limit: recordsMax)
-        bundleIdentifiers = BundleIdentifiers(configuration.apps)
+        bundleIds = BundleIds(configuration.apps)
         outgoingRecords = OutgoingRecordQueues(recordsMax: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
         rereadHandovers = IndexQueue(limit: recordsMax)

@@ -63,6 +63,7 @@ public final class EmbeddedBroker {
     public var bootstrapServers: String { String(cString: rd_kafka_mock_cluster_bootstraps(cluster)) }
 
     /// Creates a topic.
+    ///
     /// - Parameter partitionCount: 1 to 10,000; nil for the default number.
     public func createTopic(_ name: String, partitionCount: Int? = nil) throws(KafkaError) {
         let count = partitionCount.map { Int32(clamping: $0) } ?? defaultPartitionCount

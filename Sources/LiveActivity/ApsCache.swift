@@ -37,6 +37,7 @@ public struct ApsCache: ~Copyable {
     /// Copies the fields of the last dictionary into `command`, if the dictionary at `start` has the same bytes. The
     /// bytes after the dictionary's closing brace are not compared, because they cannot change what the dictionary
     /// means.
+    ///
     /// - Returns: the position after the dictionary; nil if the dictionary must be parsed.
     @inline(__always)
     func copyIfRepeated(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {

@@ -27,6 +27,7 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
     public var end: Int { Int(offset) + Int(count) }
 
     /// Returns the bytes of the range; none for an absent range.
+    ///
     /// - Parameter record: the record or body from which the range was taken, or a copy of it.
     @inlinable @inline(__always)
     public func bytes(in record: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {

@@ -1,6 +1,7 @@
 extension Command {
     /// Decodes a record of the commands topic. The whole record is validated, including Apple's dictionary and the
     /// custom keys. Nothing is allocated.
+    ///
     /// - Throws: the first ``Fault`` found, with its position.
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var cache = ApsCache.disabled
@@ -16,6 +17,7 @@ extension Command {
     }
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record.
+    ///
     /// - Parameter cache: remembers the previous dictionary. The same bytes are not parsed again.
     public static func decode(
         _ record: UnsafeRawBufferPointer,
@@ -27,6 +29,7 @@ extension Command {
 
     /// Decodes a record even if its body is too large (``fitsBodyLimit``). If the record has the same `aps` dictionary
     /// as the previous record, byte for byte, the dictionary is not parsed again.
+    ///
     /// - Parameter templates: recent states that fit their shapes. If a new state differs from one of these states only
     ///   in values, only these values are read and checked (``RecentStateTemplates/hasMatched(_:ofApp:)``).
     public static func decodeIgnoringBodyLimit(
@@ -45,6 +48,7 @@ extension Command {
     }
 
     /// Decodes a command for all functions above.
+    ///
     /// - Parameters:
     ///   - isWrittenByCauseway: whether the record may have the keys that only Causeway may write.
     ///   - mustFitBodyLimit: whether a body that is too large is a fault.

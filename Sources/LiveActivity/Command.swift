@@ -77,6 +77,7 @@ public struct Command: Sendable, BitwiseCopyable {
     }
 
     /// Throws if `aps.timestamp` is more than ``Limits/timestampLeadSecondsMax`` ahead of the clock.
+    ///
     /// - Parameter nowSeconds: UNIX seconds.
     @inlinable
     public func checkTimestamp(nowSeconds: Int64) throws(Fault) {

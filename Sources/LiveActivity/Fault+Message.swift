@@ -4,6 +4,7 @@ extension Fault {
     /// Returns the fault in words, for logs and dead letters: the field, what it must be, and the position.
     ///
     /// The message contains no value, and no key that could be a token: tokens must not be logged.
+    ///
     /// - Parameter record: the record that was decoded.
     public func message(in record: UnsafeRawBufferPointer) -> String {
         let pathText = path.description(in: record)
@@ -11,6 +12,7 @@ extension Fault {
     }
 
     /// Returns the message about a body that is still too large after fields were dropped.
+    ///
     /// - Parameter names: the dropped fields, separated by commas; empty if the record has no field that the policy
     ///   drops.
     public func message(in record: UnsafeRawBufferPointer, afterDropping names: [UInt8]) -> String {

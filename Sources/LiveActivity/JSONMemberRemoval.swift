@@ -16,6 +16,7 @@ struct JSONMemberRemoval {
     }
 
     /// Removes every member at a path, such as `alert`, `sound`.
+    ///
     /// - Parameters:
     ///   - path: keys, from outside to inside.
     ///   - start: the position of the object in which the path begins.
@@ -34,6 +35,7 @@ struct JSONMemberRemoval {
 
     /// Removes the members at the path from the object at `start`. If a key occurs twice, both members are removed,
     /// because a phone would read the remaining one.
+    ///
     /// - Returns: the position after the object.
     private mutating func removeMembers(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .contentState, unknownKeys: .unchecked)
@@ -66,6 +68,7 @@ struct JSONMemberRemoval {
     }
 
     /// Copies the end of the record to the result.
+    ///
     /// - Returns: the length of the whole result.
     private mutating func copyRestToResult() -> Int {
         copyToResult(upTo: record.count)

@@ -41,6 +41,7 @@ struct JSONMembers {
     func has(_ field: Field) -> Bool { seenFieldBits & field.bit != 0 }
 
     /// Reads the next key.
+    ///
     /// - Parameter knownField: returns the field that a key names; nil for an unknown key.
     /// - Returns: the field whose value is at ``position``; nil at the end of the object, and ``position`` is then
     ///   after its closing brace. For an unknown key that is not refused, returns the field of the whole object, such

@@ -104,6 +104,7 @@ extension JSONText {
     }
 
     /// Validates an object without interpreting it.
+    ///
     /// - Parameter depth: the number of open containers around the object.
     @inline(__always)
     func skipObject(_ position: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
@@ -112,6 +113,7 @@ extension JSONText {
     }
 
     /// Reads an array, and each of its elements with `element`.
+    ///
     /// - Returns: the position after the array, and the number of elements.
     func readArray(
         _ start: Int,

@@ -3,6 +3,7 @@ extension JSONText {
     ///
     /// `objectBits` replaces a recursion. It has a bit for each container that is open inside the value: 1 for an
     /// object, and 0 for an array. The lowest bit is the innermost container.
+    ///
     /// - Parameter depth: the number of open containers around the value.
     func skipValue(_ start: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
         var objectBits: UInt64 = 0

@@ -51,6 +51,7 @@ public struct JSONWriter: ~Copyable {
     }
 
     /// Writes a key. Its value must follow.
+    ///
     /// - Parameter name: ASCII without quotes, backslashes and control characters, because it is not escaped.
     @inline(__always)
     public mutating func key(_ name: StaticString) {
@@ -148,6 +149,7 @@ public struct JSONWriter: ~Copyable {
     ///
     /// Eight bytes are copied at once, and checked afterwards. If one of them must not be copied, the next write
     /// overwrites that byte and those behind it. The caller has made room for all of `text`.
+    ///
     /// - Returns: the position of the first byte that was not copied.
     @inline(__always)
     private mutating func putPlainBytes(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {

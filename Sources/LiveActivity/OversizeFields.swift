@@ -66,6 +66,7 @@ public struct OversizeFields: Sendable, Equatable {
     /// they are. A field that the record does not have is skipped.
     ///
     /// The work is bounded: each field of the policy costs at most one pass over the record.
+    ///
     /// - Parameters:
     ///   - command: the command that was decoded from `record`.
     ///   - target: has room for as many bytes as `record`.
@@ -107,6 +108,7 @@ public struct OversizeFields: Sendable, Equatable {
 
 extension JSONWriter {
     /// Writes the names of the dropped fields as the array `dropped`. Writes nothing if there are none.
+    ///
     /// - Parameter names: the names, separated by commas.
     mutating func writeDroppedFields(_ names: UnsafeRawBufferPointer) {
         guard !names.isEmpty else { return }

@@ -15,6 +15,7 @@ extension PushBody {
     }
 
     /// Writes a body with another alert. The alert replaces the body's own alert, if there is one.
+    ///
     /// - Parameters:
     ///   - body: a body that a function of ``PushBody`` wrote; its dictionary is never empty.
     ///   - alert: the value of an alert: a JSON object.
@@ -68,6 +69,7 @@ extension PushBody {
     }
 
     /// Writes a body without its alert, as if the producer had written none. The body must have an alert.
+    ///
     /// - Parameter target: has room for ``byteCountWithoutAlert(_:_:)`` bytes and does not overlap `body`.
     /// - Returns: the positions of the parts in `target`.
     public static func writeWithoutAlert(

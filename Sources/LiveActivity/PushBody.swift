@@ -35,6 +35,7 @@ public enum PushBody {
     }
 
     /// Writes the body of a command.
+    ///
     /// - Parameters:
     ///   - record: the bytes from which `command` was decoded.
     ///   - target: has room for at least `command.bodyByteCount` bytes.
@@ -81,6 +82,7 @@ public enum PushBody {
 
     /// Overwrites the ten digits of a body's timestamp. Redis may have raised the timestamp above the last one sent
     /// (R11).
+    ///
     /// - Parameters:
     ///   - timestamp: UNIX seconds. Clamped to ``Limits/timestampMin``...``Limits/timestampMax``, so that the number
     ///     always has ten digits.

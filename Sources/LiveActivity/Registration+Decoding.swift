@@ -1,5 +1,6 @@
 extension Registration {
     /// Decodes a record of the registrations topic. A tombstone has no value, so it is not decoded.
+    ///
     /// - Throws: the first ``Fault`` found, with its position.
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Registration {
         let text = try JSONText(record)

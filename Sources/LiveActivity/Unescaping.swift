@@ -89,6 +89,7 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
 }
 
 /// Writes the text that a record's string represents, in UTF-8.
+///
 /// - Parameters:
 ///   - text: a string that was found when `record` was decoded. An absent string gives no bytes.
 ///   - target: has room for at least `text.range.count` bytes; unescaping never makes a string longer.

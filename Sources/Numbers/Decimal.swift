@@ -4,6 +4,7 @@ public enum Decimal {
     @inlinable public static var digitsMax: Int { 20 }
 
     /// Reads a number.
+    ///
     /// - Returns: the number; nil if a byte is not a digit, if there are no bytes or more than ``digitsMax``, or if the
     ///   number is above `max`.
     @inlinable

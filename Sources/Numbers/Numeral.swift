@@ -27,6 +27,7 @@ public enum Numeral {
     }
 
     /// Formats `dividend / divisor` exactly, without floating point: `1.25`, `-0.000001`, `7`.
+    ///
     /// - Parameter divisor: a power of ten.
     public static func exactQuotient(_ dividend: Int64, divisor: Int64) -> String {
         guard divisor > 1 else { return "\(dividend)" }

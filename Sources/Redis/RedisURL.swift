@@ -69,6 +69,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 
     /// Parses a URL.
+    ///
     /// - Parameter defaultPort: the port of each host without a port.
     public init(_ text: String, defaultPort: UInt16 = RedisURL.defaultPort) throws(RedisURLError) {
         var remainingText = text[...]

@@ -10,6 +10,7 @@ public final class ScriptCallPrefixes {
     private let memory: UnsafeMutableRawBufferPointer
 
     /// Makes prefixes without digests; ``setDigest(_:of:)`` adds them.
+    ///
     /// - Parameter scriptCount: the number of scripts. A script's number is its index in ``RedisSession/scripts``.
     init(scriptCount: Int) {
         memory = .allocate(byteCount: max(1, scriptCount) * Self.bytesPerPrefix, alignment: 1)

@@ -30,7 +30,7 @@ import Testing
     ) throws -> ChannelManagement {
         let files = try TestCredentials.files.get()
         return ChannelManagement(
-            bundleIdentifier: app,
+            bundleId: app,
             endpoint: ManagementEndpoint(
                 host: "localhost",
                 port: port,

@@ -13,7 +13,7 @@ import Testing
     private static func makeManagement(port: UInt16) throws -> ChannelManagement {
         let files = try TestCredentials.files.get()
         return ChannelManagement(
-            bundleIdentifier: app,
+            bundleId: app,
             endpoint: ManagementEndpoint(
                 host: "localhost",
                 port: port,

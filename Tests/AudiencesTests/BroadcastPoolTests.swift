@@ -72,6 +72,21 @@ import Testing
         #expect(next.isBroadcast)
     }
 
+    /// `/statusz` says whether a pool without a connection has something to send.
+    @Test func `A broadcast that has no stream counts as waiting in its own pool`() throws {
+        let harness = try makeHarness()
+        func waitingCount(_ traffic: PoolTraffic) -> Int {
+            harness.core.waitingBroadcastCount(of: pool, traffic: traffic)
+        }
+        let push = harness.core.takeNextPush(pool, traffic: .broadcasts, pushesInFlightMax: 0, now: harness.moment)
+        #expect(push == nil, "the pool has no stream")
+        #expect(waitingCount(.broadcasts) == 1 && waitingCount(.everything) == 1 && waitingCount(.devicePushes) == 0)
+        let broadcast = try #require(takePush(.broadcasts, in: harness))
+        #expect(waitingCount(.broadcasts) == 0)
+        harness.core.pushNotSent(broadcast)
+        #expect(waitingCount(.broadcasts) == 1)
+    }
+
     /// The breaker of the only pool is open, and a proxy refuses the path of broadcasts. The refusals of broadcasts would
     /// keep the breaker open although pushes to devices would succeed.
     @Test func `While broadcasts are refused, they probe a pool after all other pushes`() throws {

@@ -92,7 +92,7 @@ import Testing
 
     @Test func `Results that are not acknowledged leave invalidations their places`() {
         let app = DeliveryConfiguration.App(
-            bundleIdentifier: RoundHarness.app,
+            bundleId: RoundHarness.app,
             hasProductionPool: true,
             hasSandboxPool: true
         )

@@ -19,6 +19,14 @@ import Testing
         #expect(AppWork().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
     }
 
+    /// The worker's memory budget counts a record with the tables that a full table of records needs beside it.
+    @Test func `The planned memory of a fan-out record includes its rounds and channels`() {
+        let slotBytes =
+            MemoryLayout<RangeVersionSlot>.size + MemoryLayout<BroadcastSlot>.size
+            + 2 * (MemoryLayout<RoundSlot>.size + MemoryLayout<ChannelSlot>.size)
+        #expect(Audiences.bytesPerFanoutRecord >= slotBytes + 4 * Limits.identifierBytesMax)
+    }
+
     /// Returns a core with two apps. The first app's host does not respond; each of its audiences has one
     /// member. The second app has one audience.
     private func makeHarness(audienceCount: Int, ledgerWindowOffsetCount: Int = 1 << 16) -> RoundHarness {

@@ -98,7 +98,7 @@ final class RoundHarness {
         var reloadable = ReloadableSettings(appCount: apps.count)
         reloadable.policies = [policy]
         var configuration = AudiencesConfiguration(
-            apps: apps.map { .init(bundleIdentifier: $0, hasProductionPool: true, hasSandboxPool: true) },
+            apps: apps.map { .init(bundleId: $0, hasProductionPool: true, hasSandboxPool: true) },
             reloadable: reloadable,
             seed: seed
         )
@@ -298,6 +298,7 @@ final class RoundHarness {
     }
 
     /// Takes the core's outgoing records and acknowledges each.
+    ///
     /// - Returns: whether there was one.
     @discardableResult
     func acknowledgeOutgoingRecords() -> Bool {
@@ -355,6 +356,7 @@ final class RoundHarness {
     }
 
     /// Gives all pushes in flight the same response.
+    ///
     /// - Parameter performsWork: whether the harness then also replies to the core's calls and acknowledges its
     ///   records.
     func respondToPushes(

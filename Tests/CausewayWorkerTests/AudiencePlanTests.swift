@@ -65,7 +65,7 @@ struct AudiencePlanTests {
     @Test func `The largest numbers do not overflow`() throws {
         var demand = AudienceDemand(memberCount: 1_000_000_000, commandsPerMinute: 6_000)
         demand.activityCount = 10_000_000_000
-        demand.fleet.poolCount = 510
+        demand.fleet.poolCount = 1_020
         demand.fleet.laneBusyPercentMax = 10
         #expect(try AudiencePlan(demand: demand).text.contains("Redis Cluster"))
     }

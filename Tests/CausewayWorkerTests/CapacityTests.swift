@@ -132,7 +132,7 @@ struct CapacityTests {
         demand.deviceCount = 10_000_000_000
         demand.restartedActivityCount = 10_000_000_000
         demand.fleet.processorsPerPod = 256
-        demand.fleet.poolCount = 510
+        demand.fleet.poolCount = 1_020
         #expect(try CapacityPlan(demand: demand).podCount > 3)
         demand.activityCount = 10_000_000_000
         #expect(try CapacityPlan(demand: demand).text.contains("Redis Cluster"))
@@ -146,7 +146,7 @@ struct CapacityTests {
         switch field {
         case "updates-per-minute": demand.pushesPerMinute = 0
         case "activities": demand.activityCount = .max
-        case "pools": demand.fleet.poolCount = 511
+        case "pools": demand.fleet.poolCount = 1_021
         case "in-flight-per-connection": demand.fleet.inFlightPushesPerConnectionMax = 4_097
         case "busy-percent": demand.fleet.laneBusyPercentMax = 100
         default: demand.commandsPerPushHundredths = 99

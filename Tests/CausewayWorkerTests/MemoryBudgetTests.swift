@@ -20,7 +20,8 @@ struct MemoryBudgetTests {
         MemoryBudget.fixedBytesOfProcess + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
             + budget.producerQueueBytes + budget.laneCount
             * (MemoryBudget.fixedBytesPerLane + budget.inboxBytesPerLane + budget.audienceBytesPerLane
-                + budget.additionalPageBytesPerLane + budget.audienceTableBytesPerLane + budget.deliveryBytesPerLane)
+                + budget.additionalFanoutRecordBytesPerLane + budget.additionalPageBytesPerLane
+                + budget.audienceTableBytesPerLane + budget.deliveryBytesPerLane)
     }
 
     @Test(
@@ -74,6 +75,17 @@ struct MemoryBudgetTests {
         #expect(configuration.membershipChangesMax == 4_096 && configuration.newestStateBytesMax == 2 << 20)
     }
 
+    /// The quarter of the audience memory for bodies, and the half for pages, are used for these.
+    @Test(arguments: [128, 256, 435, 4_096] as [Int64])
+    func `The fan-out records of a lane, with their rounds and channels, fit into their memory`(mebibytes: Int64) throws
+    {
+        let budget = try makeBudget(mebibytes, laneCount: 2, connectionsMax: 4)
+        let recordsMax = budget.fanoutRecordsMax(configured: 16_384)
+        let bytesMax = budget.audienceBytesPerLane / 4 + budget.additionalFanoutRecordBytesPerLane
+        #expect(Int64(recordsMax * Audiences.bytesPerFanoutRecord) <= bytesMax)
+        #expect(recordsMax >= 256, "each range of a large audience may have a record in the same lane")
+    }
+
     @Test func `With little memory, the tables of audiences shrink together`() throws {
         for mebibytes in [128, 160, 256] as [Int64] {
             let budget = try makeBudget(mebibytes, laneCount: 2, connectionsMax: 4)
@@ -86,7 +98,7 @@ struct MemoryBudgetTests {
     }
 
     private func makeAudiencesConfiguration() -> AudiencesConfiguration {
-        let app = DeliveryConfiguration.App(bundleIdentifier: [], hasProductionPool: true, hasSandboxPool: true)
+        let app = DeliveryConfiguration.App(bundleId: [], hasProductionPool: true, hasSandboxPool: true)
         return AudiencesConfiguration(apps: [app], reloadable: ReloadableSettings(appCount: 1), seed: 1)
     }
 

@@ -75,7 +75,7 @@ import Testing
             key.assign(&changedConfiguration, .integer(number < range.upperBound ? number + 1 : number - 1))
             let settings = [runningConfiguration, changedConfiguration]
                 .map { String(describing: WorkerSetup.makeReloadableSettings($0)) }
-            #expect(settings[0] != settings[1], "\(key.name)")
+            #expect(settings[0] != settings[1], "\(key.name): pass it on in makeReloadableSettings (WorkerSetup.swift)")
         }
     }
 

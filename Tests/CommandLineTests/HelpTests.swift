@@ -56,6 +56,16 @@ struct HelpTests {
         #expect(plans[0] == plans[1])
     }
 
+    /// The plan does not read the configuration, so it cannot know whether broadcasts have pools of their own.
+    @Test(arguments: ["--activities", "--audience-members"])
+    func `The plan says how many pools it counts, and which pairs count twice`(loadOption: String) throws {
+        let arguments = ["plan", "--updates-per-minute", "6", loadOption, "2000", "--pools", "4"]
+        let output = try ProgramRun.run(ProgramRun.process(arguments)).output
+        #expect(output.contains("Pools of connections in each lane: 4 (--pools)"), "\(output)")
+        #expect(output.contains("count it twice"))
+        #expect(try ProgramRun.run("plan", "--help").output.contains("broadcastPort"))
+    }
+
     @Test func `The plan counts the memory for pushes in flight`() throws {
         let loadArguments = ["--updates-per-minute", "600000", "--activities", "2000000", "--pools", "100"]
         let memories = try ["1000", "4096"]

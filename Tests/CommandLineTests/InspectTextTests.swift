@@ -81,7 +81,7 @@ struct InspectTextTests {
         ]
         let report = DeviceReport(
             try DeviceInspection(fields: fields),
-            app: InspectedApp(bundleIdentifier: "com.example.match", defaultPolicyName: "sports", policies: []),
+            app: InspectedApp(bundleId: "com.example.match", defaultPolicyName: "sports", policies: []),
             device: "phone-7",
             policy: Policy(name: "sports"),
             nowMilliseconds: Self.nowMilliseconds
@@ -163,7 +163,7 @@ struct InspectTextTests {
         value += [2, 0] + [UInt8](repeating: 7, count: 16)
         let report = ActivityReport(
             try ActivityInspection(value: value),
-            app: InspectedApp(bundleIdentifier: "com.example.match", defaultPolicyName: "sports", policies: []),
+            app: InspectedApp(bundleId: "com.example.match", defaultPolicyName: "sports", policies: []),
             activity: "final",
             policy: Policy(name: "sports"),
             nowMilliseconds: Self.nowMilliseconds
@@ -279,7 +279,7 @@ struct InspectTextTests {
             overview.busiestActivities.map(\.activity)
                 == ["a15", "a14", "a13", "a12", "a11", "a27", "a10", "a26", "a9", "a25"]
         )
-        let app = InspectedApp(bundleIdentifier: "com.example.match", defaultPolicyName: "sports", policies: [])
+        let app = InspectedApp(bundleId: "com.example.match", defaultPolicyName: "sports", policies: [])
         let lines = overview.lines(
             app: app,
             policy: Policy(name: "sports"),
@@ -298,7 +298,7 @@ struct InspectTextTests {
 
     @Test func `The Redis keys of an app are parsed as they are written`() {
         let app = InspectedApp(
-            bundleIdentifier: "com.example.match",
+            bundleId: "com.example.match",
             defaultPolicyName: "b",
             policies: [Policy(name: "a"), Policy(name: "b")]
         )

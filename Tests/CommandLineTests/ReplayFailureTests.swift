@@ -60,6 +60,47 @@ struct ReplayFailureTests {
         #expect(try scene.reasonCounts(runForOtherPartition) == ["sendAgain": 1])
     }
 
+    /// The lines of the first partition are more than a pipe holds, so the replay waits in the middle of them. Meanwhile
+    /// the second partition loses its leader. It gets none for longer than brokers may be silent (30 s).
+    @Test func `If a partition loses its leader during the reading, the replay waits for one and reads on`() throws {
+        let scene = try ReplayScene(partitionCount: 2)
+        let count = 3_000
+        let timestampMilliseconds = scene.nowSeconds * 1_000
+        try scene.produce(
+            (0..<count)
+                .map { ReplayScene.Record(key: "b\($0)", value: "{", timestampMilliseconds: timestampMilliseconds) }
+        )
+        try scene.produce([scene.update("a", at: scene.nowSeconds - 10)], partition: 1)
+        try scene.commit([0: Int64(count), 1: 1])
+        let (output, errors) = (Pipe(), Pipe())
+        let process = scene.process(["report", "--offsets", "0:0-", "--offsets", "1:0-", "--json", "--verbose"])
+        (process.standardOutput, process.standardError) = (output, errors)
+        try process.start()
+        var wholeOutput = try #require(try output.fileHandleForReading.read(upToCount: 1))
+        try scene.broker.setLeader(ofTopic: ReplayScene.commandsTopic, partition: 1, to: nil)
+        while wholeOutput.count(where: { $0 == UInt8(ascii: "\n") }) < count {
+            let data = output.fileHandleForReading.availableData
+            try #require(!data.isEmpty, "the replay has ended")
+            wholeOutput += data
+        }
+        var message = ""
+        while !message.contains("waiting for one") {
+            let data = errors.fileHandleForReading.availableData
+            try #require(!data.isEmpty, "the replay has ended: \(message)")
+            message += String(decoding: data, as: UTF8.self)
+        }
+        #expect(message == "causeway replay: partition 1 of causeway.commands has no leader now; waiting for one\n")
+        try scene.broker.setLeader(ofTopic: ReplayScene.commandsTopic, partition: 1, to: 1)
+        wholeOutput += output.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit && process.terminationStatus == 0)
+        let lastLine = String(decoding: wholeOutput, as: UTF8.self).split(separator: "\n").last
+        let report = try #require(lastLine.flatMap { JSONValue(parsing: Array($0.utf8)) })
+        #expect(report["isComplete"] == .boolean(true))
+        #expect(report["counts"]?["invalid"]?.integerValue == Int64(count))
+        #expect(report["counts"]?["tokenUnknown"]?.integerValue == 1)
+    }
+
     /// The partition may have the deferred record of a command, which must not count as sent.
     @Test func `If a partition of waiting commands has no leader, no state is rebuilt`() throws {
         let scene = try ReplayScene()

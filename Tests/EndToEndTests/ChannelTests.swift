@@ -104,6 +104,12 @@ struct ChannelTests {
             try updates.awaitToken()
             try updates.sendOne()
             #expect(try readChannels(run).first?.broadcasts == 0)
+            try run.awaitMetrics("a broadcast that waits") {
+                $0.sum("causeway_pushes_waiting", ["environment": "sandbox-broadcasts"]) == 1
+            }
+            let status = try WorkerPage("/statusz", port: run.deployment.httpPort).text
+            #expect(status.contains("No APNs connection is ready for ride in sandbox-broadcasts"))
+            #expect(status.contains("1 pushes wait for one."))
 
             try relay.start(to: run.deployment.simulator.apnsPort, on: run.deployment)
             try run.await("a broadcast") {

@@ -27,7 +27,7 @@ final class ExampleRun {
     ///   - broker: a broker that the test itself can stop; nil starts a broker as a process.
     ///   - configure: gets the text of the usual configuration, and returns the text that the worker is started with.
     init(
-        _ apps: [(name: String, bundleIdentifier: String, shapes: String)],
+        _ apps: [(name: String, bundleId: String, shapes: String)],
         broker: EmbeddedBroker? = nil,
         configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text }
     ) throws {
@@ -39,7 +39,7 @@ final class ExampleRun {
             try deployment.startSimulator(shapes: apps.map(\.shapes))
             let configuration = WorkerConfigurationText.makeYAML(
                 deployment: deployment,
-                apps: apps.map { .init(name: $0.name, bundleIdentifier: $0.bundleIdentifier) },
+                apps: apps.map { .init(name: $0.name, bundleId: $0.bundleId) },
                 laneCount: 2
             )
             // The level is debug, because the log is searched for secrets at the end. The response timeout of

@@ -24,7 +24,7 @@ struct LaneCountTests {
             try deployment.startSimulator(shapes: [shapes])
             let text = WorkerConfigurationText.makeYAML(
                 deployment: deployment,
-                apps: [.init(name: "ride", bundleIdentifier: "com.example.ride")],
+                apps: [.init(name: "ride", bundleId: "com.example.ride")],
                 laneCount: 0
             )
             try TextFile.write(text, to: deployment.path("causeway.yaml"))

@@ -168,6 +168,7 @@ extension ReceivedResults {
 
 extension ExampleRun {
     /// Starts an order of the restaurant's example on its phone, and sends one update.
+    ///
     /// - Returns: the order's activity, and the command that started it.
     fileprivate func startOrder() throws -> (activity: String, start: JSONObject) {
         let files = ExampleFiles("restaurant")

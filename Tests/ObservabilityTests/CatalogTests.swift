@@ -57,12 +57,24 @@ struct CatalogTests {
         }
     }
 
+    @Test func `A metric has the same name in the code and on the page`() {
+        for definition in MetricCatalog.definitions {
+            let name = "\(definition.metric)".replacing(/[A-Z]/) { "_" + $0.output.lowercased() }
+            let prefix = name.hasPrefix("process_") ? "" : "causeway_"
+            let publicName = definition.name.replacing(/_total$/, with: "").replacing(/_seconds$/, with: "")
+            #expect(publicName == prefix + name, "rename the case in Metric.swift, never the metric")
+            #expect(definition.name.hasSuffix("_total") == (definition.kind == .counter))
+        }
+    }
+
     @Test func `A log kind has the same name in the code and in the log`() {
         for definition in LogKindCatalog.definitions {
             let name = "\(definition.kind)".replacing(/[A-Z]/) { "-" + $0.output.lowercased() }
             #expect(definition.identifier == name)
             // A log line of level warning or above must say what an operator can do.
-            if definition.level >= .warning { #expect(!definition.action.isEmpty, "\(definition.identifier)") }
+            if definition.level >= .warning {
+                #expect(!definition.action.isEmpty, "\(name): give it an action in LogKindCatalog*.swift")
+            }
             #expect(
                 !definition.message.contains("|") && !definition.meaning.contains("|")
                     && !definition.action.contains("|")

@@ -79,7 +79,9 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.secondLane.set(.redisReady, to: 0) } == ["CausewayRedisUnavailable"])
         #expect(Self.alerts { $0.kafka.set(.kafkaReady, to: 0) } == ["CausewayKafkaUnreachable"])
         #expect(Self.alerts { $0.secondLane.set(.breakerOpen, Self.pool, to: 1) } == ["CausewayBreakerOpen"])
-        #expect(Self.alerts { $0.firstLane.set(.providerTokenAge, 0, to: 3_300_001) } == ["CausewayProviderTokenOld"])
+        #expect(
+            Self.alerts { $0.firstLane.set(.providerTokenAge, 0, to: 3_300_001) } == ["CausewayProviderTokenOld"]
+        )
         #expect(
             Self.alerts { $0.metricRegistry.condition.change { $0.appIndicesWithRejectedKey = [1] } } == [
                 "CausewayKeyFileRejected"
@@ -92,8 +94,8 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 2) } == ["CausewayRedisErrors"])
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 0) } == [])
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 3) } == ["CausewayRedisReplicasMissing"])
-        #expect(Self.alerts { $0.kafka.add(.redisDataLosses, 0) } == ["CausewayRedisDataLost"])
-        #expect(Self.alerts { $0.kafka.add(.redisDataLosses, 1) } == [])
+        #expect(Self.alerts { $0.kafka.add(.redisLosses, 0) } == ["CausewayRedisDataLost"])
+        #expect(Self.alerts { $0.kafka.add(.redisLosses, 1) } == [])
         let rereadingFindings = ["Redis may have lost its last writes: 2 partitions are read again."]
         #expect(Self.alerts { $0.kafka.set(.partitionsRereading, to: 2) } == rereadingFindings)
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])
@@ -101,7 +103,7 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 2) } == ["2 partitions are paused."])
         let spentBudgetAlerts = Self.alerts { worker in
             worker.firstLane.add(.pushRetries, 0)
-            worker.firstLane.set(.retryBudget, 0, to: 50_000)
+            worker.firstLane.set(.retryBudgetRatio, 0, to: 50_000)
         }
         #expect(spentBudgetAlerts == ["CausewayRetryBudgetSpent"])
         let demotionAlerts = Self.alerts { worker in
@@ -243,9 +245,9 @@ struct DiagnosisTests {
             )
         ]
         #expect(Self.alerts({ _ in }, partitions: oldFanoutPartition) == [])
-        #expect(Self.alerts { $0.firstLane.set(.audienceOldestRangeAge, 1, to: 600_000) } == [])
-        #expect(Self.alerts { $0.firstLane.set(.audienceOldestRoundAge, 1, to: 60_000) } == [])
-        #expect(Self.alerts { $0.firstLane.set(.audienceOldestRoundAge, 1, to: 60_001) } == ["CausewayRoundsSlow"])
+        #expect(Self.alerts { $0.firstLane.set(.audienceOldestRange, 1, to: 600_000) } == [])
+        #expect(Self.alerts { $0.firstLane.set(.audienceOldestRound, 1, to: 60_000) } == [])
+        #expect(Self.alerts { $0.firstLane.set(.audienceOldestRound, 1, to: 60_001) } == ["CausewayRoundsSlow"])
     }
 
     @Test func `Stopped rounds are distinguished from slow ones`() {
@@ -253,7 +255,7 @@ struct DiagnosisTests {
             var worker = HealthyWorker()
             worker.publish(at: 0)
             let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
-            worker.secondLane.set(.audienceOldestRoundAge, 0, to: 75_000)
+            worker.secondLane.set(.audienceOldestRound, 0, to: 75_000)
             worker.secondLane.set(.audienceMembers, 0, 0, to: delivered)
             worker.publish(at: 60_000)
             return worker.report(before: totalsBefore, at: 60_000).findings.first?.meaning

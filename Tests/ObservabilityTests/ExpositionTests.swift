@@ -25,8 +25,6 @@ struct ExpositionTests {
         var worker = HealthyWorker()
         worker.firstLane.add(.pushes, 0, worker.metricRegistry.labels.responses.index(status: 200, reason: 0))
         worker.firstLane.observe(.freshness, 0, microseconds: 120_000)
-        worker.firstLane.set(.alertsCarried, to: 3)
-        worker.firstLane.add(.redisReconnects)
         worker.publish(
             at: 1_000,
             lanePartitions: [
@@ -55,11 +53,31 @@ struct ExpositionTests {
             "causeway_freshness_seconds_bucket{app=\"match\",le=\"+Inf\"} 1\n",
             "causeway_freshness_seconds_sum{app=\"match\"} 0.12\n",
             "causeway_freshness_seconds_count{app=\"match\"} 1\n",
-            "causeway_alerts_carried_total 3\n", "causeway_redis_reconnects_total 1\n",
             "causeway_redis_ready 1\n", "causeway_iteration_age_seconds{thread=\"lane-1\"} 0.1\n",
             "causeway_lane_busy_ratio{lane=\"1\"} 0\n", "# TYPE causeway_freshness_seconds histogram\n",
             "causeway_build_info{version=\"1.2.3\",librdkafka=\"2.0.2\",openssl=\"3.0.22\",hiredis=\"0.14.1\"} 1\n",
         ] { #expect(text.contains(expected), "\(expected)") }
+    }
+
+    @Test func `The sum of a metric without labels is printed`() {
+        // `MetricRegistry` itself sets these metrics.
+        let setElsewhere: [Metric] = [.lifetimesEnded, .lifetimesRestarted, .tracesExported]
+        let definitions = MetricCatalog.definitions.filter {
+            $0.dimensions.isEmpty && $0.source == .lanes(.sum) && $0.unit.divisor == 1
+                && !setElsewhere.contains($0.metric)
+        }
+        var worker = HealthyWorker()
+        for definition in definitions {
+            worker.firstLane.set(definition.metric, to: 100 + Int64(definition.metric.rawValue))
+            worker.secondLane.set(definition.metric, to: 1_000)
+        }
+        worker.publish(at: 1)
+        let text = Self.text(of: worker, at: 1)
+        #expect(definitions.count > 5)
+        for definition in definitions {
+            let sample = "\n\(definition.name) \(1_100 + Int64(definition.metric.rawValue))\n"
+            #expect(text.contains(sample), "\(definition.name)")
+        }
     }
 
     @Test func `Every metric family occurs exactly once`() {
@@ -72,7 +90,7 @@ struct ExpositionTests {
 
     @Test func `The counts of a histogram's buckets are cumulative`() {
         var worker = HealthyWorker()
-        for step in 0..<500 { worker.firstLane.observe(.latencyByPart, 2, microseconds: Int64(step) * 977) }
+        for step in 0..<500 { worker.firstLane.observe(.latency, 2, microseconds: Int64(step) * 977) }
         worker.publish(at: 1)
         let counts = Self.text(of: worker, at: 1).split(separator: "\n")
             .filter { $0.hasPrefix("causeway_latency_seconds_bucket{part=\"stream\"") }

@@ -22,8 +22,8 @@ struct HealthyWorker: ~Copyable {
             firstLane.set(.apnsConnections, pool, Int(ConnectionPhase.ready.rawValue), to: 2)
         }
         for app in 0..<2 {
-            firstLane.set(.retryBudget, app, to: 1_000_000)
-            secondLane.set(.retryBudget, app, to: 1_000_000)
+            firstLane.set(.retryBudgetRatio, app, to: 1_000_000)
+            secondLane.set(.retryBudgetRatio, app, to: 1_000_000)
         }
         firstLane.set(.redisReady, to: 1)
         secondLane.set(.redisReady, to: 1)

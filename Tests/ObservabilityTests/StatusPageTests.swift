@@ -85,10 +85,10 @@ struct StatusPageTests {
         worker.firstLane.set(.audienceMembers, 1, 0, to: 120_000)
         worker.secondLane.set(.audienceMembers, 1, 3, to: 6)
         worker.secondLane.set(.audienceRounds, 1, to: 4)
-        worker.secondLane.set(.audienceOldestRoundAge, 1, to: 2_500)
-        worker.secondLane.set(.audienceOldestRangeAge, 1, to: 80_000)
+        worker.secondLane.set(.audienceOldestRound, 1, to: 2_500)
+        worker.secondLane.set(.audienceOldestRange, 1, to: 80_000)
         worker.secondLane.set(.audienceMembersParked, 1, to: 3)
-        for _ in 0..<32 { worker.firstLane.observe(.audienceRangeTime, 1, microseconds: 900_000) }
+        for _ in 0..<32 { worker.firstLane.observe(.audienceRange, 1, microseconds: 900_000) }
         worker.publish(at: 60_000)
         let report = worker.report(before: totalsBefore, at: 60_000)
         let rounds = report.table("audiences")?.rows.map { $0.map(\.text) }

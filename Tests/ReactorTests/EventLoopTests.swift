@@ -43,6 +43,7 @@ private nonisolated(unsafe) var pipeEndForSignalHandler: Int32 = -1
 private nonisolated(unsafe) var signalHandlerEndMilliseconds: Int64 = 0
 
 /// Waits until a thread sleeps, for example in a wait for events.
+///
 /// - Parameter threadDirectory: the thread's directory in `/proc`.
 private func waitUntilThreadSleeps(_ threadDirectory: String) {
     while true {

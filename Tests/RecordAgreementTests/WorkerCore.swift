@@ -7,7 +7,7 @@ struct WorkerCore {
     static let policy = "slow-1"
     static let now = Moment(monotonicMilliseconds: 5_000_000, wallMilliseconds: 1_790_000_100_000)
     static let appConfiguration = DeliveryConfiguration.App(
-        bundleIdentifier: Array(app.utf8),
+        bundleId: Array(app.utf8),
         hasProductionPool: true,
         hasSandboxPool: true
     )

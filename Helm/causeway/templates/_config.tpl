@@ -78,13 +78,13 @@ timeout here. */}}
 {{- end -}}
 
 {{/* The part of the configuration that applies only from a worker's next start. A running worker applies the other keys from the changed
-file, which Kubernetes writes within a minute or two. A section with only such other keys is left out. */}}
+file, which Kubernetes writes within a minute or two. A section with only such other keys is left out. `make configuration-files` writes the two
+lists of keys. */}}
 {{- define "causeway.configAppliedAtStart" -}}
 {{- $config := fromYaml . -}}
 {{- $_ := unset $config "policies" -}}
 {{- range $app := $config.apps -}}
-{{-   $_ := unset $app "policy" -}}
-{{-   $_ := unset $app "shapes" -}}
+{{-   range list "policy" "shapes" -}}{{- $_ := unset $app . -}}{{- end -}}
 {{- end -}}
 {{- range $section, $keys := dict "log" (list "level") "worker" (list "retryMillisecondsMax" "deferAfterMilliseconds" "deferredDelayMilliseconds" "readAheadLagRecords" "readAheadMillisecondsMax") -}}
 {{-   $members := get $config $section | default dict -}}

@@ -84,23 +84,23 @@ public final class ChannelManagement: Sendable {
     /// The maximum number of requests that wait or run at one time (R4). A further request fails as `notProcessed`.
     public static let pendingRequestsMax = 64
 
-    private let bundleIdentifier: String
+    private let bundleId: String
     private let endpoint: ManagementEndpoint
     private let makeAuthorization: @Sendable () -> String?
     private let queue = DispatchQueue(label: "channel management")
     private let pendingRequestCount = Atomic<Int>(0)
 
     /// - Parameters:
-    ///   - bundleIdentifier: the app's bundle id. It has no suffix, unlike the topic of a push.
+    ///   - bundleId: the app's bundle id. It has no suffix, unlike the topic of a push.
     ///   - tokenSource: signs the provider tokens for the app in this environment.
     ///   - unixSeconds: returns the current time, which a provider token contains.
     public init(
-        bundleIdentifier: String,
+        bundleId: String,
         endpoint: ManagementEndpoint,
         tokenSource: ProviderTokenSource,
         unixSeconds: @escaping @Sendable () -> Int64
     ) {
-        self.bundleIdentifier = bundleIdentifier
+        self.bundleId = bundleId
         self.endpoint = endpoint
         makeAuthorization = {
             tokenSource.currentToken(unixSeconds: unixSeconds()).map { String(decoding: $0.headerValue, as: UTF8.self) }
@@ -166,7 +166,7 @@ public final class ChannelManagement: Sendable {
     /// programs have created.
     public func list() async throws(ChannelError) -> [String] {
         let response = try await perform(
-            ManagementRequest(method: .get, path: "/1/apps/\(bundleIdentifier)/all-channels"),
+            ManagementRequest(method: .get, path: "/1/apps/\(bundleId)/all-channels"),
             expecting: 200
         )
         guard let list = StableJSON.decode(ManagementBody.ChannelList.self, response.body) else {
@@ -175,7 +175,7 @@ public final class ChannelManagement: Sendable {
         return list.channels
     }
 
-    private var channelsPath: String { "/1/apps/\(bundleIdentifier)/channels" }
+    private var channelsPath: String { "/1/apps/\(bundleId)/channels" }
 
     private func makeRequest(_ method: ManagementRequest.Method, _ channel: String) -> ManagementRequest {
         ManagementRequest(method: method, path: channelsPath, headerFields: [("apns-channel-id", channel)])

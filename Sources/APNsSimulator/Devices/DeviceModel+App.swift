@@ -63,18 +63,18 @@ extension DeviceModel {
 
     /// Declares an app, and with it the topic `<bundle id>.push-type.liveactivity`.
     public mutating func declareApp(
-        _ bundleIdentifier: String,
+        _ bundleId: String,
         teamIdentifier: String?,
         types declaredTypes: [TypeDeclaration]
     ) throws(Fault) {
-        guard !apps.contains(where: { $0.bundleIdentifier == bundleIdentifier }) else {
-            throw .appExists(bundleIdentifier)
+        guard !apps.contains(where: { $0.bundleId == bundleId }) else {
+            throw .appExists(bundleId)
         }
         let appIndex = apps.count
         apps.append(
             App(
-                bundleIdentifier: bundleIdentifier,
-                bundleIdentifierUTF8: Array(bundleIdentifier.utf8),
+                bundleId: bundleId,
+                bundleIdUTF8: Array(bundleId.utf8),
                 teamIdentifier: teamIdentifier
             )
         )
@@ -323,7 +323,7 @@ extension DeviceModel {
         let token = tokens.hexadecimal(installedPhone.startTokenIndices[position])
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", apps[installedPhone.appIndex].bundleIdentifier)
+            writer.member("app", apps[installedPhone.appIndex].bundleId)
             writer.member("environment", installedPhone.environment.rawValue)
             writer.member("registeredAt", nowMilliseconds)
             writer.member("device", installedPhone.device)
@@ -357,7 +357,7 @@ extension DeviceModel {
         let hexadecimal = tokens.hexadecimal(token)
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", apps[phone.appIndex].bundleIdentifier)
+            writer.member("app", apps[phone.appIndex].bundleId)
             writer.member("environment", phone.environment.rawValue)
             writer.member("registeredAt", nowMilliseconds)
             writer.member("activity", activity.identifier)

@@ -25,7 +25,7 @@ extension DeviceModel {
             return PushDestination(app: definition.app, device: nil, activity: definition.activityIdentifier(number))
         }
         guard let index = tokens.find(token) else { return nil }
-        let app = apps[tokens.entries[index].appIndex].bundleIdentifier
+        let app = apps[tokens.entries[index].appIndex].bundleId
         switch tokens.entries[index].owner {
         case .activity(let activity):
             let phone = phones[activities[activity].phoneIndex]

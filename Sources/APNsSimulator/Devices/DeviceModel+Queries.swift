@@ -194,7 +194,7 @@ extension DeviceModel {
         let phone = phones[index]
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", apps[phone.appIndex].bundleIdentifier)
+            writer.member("app", apps[phone.appIndex].bundleId)
             writer.member("device", phone.device)
             writer.member("environment", phone.environment.rawValue)
             writer.member("frequentUpdates", phone.hasFrequentUpdates)

@@ -128,7 +128,7 @@ extension DeviceModel {
         writer.object { writer in
             writer.member("phone", number)
             writer.member("device", phone.device)
-            writer.member("app", apps[phone.appIndex].bundleIdentifier)
+            writer.member("app", apps[phone.appIndex].bundleId)
             writer.member("state", phone.reportedState.name)
             guard let shownActivity = shownActivityIndex(of: number) else { return }
             let activity = activities[shownActivity]

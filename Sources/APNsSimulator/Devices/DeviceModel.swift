@@ -22,9 +22,9 @@ public struct DeviceModel: ~Copyable {
     }
 
     struct App {
-        var bundleIdentifier: String
-        /// The bundle identifier as bytes, because every push compares its topic with it.
-        var bundleIdentifierUTF8: [UInt8]
+        var bundleId: String
+        /// The bundle id as bytes, because every push compares its topic with it.
+        var bundleIdUTF8: [UInt8]
         /// The only team that may push to the app. Nil: every team may push to it if the service knows a key of the
         /// team.
         var teamIdentifier: String?
@@ -130,7 +130,7 @@ public struct DeviceModel: ~Copyable {
     /// Returns the index of the app with this bundle id; nil if there is none.
     func appIndex(bundle: UnsafeRawBufferPointer) -> Int? {
         for index in apps.indices
-        where apps[index].bundleIdentifierUTF8.withUnsafeBytes({ isEqual($0, bundle) }) {
+        where apps[index].bundleIdUTF8.withUnsafeBytes({ isEqual($0, bundle) }) {
             return index
         }
         return nil
@@ -142,9 +142,9 @@ public struct DeviceModel: ~Copyable {
         return ownTeam == team
     }
 
-    func appIndex(_ bundleIdentifier: String) throws(Fault) -> Int {
-        guard let index = apps.firstIndex(where: { $0.bundleIdentifier == bundleIdentifier }) else {
-            throw .unknownApp(bundleIdentifier)
+    func appIndex(_ bundleId: String) throws(Fault) -> Int {
+        guard let index = apps.firstIndex(where: { $0.bundleId == bundleId }) else {
+            throw .unknownApp(bundleId)
         }
         return index
     }

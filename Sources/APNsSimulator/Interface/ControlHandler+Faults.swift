@@ -61,15 +61,16 @@ extension GoAway {
 }
 
 extension Faults {
-    private static let propertyNames: Set<String> = [
-        "latencyMillisecondsMin", "latencyMillisecondsMax", "internalServerErrorShare", "serviceUnavailableShare",
-        "tooManyRequestsShare", "reasonShares", "unknownReasonShare", "notJSONShare", "lateShare", "lateMilliseconds",
-        "refusedShare", "resetShare", "resetCode", "noResponseShare", "requestsWithoutResponseTakeEffect",
-        "requestsSubjectToFaultsMax",
-        "informationalShare", "goAwayAfterRequests", "goAwayUnprocessedRequests", "goAwayCode", "goAwayReason",
-        "goAwayGraceMilliseconds", "cutAfterRequests", "silentAfterRequests", "silentStopsReading", "concurrentStreams",
-        "connectionWindowBytes",
-    ]
+    /// All keys of a request.
+    private static let propertyNames = Set(
+        requestShares.map { "\($0.key)" } + [
+            "latencyMillisecondsMin", "latencyMillisecondsMax", "reasonShares", "lateMilliseconds", "resetCode",
+            "requestsWithoutResponseTakeEffect", "requestsSubjectToFaultsMax", "informationalShare",
+            "goAwayAfterRequests", "goAwayUnprocessedRequests", "goAwayCode", "goAwayReason",
+            "goAwayGraceMilliseconds", "cutAfterRequests", "silentAfterRequests", "silentStopsReading",
+            "concurrentStreams", "connectionWindowBytes",
+        ]
+    )
 
     /// Reads the faults from a request's object.
     fileprivate init(_ tape: borrowing JSONTape) throws(SimulatorError) {
@@ -101,15 +102,9 @@ extension Faults {
     }
 
     private mutating func readShares(_ tape: borrowing JSONTape) throws(SimulatorError) {
-        internalServerErrorShare = try tape.optionalDouble("internalServerErrorShare", of: 0) ?? 0
-        serviceUnavailableShare = try tape.optionalDouble("serviceUnavailableShare", of: 0) ?? 0
-        tooManyRequestsShare = try tape.optionalDouble("tooManyRequestsShare", of: 0) ?? 0
-        unknownReasonShare = try tape.optionalDouble("unknownReasonShare", of: 0) ?? 0
-        notJSONShare = try tape.optionalDouble("notJSONShare", of: 0) ?? 0
-        lateShare = try tape.optionalDouble("lateShare", of: 0) ?? 0
-        refusedShare = try tape.optionalDouble("refusedShare", of: 0) ?? 0
-        resetShare = try tape.optionalDouble("resetShare", of: 0) ?? 0
-        noResponseShare = try tape.optionalDouble("noResponseShare", of: 0) ?? 0
+        for share in Self.requestShares {
+            self[keyPath: share.path] = try tape.optionalDouble(share.key, of: 0) ?? 0
+        }
         informationalShare = try tape.optionalDouble("informationalShare", of: 0) ?? 0
         guard let list = tape.member("reasonShares", of: 0), tape[list].kind != .null else { return }
         guard tape[list].kind == .object else { throw SimulatorError(.invalidRequest, "reasonShares is not an object") }
@@ -128,9 +123,7 @@ extension Faults {
     fileprivate func write(to writer: inout JSONWriter) {
         writer.member("latencyMillisecondsMin", latencyMilliseconds.lowerBound)
         writer.member("latencyMillisecondsMax", latencyMilliseconds.upperBound)
-        writer.member("internalServerErrorShare", internalServerErrorShare)
-        writer.member("serviceUnavailableShare", serviceUnavailableShare)
-        writer.member("tooManyRequestsShare", tooManyRequestsShare)
+        for share in Self.requestShares { writer.member("\(share.key)", self[keyPath: share.path]) }
         writer.member(
             "reasonShares",
             object: { writer in
@@ -139,14 +132,8 @@ extension Faults {
                 }
             }
         )
-        writer.member("unknownReasonShare", unknownReasonShare)
-        writer.member("notJSONShare", notJSONShare)
-        writer.member("lateShare", lateShare)
         writer.member("lateMilliseconds", lateMilliseconds)
-        writer.member("refusedShare", refusedShare)
-        writer.member("resetShare", resetShare)
         writer.member("resetCode", resetCode)
-        writer.member("noResponseShare", noResponseShare)
         writer.member("requestsWithoutResponseTakeEffect", requestsWithoutResponseTakeEffect)
         if let requestsSubjectToFaultsMax { writer.member("requestsSubjectToFaultsMax", requestsSubjectToFaultsMax) }
         writer.member("informationalShare", informationalShare)

@@ -86,7 +86,7 @@ enum ChannelRequestHandler {
         teamIdentifier: String,
         model: borrowing DeviceModel
     ) -> Int? {
-        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleIdentifierByteCount, of: RequestMemory.bundle)
+        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleIdByteCount, of: RequestMemory.bundle)
         guard let appIndex = model.appIndex(bundle: bundle),
             model.mayPush(team: teamIdentifier, to: appIndex)
         else { return nil }

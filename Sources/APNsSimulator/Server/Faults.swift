@@ -89,12 +89,7 @@ public struct Faults: Sendable, Equatable {
     }
 
     private var requestProblem: String? {
-        let shares =
-            [
-                internalServerErrorShare, serviceUnavailableShare, tooManyRequestsShare, unknownReasonShare,
-                notJSONShare,
-                lateShare, refusedShare, resetShare, noResponseShare,
-            ] + reasonShares.values
+        let shares = Self.requestShares.map { self[keyPath: $0.path] } + reasonShares.values
         if (shares + [informationalShare]).contains(where: { !(0...1).contains($0) }) {
             return "a share is a number from 0 to 1"
         }
@@ -127,6 +122,22 @@ public struct Faults: Sendable, Equatable {
             return "a connection's window is from 1 to \(Self.connectionWindowBytesMax) bytes"
         }
         return nil
+    }
+
+    /// The shares of valid requests that get a fault: the key at the control port, the property, and what these requests
+    /// get. A share that is not in this table, such as ``informationalShare``, does not count in the sum.
+    static var requestShares: [(key: StaticString, path: WritableKeyPath<Faults, Double>, handling: RequestHandling)] {
+        [
+            ("internalServerErrorShare", \.internalServerErrorShare, .rejected(.internalServerError)),
+            ("serviceUnavailableShare", \.serviceUnavailableShare, .rejected(.serviceUnavailable)),
+            ("tooManyRequestsShare", \.tooManyRequestsShare, .rejected(.tooManyRequests)),
+            ("refusedShare", \.refusedShare, .refused),
+            ("resetShare", \.resetShare, .reset),
+            ("noResponseShare", \.noResponseShare, .noResponse),
+            ("unknownReasonShare", \.unknownReasonShare, .undocumented(.unknownReason)),
+            ("notJSONShare", \.notJSONShare, .undocumented(.notJSON)),
+            ("lateShare", \.lateShare, .late),
+        ]
     }
 
     public static let latencyMillisecondsMax = 600_000
@@ -207,14 +218,7 @@ struct FaultSampler {
     init(_ faults: Faults) {
         self.faults = faults
         connectionFaults = ConnectionFaults(faults)
-        var shares: [(Double, RequestHandling)] = [
-            (faults.internalServerErrorShare, .rejected(.internalServerError)),
-            (faults.serviceUnavailableShare, .rejected(.serviceUnavailable)),
-            (faults.tooManyRequestsShare, .rejected(.tooManyRequests)),
-            (faults.refusedShare, .refused), (faults.resetShare, .reset), (faults.noResponseShare, .noResponse),
-            (faults.unknownReasonShare, .undocumented(.unknownReason)), (faults.notJSONShare, .undocumented(.notJSON)),
-            (faults.lateShare, .late),
-        ]
+        var shares: [(Double, RequestHandling)] = Faults.requestShares.map { (faults[keyPath: $0.path], $0.handling) }
         for reason in SimulatedReason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }
         var thresholds: [(upTo: UInt64, handling: RequestHandling)] = []
         var sum = 0.0

@@ -96,7 +96,7 @@ final class PushLog: IterationEndHandler {
             if !result.reason.isEmpty { writer.member("reason", result.reason) }
             destination?.write(to: &writer)
             if head.path == .broadcast {
-                let bundle = memory.prefix(head.bundleIdentifierByteCount, of: RequestMemory.bundle)
+                let bundle = memory.prefix(head.bundleIdByteCount, of: RequestMemory.bundle)
                 let channel = memory.prefix(head.channelByteCount, of: RequestMemory.channel)
                 writer.member("app", String(decoding: bundle, as: UTF8.self))
                 writer.member("channel", String(decoding: channel, as: UTF8.self))

@@ -61,7 +61,7 @@ struct RequestHead {
     var topicByteCount = 0
     /// The length of `apns-id`, or of `apns-request-id` in a request for channels; 0 without a valid one.
     var identifierByteCount = 0
-    var bundleIdentifierByteCount = 0
+    var bundleIdByteCount = 0
     var channelByteCount = 0
 
     /// Whether the request sends to a channel or manages channels.
@@ -187,21 +187,21 @@ struct RequestHead {
         let broadcasts: StaticString = "/4/broadcasts/apps/"
         let apps: StaticString = "/1/apps/"
         if let bundle = Self.rest(of: value, after: broadcasts) {
-            setBundleIdentifier(bundle, path: .broadcast, memory: memory)
+            setBundleId(bundle, path: .broadcast, memory: memory)
         } else if let rest = Self.rest(of: value, after: apps),
             let slash = rest.firstIndex(of: UInt8(ascii: "/"))
         {
             let word = UnsafeRawBufferPointer(rebasing: rest[slash...])
             let bundle = UnsafeRawBufferPointer(rebasing: rest[..<slash])
-            if isEqual(word, "/channels") { setBundleIdentifier(bundle, path: .channels, memory: memory) }
-            if isEqual(word, "/all-channels") { setBundleIdentifier(bundle, path: .channelList, memory: memory) }
+            if isEqual(word, "/channels") { setBundleId(bundle, path: .channels, memory: memory) }
+            if isEqual(word, "/all-channels") { setBundleId(bundle, path: .channelList, memory: memory) }
         }
     }
 
-    private mutating func setBundleIdentifier(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
+    private mutating func setBundleId(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
         guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
         // A bundle id that is too long for the memory is kept as an empty one. An empty one belongs to no app.
-        bundleIdentifierByteCount = memory.write(bundle, in: RequestMemory.bundle)
+        bundleIdByteCount = memory.write(bundle, in: RequestMemory.bundle)
         self.path = path
     }
 

@@ -35,6 +35,7 @@ final class AudienceSession: RedisSession {
     private var collectedCheckpoints: CheckpointBatch
 
     /// Makes the session of one connection.
+    ///
     /// - Parameter configuration: the connection's configuration. It limits the outstanding calls, and the calls of one
     ///   Redis command.
     init(configuration: RedisConfiguration, entryAppender: EntryAppender) {

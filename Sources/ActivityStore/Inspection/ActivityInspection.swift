@@ -86,6 +86,7 @@ public struct ActivityInspection: Sendable, Equatable {
     private var throttledAtMilliseconds: Int64?
 
     /// Decodes an activity's value.
+    ///
     /// - Parameter value: the reply to GET; empty if there is no value.
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }

@@ -63,6 +63,7 @@ public struct AudienceInspection: Sendable, Equatable {
     private var frequentBudgetFullAtMilliseconds: Int64 = 0
 
     /// Decodes an audience's hash.
+    ///
     /// - Parameter fields: all fields of the hash.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let valuesByField = Dictionary(fields.map { ($0.field, $0.value) }) { $1 }

@@ -2,14 +2,14 @@ import LiveActivity
 
 /// Makes the keys of an audience, and decodes its directories, for programs without a lane.
 public struct AudienceKeyWriter: Sendable {
-    private let bundleIdentifier: [UInt8]
+    private let bundleId: [UInt8]
     private let audience: AudienceDigest
 
     /// Prepares the keys of an audience; nil if the app's bundle id is empty or too long.
     public init?(app: String, audience: String) {
-        bundleIdentifier = Array(app.utf8)
+        bundleId = Array(app.utf8)
         self.audience = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
-        guard (1...AudienceStoreKey.appBytesMax).contains(bundleIdentifier.count) else { return nil }
+        guard (1...AudienceStoreKey.appBytesMax).contains(bundleId.count) else { return nil }
     }
 
     /// The key of the hash that Redis keeps for the audience.
@@ -38,7 +38,7 @@ public struct AudienceKeyWriter: Sendable {
     private func keyBeginning(segment: UInt8?) -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let byteCount = buffer.withUnsafeMutableBytes { buffer in
-            bundleIdentifier.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: buffer) }
+            bundleId.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: buffer) }
         }
         return Array(buffer[..<(byteCount ?? 0)])
     }

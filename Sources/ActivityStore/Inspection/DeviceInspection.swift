@@ -24,6 +24,7 @@ public struct DeviceInspection: Sendable, Equatable {
     private var startBudgetFullAtMilliseconds: Int64 = 0
 
     /// Decodes a device's hash.
+    ///
     /// - Parameter fields: the reply to HGETALL, in pairs. Unknown fields are ignored.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)

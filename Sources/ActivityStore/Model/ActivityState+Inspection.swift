@@ -48,17 +48,26 @@ extension ActivityState {
 
     /// Returns the verdict that the scripts would give on an update or an end. Ignores the spacing: the result is
     /// `send` even for a command that would have to wait.
-    package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
+    package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> AdmissionVerdict {
         var copy = self
         // Without a last push, the spacing makes no command wait.
         copy.lastSendAtMilliseconds = 0
-        return copy.admit(admission, nowMilliseconds: nowMilliseconds).0.verdict
+        return Self.admissionVerdict(copy.admit(admission, nowMilliseconds: nowMilliseconds).0)
     }
 
     /// Returns the verdict that the scripts would give on a start's record that has no claim yet.
-    package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
+    package func verdict(onStart version: Version, nowMilliseconds: Int64) -> AdmissionVerdict {
         var copy = self
-        return copy.admitStart(version, claim: 0, previousClaim: nil, nowMilliseconds: nowMilliseconds).0.verdict
+        return Self.admissionVerdict(
+            copy.admitStart(version, claim: 0, previousClaim: nil, nowMilliseconds: nowMilliseconds).0
+        )
+    }
+
+    private static func admissionVerdict(_ reply: StoreReply<[UInt8]>) -> AdmissionVerdict {
+        guard let verdict = AdmissionVerdict(reply.verdict) else {
+            preconditionFailure("the model gives an admission a verdict of another call")
+        }
+        return verdict
     }
 
     /// Returns what the activity would be after a call of ``StoreCall/Operation/reopen(version:)``.

@@ -28,8 +28,12 @@ extension AudienceState {
     package func verdict(
         on admission: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64
-    ) -> AudienceVerdict {
+    ) -> AudienceAdmissionVerdict {
         var copy = self
-        return copy.perform(.admit(admission), nowMilliseconds: nowMilliseconds).verdict
+        let reply = copy.perform(.admit(admission), nowMilliseconds: nowMilliseconds)
+        guard let verdict = AudienceAdmissionVerdict(reply.verdict) else {
+            preconditionFailure("the model gives an admission a verdict of another call")
+        }
+        return verdict
     }
 }

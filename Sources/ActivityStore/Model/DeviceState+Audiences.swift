@@ -6,6 +6,7 @@ extension DeviceState {
     var encodedDepartures: [UInt8]? { MemberAudiences.encodeDepartures(formerAudiences, at: leftAtMilliseconds) }
 
     /// Changes the audiences that the device's registration for an attributes type names.
+    ///
     /// - Returns: false, without a change, if the device would have too many unconfirmed departures
     ///   (``StoreLimits/unconfirmedDeparturesMax``).
     mutating func changeAudiences(of type: String, to list: [UInt8], at milliseconds: Int64) -> Bool {

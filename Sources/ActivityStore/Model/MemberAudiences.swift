@@ -9,6 +9,7 @@ public struct MemberAudiences: Hashable, Sendable {
     var isEmpty: Bool { currentDigests.isEmpty && formerDigests.isEmpty }
 
     /// Changes the audiences.
+    ///
     /// - Returns: false, without a change, if there would be too many unconfirmed departures
     ///   (``StoreLimits/unconfirmedDeparturesMax``).
     mutating func change(to newDigests: [UInt64]) -> Bool {

@@ -64,37 +64,12 @@
 --
 -- Replies. StoreSession+Replies.swift reads them. An update or end that may be sent gets the activity's value or a
 -- number, see below. A settlement gets 0, or 1 if the token was retired; `=` and departures may follow (see Audiences).
--- Every other reply begins with a word of this list. StoreCallKind.swift says which calls may get a word.
---
---     send                   The start may be sent. The worker sends it.
---     wait                   The spacing or the budget of starts allows no push yet. The worker asks again later.
---     noToken                There is no token. The worker asks Redis to hold the command.
---     held                   Redis holds the command. The worker finishes it as `held`.
---     retry                  A hold found a token, or `reopen` succeeded. The worker asks for the admission again.
---     duplicate              The version is settled, or a start under way has it. The worker finishes it as `duplicate`.
---     duplicate-             Like `duplicate`, but the phone does not show this end. A lifetime's end is made again.
---     superseded             A newer version exists, or this start is not needed. The worker finishes it as `superseded`.
---     ended                  The activity has ended. The worker waits for an older start, or finishes it as `ended`.
---     activityOver           The activity's first eight hours are over. The worker finishes it as `ended`.
---     expired                The command is old, and Redis knows no version. The worker finishes it as `expired`.
---     unchanged              The activity already shows this state. The worker finishes it as `unchanged`.
---     unknown                Another record of the start may have been sent. The worker finishes it as `unknown`.
---     alertHeld              The held command has an alert. The worker adds the alert, and asks again.
---     alertAlreadyAccepted   The carried alert is no newer than the accepted one. The worker removes it and asks again.
---     alertAwaitsCarrier     A newer version can carry the alert. The worker lets the command wait for it.
---     departures             The activity has left audiences. The worker tells them, confirms this, and asks again.
---     registered             The token is stored. The worker sends the held command that may follow.
---     registered+            Like `registered`. The activity or device was in all named audiences before.
---     stale                  The registration is not newer, and changed nothing. The worker settles its record.
---     unregistered           The token is removed. The worker settles the record.
---     tokenFound             The device has a token, and its budget allows the start. The worker asks to admit it.
---     full                   There is no room. A registration is repeated later; a start is finished as `failed`.
---     settled                Redis has recorded what the call says. The worker settles the record.
---
--- Data follow some words. After `send`: the timestamp that Redis assigned to the start (5 bytes). After `wait`: the
--- milliseconds. After `alertHeld`: the stored time of the registration (6 bytes) and the held command. After
--- `registered`: the held command. After `tokenFound`: the name of the draw (13 digits) and the token. After
--- `departures`, `registered`, `stale`, `unregistered` and `full`: `=` and the departures.
+-- Every other reply begins with the word of a verdict: StoreReply.swift lists them. Data follow some words. After
+-- `send`: the timestamp that Redis assigned to the start (5 bytes). After `wait`: the milliseconds. After `duplicate`:
+-- `-` if the phone does not show this end. After `alertHeld`: the stored time of the registration (6 bytes) and the held
+-- command. After `registered`: `+` if the activity or device was in all named audiences before; the held command. After
+-- `tokenFound`: the name of the draw (13 digits) and the token. After `departures`, `registered`, `stale`,
+-- `unregistered` and `full`: `=` and the departures.
 --
 -- An update or end that may be sent usually gets the activity's value as it was read. The worker's StoreSession
 -- computes the pushes left in the budget from this value and the clock. In three cases the reply is a number:

@@ -59,7 +59,7 @@ extension Audiences {
     /// Settles and frees the channel's finished broadcasts, oldest first, up to the first one that is not finished.
     /// Then frees the channel's slot if nothing needs it.
     mutating func settleFinishedBroadcasts(of channel: ChannelIndex, now: Moment) {
-        while case let oldest = channels[channel].oldestBroadcast, oldest != .null,
+        while case let oldest = channels[channel].broadcasts.first, oldest != .null,
             broadcasts[oldest].phase == .finished
         {
             let slot = broadcasts[oldest]
@@ -70,18 +70,17 @@ extension Audiences {
                 partition.pointee.ledger.settle(slot.record.offset)
                 partition.pointee.unsettledRecordCount -= 1
             }
-            unlink(broadcast: oldest)
-            free(broadcast: oldest)
+            removeAndFree(broadcast: oldest)
         }
         _ = freeSlotIfUnused(channel: channel, now: now)
     }
 
     /// Returns the channel's earlier broadcast with the same version; nil if there is none.
     func earlierBroadcast(ofSameVersionAs broadcast: BroadcastIndex) -> BroadcastIndex? {
-        var earlier = channels[broadcasts[broadcast].channel].oldestBroadcast
+        var earlier = channels[broadcasts[broadcast].channel].broadcasts.first
         while earlier != broadcast {
             if broadcasts[earlier].record.version == broadcasts[broadcast].record.version { return earlier }
-            earlier = broadcasts[earlier].nextInChannel
+            earlier = broadcasts[earlier].nextInList
         }
         return nil
     }
@@ -110,8 +109,7 @@ extension Audiences {
             return settleWithoutResult(broadcast, now: now)
         }
         broadcasts[earlier].record.takePartitionAndOffset(of: broadcasts[broadcast].record)
-        unlink(broadcast: broadcast)
-        free(broadcast: broadcast)
+        removeAndFree(broadcast: broadcast)
     }
 
     /// Drops a broadcast, and the older broadcast whose alert it carries, without results. Both records are read again.
@@ -122,31 +120,16 @@ extension Audiences {
             dropBroadcast(slot.rider, now: now)
         }
         noteDropped(slot.record, ofApp: channels[slot.channel].key.appIndex)
-        unlink(broadcast: broadcast)
-        free(broadcast: broadcast)
+        removeAndFree(broadcast: broadcast)
         // A channel's broadcasts settle in order, so finished ones may have waited for this one. Settle them now.
         settleFinishedBroadcasts(of: slot.channel, now: now)
     }
 
-    private mutating func unlink(broadcast: BroadcastIndex) {
+    /// Removes a broadcast from its channel's list, and frees it.
+    private mutating func removeAndFree(broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
-        let next = broadcasts[broadcast].nextInChannel
-        var predecessor = BroadcastIndex.null
-        var current = channels[channel].oldestBroadcast
-        while current != broadcast, current != .null {
-            (predecessor, current) = (current, broadcasts[current].nextInChannel)
-        }
-        precondition(current == broadcast, "a broadcast is in its channel's list")
-        if predecessor == .null {
-            channels[channel].oldestBroadcast = next
-        } else {
-            broadcasts[predecessor].nextInChannel = next
-        }
-        if channels[channel].newestBroadcast == broadcast { channels[channel].newestBroadcast = predecessor }
-    }
-
-    private mutating func free(broadcast: BroadcastIndex) {
-        let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
+        channels[channel].broadcasts.remove(broadcast, in: &broadcasts)
+        let appIndex = Int(channels[channel].key.appIndex)
         addFanoutRecordBytes(-broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
         apps[appIndex].fanoutRecordCount -= 1
         broadcasts[broadcast].freeBytes()
@@ -161,7 +144,7 @@ extension Audiences {
     /// - Returns: whether the channel was freed.
     mutating func freeSlotIfUnused(channel: ChannelIndex, now: Moment) -> Bool {
         let slot = channels[channel]
-        guard slot.oldestBroadcast == .null, !slot.isQueued else { return false }
+        guard slot.broadcasts.isEmpty, !slot.isQueued else { return false }
         guard slot.phase != .running || idleEndMilliseconds(of: channel) <= now.monotonicMilliseconds else {
             return false
         }
@@ -192,7 +175,7 @@ extension Audiences {
             let nextRawIndex = evictionSearchIndex.rawValue + 1
             evictionSearchIndex = ChannelIndex(rawValue: nextRawIndex < channels.indexBound ? nextRawIndex : 0)
             guard channels.isInUse(evictionSearchIndex), case let channel = channels.address(of: evictionSearchIndex),
-                channel.pointee.oldestBroadcast == .null, !channel.pointee.isQueued,
+                channel.pointee.broadcasts.isEmpty, !channel.pointee.isQueued,
                 channel.pointee.pausedUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
             comparedChannelCount += 1
@@ -255,19 +238,7 @@ extension Audiences {
     private mutating func removeFromReadyChannels(_ channel: ChannelIndex) {
         guard channels[channel].isQueued else { return }
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
-        var predecessor = ChannelIndex.null
-        var current = apps[appIndex].firstReadyChannel[environment]
-        while current != channel, current != .null { (predecessor, current) = (current, channels[current].nextInQueue) }
-        precondition(current == channel, "a queued channel is in its app's queue")
-        let next = channels[channel].nextInQueue
-        if predecessor == .null {
-            apps[appIndex].firstReadyChannel[environment] = next
-        } else {
-            channels[predecessor].nextInQueue = next
-        }
-        if apps[appIndex].lastReadyChannel[environment] == channel {
-            apps[appIndex].lastReadyChannel[environment] = predecessor
-        }
+        apps[appIndex].readyChannels[environment].remove(channel, in: &channels)
         channels[channel].isQueued = false
     }
 

@@ -1,4 +1,4 @@
-import Delivery
+public import Delivery
 import LiveActivity
 import Numbers
 
@@ -40,13 +40,7 @@ extension Audiences {
             channelsByKey[key] ?? addChannel(key, apnsChannel, command, value, record.partitionIndex, assignmentEpoch)
         let fanoutRecord = makeFanoutRecord(incoming, assignmentEpoch: assignmentEpoch, now: now)
         let broadcast = addBroadcast(fanoutRecord, to: channel)
-        let last = channels[channel].newestBroadcast
-        if last == .null {
-            channels[channel].oldestBroadcast = broadcast
-        } else {
-            broadcasts[last].nextInChannel = broadcast
-        }
-        channels[channel].newestBroadcast = broadcast
+        channels[channel].broadcasts.append(broadcast, in: &broadcasts)
         setWaitingBroadcast(broadcast, in: channel, apnsChannel, now: now)
     }
 
@@ -230,14 +224,7 @@ extension Audiences {
         guard !channels[channel].isQueued else { return }
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         channels[channel].isQueued = true
-        channels[channel].nextInQueue = .null
-        let last = apps[appIndex].lastReadyChannel[environment]
-        if last == .null {
-            apps[appIndex].firstReadyChannel[environment] = channel
-        } else {
-            channels[last].nextInQueue = channel
-        }
-        apps[appIndex].lastReadyChannel[environment] = channel
+        apps[appIndex].readyChannels[environment].append(channel, in: &channels)
     }
 
     func appAndEnvironment(ofChannel channel: ChannelIndex) -> (appIndex: Int, environment: APNsEnvironment) {
@@ -246,13 +233,21 @@ extension Audiences {
     }
 
     private mutating func popReadyChannel(_ appIndex: Int, _ environment: APNsEnvironment) -> ChannelIndex? {
-        let channel = apps[appIndex].firstReadyChannel[environment]
-        guard channel != .null else { return nil }
-        let next = channels[channel].nextInQueue
-        apps[appIndex].firstReadyChannel[environment] = next
-        if next == .null { apps[appIndex].lastReadyChannel[environment] = .null }
+        guard let channel = apps[appIndex].readyChannels[environment].popFirst(in: &channels) else { return nil }
         channels[channel].isQueued = false
         return channel
+    }
+
+    /// Returns how many broadcasts may be sent now and wait for a stream of a pool with this traffic.
+    public func waitingBroadcastCount(of pool: PoolIdentifier, traffic: PoolTraffic) -> Int {
+        guard traffic.hasBroadcasts else { return 0 }
+        var count = 0
+        var channel = apps[Int(pool.appIndex)].readyChannels[pool.environment].first
+        while channel != .null {
+            if channels[channel].waitingBroadcast != .null { count += 1 }
+            channel = channels[channel].nextInList
+        }
+        return count
     }
 
     /// Returns the next broadcast of a pool; nil if none may be sent now.

@@ -6,7 +6,7 @@ typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 
 /// A broadcast: a fan-out record that brings one command to a channel, which is an audience's channel in one
 /// environment, or a channel that its producer manages. (R31)
-struct BroadcastSlot: BitwiseCopyable {
+struct BroadcastSlot: LinkedSlot {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. Usually the slot is freed after
     /// `finished`. It is freed earlier in two cases:
     /// - The broadcast is dropped.
@@ -45,8 +45,8 @@ struct BroadcastSlot: BitwiseCopyable {
     }
 
     var channel: ChannelIndex
-    /// The channel's next broadcast in the order of arrival; `.null`: this is the last one.
-    var nextInChannel = BroadcastIndex.null
+    /// The channel's next broadcast in the order of arrival.
+    var nextInList = BroadcastIndex.null
     private(set) var phase = Phase.waiting
     /// The older broadcast whose alert this one carries, and which ends together with this one; `.null`: none.
     var rider = BroadcastIndex.null
@@ -88,7 +88,7 @@ typealias ChannelIndex = SlabIndex<ChannelSlot>
 
 /// A channel of an audience, or a channel that its producer manages. The slot exists while the core has broadcasts for
 /// the channel, and for some time after the last one.
-struct ChannelSlot: BitwiseCopyable {
+struct ChannelSlot: LinkedSlot {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other.
     enum Phase: UInt8, BitwiseCopyable {
         /// The channel sends its broadcasts. When it has been idle for some time, or when a new channel needs the slot,
@@ -123,10 +123,8 @@ struct ChannelSlot: BitwiseCopyable {
     /// said. For a producer's own channel, the policy comes from APNs' responses instead.
     var apnsChannel: AudienceChannel
 
-    // The oldest and the newest broadcast in the channel's list, which has the order of arrival; `.null`: the list is
-    // empty.
-    var oldestBroadcast = BroadcastIndex.null
-    var newestBroadcast = BroadcastIndex.null
+    /// The channel's broadcasts in the order of arrival.
+    var broadcasts = LinkedList<BroadcastSlot>()
     /// The channel's newest state, which is sent next; `.null`: no state waits.
     var waitingBroadcast = BroadcastIndex.null
     /// The broadcast whose push is under way; `.null`: none.
@@ -159,8 +157,8 @@ struct ChannelSlot: BitwiseCopyable {
     /// Whether the channel is in the queue of its app and environment. A channel is queued when it has a push that may
     /// be sent now.
     var isQueued = false
-    /// The next channel in the queue; `.null`: this channel is the last one, or is not queued.
-    var nextInQueue = ChannelIndex.null
+    /// The next channel in the queue.
+    var nextInList = ChannelIndex.null
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
 

@@ -124,7 +124,7 @@ extension Audiences {
     mutating func handleAdmissionReply(_ command: CommandIndex, _ reply: Reply, now: Moment) {
         let audience = commands[command].audience
         commands[command].admittedAtWallMilliseconds = now.wallMilliseconds
-        switch reply.verdict {
+        switch AudienceAdmissionVerdict(reply.verdict) {
         case .send:
             guard var grant = reply.grant, SegmentRange(index: 0, rangeCount: Int(grant.rangeCount)) != nil,
                 (Limits.timestampMin...Limits.timestampMax).contains(grant.timestamp)
@@ -151,7 +151,7 @@ extension Audiences {
         case .duplicate: finishCurrentCommand(command, .outcome(.duplicate), now: now)
         case .unchanged: finishCurrentCommand(command, .outcome(.unchanged), now: now)
         case .ended: finishCurrentCommand(command, .outcome(.ended), now: now)
-        case .unknown, .settled, .claimedByAnother, .claimLost, .claimed, .finished, .directory, .page, .appended:
+        case nil:
             finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)
         }
     }
@@ -204,7 +204,7 @@ extension Audiences {
     private mutating func composeFanoutValue(of command: CommandIndex) {
         let slot = commands[command]
         let audienceSlot = audiences[slot.audience]
-        let (app, aps) = (bundleIdentifiers[audienceSlot.appIndex], slot.bodyLayout.aps.bytes(in: slot.body.bytes))
+        let (app, aps) = (bundleIds[audienceSlot.appIndex], slot.bodyLayout.aps.bytes(in: slot.body.bytes))
         var record =
             audienceSlot.channelEnvironment
             .map { CommandRecord(app: app, channel: audienceSlot.identifier.bytes, environment: $0, aps: aps) }

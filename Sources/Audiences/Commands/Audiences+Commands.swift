@@ -96,10 +96,10 @@ extension Audiences {
             if rider != .null, !isRevocationUnderWay(commands[rider].record) {
                 commands[command].rider = .null
                 commands[rider].enter(.waiting)
-                putCommand(rider, inPlaceOf: command, of: audience)
+                audiences[audience].waitingCommands.replace(command, by: rider, in: &commands)
                 beginWaitForBatchEnd(audience)
             } else {
-                unlinkCommand(command, of: audience)
+                audiences[audience].waitingCommands.remove(command, in: &commands)
             }
             finishCommand(command, .dropped)
             freeIfIdle(audience)
@@ -151,12 +151,12 @@ extension Audiences {
         audiences[audience].currentCommand = .null
         commands[command].enter(.waiting)
         commands[command].unacknowledgedCount = 0
-        let first = audiences[audience].firstWaitingCommand
+        let first = audiences[audience].waitingCommands.first
         if first == .null || commands[first].event == .start || commands[command].event == .start {
-            prependCommand(command, to: audience)
+            audiences[audience].waitingCommands.prepend(command, in: &commands)
         } else if commands[first].version == commands[command].version {
             // Keep `command` and not `first`, as `merge` would, because `command` may carry an older command's alert.
-            putCommand(command, inPlaceOf: first, of: audience)
+            audiences[audience].waitingCommands.replace(first, by: command, in: &commands)
             finishCommand(first, .outcome(.duplicate))
         } else {
             merge(command, with: first, of: audience)
@@ -167,10 +167,10 @@ extension Audiences {
     /// Begins the next command of an audience. Does nothing while a command is under way, or while the store has asked
     /// the audience to wait.
     mutating func beginNextCommand(_ audience: AudienceIndex, now: Moment) {
-        while audiences[audience].currentCommand == .null, audiences[audience].firstWaitingCommand != .null {
-            guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds else { return }
-            let command = audiences[audience].firstWaitingCommand
-            unlinkCommand(command, of: audience)
+        while audiences[audience].currentCommand == .null, !audiences[audience].waitingCommands.isEmpty {
+            guard audiences[audience].pausedUntilMilliseconds <= now.monotonicMilliseconds,
+                let command = audiences[audience].waitingCommands.popFirst(in: &commands)
+            else { return }
             if isCommandExpired(command, now: now) {
                 finishCommand(command, .outcome(.expired))
                 continue
@@ -263,7 +263,7 @@ extension Audiences {
 
     private mutating func freeIfIdle(_ audience: AudienceIndex) {
         let slot = audiences[audience]
-        guard slot.currentCommand == .null, slot.firstWaitingCommand == .null, !slot.isAwaitingBatchEnd else { return }
+        guard slot.currentCommand == .null, slot.waitingCommands.isEmpty, !slot.isAwaitingBatchEnd else { return }
         audiencesByKey[AudienceKey(appIndex: slot.appIndex, digest: slot.digest)] = nil
         slot.identifier.free()
         audiences.free(audience)

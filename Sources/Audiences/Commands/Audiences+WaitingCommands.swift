@@ -13,7 +13,7 @@ extension Audiences {
     /// know a start that has begun a new life since the end. (R13)
     mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
-        let (current, waiting) = (audiences[audience].currentCommand, audiences[audience].lastWaitingCommand)
+        let (current, waiting) = (audiences[audience].currentCommand, audiences[audience].waitingCommands.last)
         if current != .null {
             if commands[current].version == commands[command].version { return finishDuplicate(command, of: current) }
             let rider = commands[current].rider
@@ -25,7 +25,7 @@ extension Audiences {
         }
         // A start is for devices. So it replaces no other command, and none replaces it.
         guard waiting != .null, commands[waiting].event != .start, commands[command].event != .start else {
-            return appendCommand(command, to: audience)
+            return audiences[audience].waitingCommands.append(command, in: &commands)
         }
         merge(command, with: waiting, of: audience)
     }
@@ -47,7 +47,8 @@ extension Audiences {
             // update may belong to a later one.
             supersedeCommand(older, by: end)
         } else {
-            if older == waiting { putCommand(newer, inPlaceOf: older, of: audience) }
+            // At the end of the list instead, `newer` could wait behind a newer start.
+            if older == waiting { audiences[audience].waitingCommands.replace(older, by: newer, in: &commands) }
             supersedeCommand(older, by: newer)
             if commands[newer].event == .end { supersedeOlderNeighbours(of: newer, of: audience) }
         }
@@ -80,15 +81,16 @@ extension Audiences {
         of audience: AudienceIndex
     ) {
         if waiting == update {
-            let predecessor = findCommandBefore(update, of: audience)
-            guard predecessor != .null, commands[predecessor].event != .start else {
-                return insertCommand(end, before: update, of: audience)
+            let list = audiences[audience].waitingCommands
+            guard let predecessor = list.predecessor(of: update, in: commands), commands[predecessor].event != .start
+            else {
+                return audiences[audience].waitingCommands.insert(end, before: update, in: &commands)
             }
             merge(end, with: predecessor, of: audience)
         } else {
-            let next = commands[end].nextCommand
+            let next = commands[end].nextInList
             guard next != .null, commands[next].event != .start else {
-                return insertCommand(update, behind: end, of: audience)
+                return audiences[audience].waitingCommands.insert(update, behind: end, in: &commands)
             }
             merge(update, with: next, of: audience)
         }
@@ -98,10 +100,9 @@ extension Audiences {
     private func findEndBefore(_ waiting: CommandIndex, newerThan command: CommandIndex, of audience: AudienceIndex)
         -> CommandIndex?
     {
-        let end = findCommandBefore(waiting, of: audience)
-        guard end != .null, commands[end].event == .end, commands[end].version > commands[command].version else {
-            return nil
-        }
+        guard let end = audiences[audience].waitingCommands.predecessor(of: waiting, in: commands),
+            commands[end].event == .end, commands[end].version > commands[command].version
+        else { return nil }
         return end
     }
 
@@ -112,9 +113,9 @@ extension Audiences {
             neighbour != .null && commands[neighbour].event != .start
                 && commands[neighbour].version < commands[end].version
         }
-        let predecessor = findCommandBefore(end, of: audience)
-        for neighbour in [predecessor, commands[end].nextCommand] where isOlderUpdateOrEnd(neighbour) {
-            unlinkCommand(neighbour, of: audience)
+        let predecessor = audiences[audience].waitingCommands.predecessor(of: end, in: commands) ?? .null
+        for neighbour in [predecessor, commands[end].nextInList] where isOlderUpdateOrEnd(neighbour) {
+            audiences[audience].waitingCommands.remove(neighbour, in: &commands)
             supersedeCommand(neighbour, by: end)
         }
     }
@@ -176,75 +177,5 @@ extension Audiences {
     /// Returns the version of the command that brought the alert of `command`.
     func alertVersion(of command: CommandIndex) -> Version {
         commands[command].carriedAlertVersion ?? commands[command].version
-    }
-
-    mutating func appendCommand(_ command: CommandIndex, to audience: AudienceIndex) {
-        commands[command].nextCommand = .null
-        let last = audiences[audience].lastWaitingCommand
-        if last == .null {
-            audiences[audience].firstWaitingCommand = command
-        } else {
-            commands[last].nextCommand = command
-        }
-        audiences[audience].lastWaitingCommand = command
-    }
-
-    /// Puts a command at the place of `waiting` in the list, and removes `waiting`. If the command were added to the
-    /// end of the list instead, it could wait behind a newer start.
-    mutating func putCommand(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
-        let predecessor = findCommandBefore(waiting, of: audience)
-        commands[command].nextCommand = commands[waiting].nextCommand
-        if predecessor == .null {
-            audiences[audience].firstWaitingCommand = command
-        } else {
-            commands[predecessor].nextCommand = command
-        }
-        if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
-    }
-
-    private mutating func insertCommand(
-        _ command: CommandIndex,
-        before waiting: CommandIndex,
-        of audience: AudienceIndex
-    ) {
-        let predecessor = findCommandBefore(waiting, of: audience)
-        guard predecessor != .null else { return prependCommand(command, to: audience) }
-        insertCommand(command, behind: predecessor, of: audience)
-    }
-
-    private mutating func insertCommand(
-        _ command: CommandIndex,
-        behind waiting: CommandIndex,
-        of audience: AudienceIndex
-    ) {
-        commands[command].nextCommand = commands[waiting].nextCommand
-        commands[waiting].nextCommand = command
-        if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
-    }
-
-    /// Returns the command that waits before `command` in its audience's list; `.null` if `command` is the first.
-    private func findCommandBefore(_ command: CommandIndex, of audience: AudienceIndex) -> CommandIndex {
-        var predecessor = CommandIndex.null
-        var current = audiences[audience].firstWaitingCommand
-        while current != command, current != .null { (predecessor, current) = (current, commands[current].nextCommand) }
-        precondition(current == command, "a command that waits is in its audience's list")
-        return predecessor
-    }
-
-    mutating func unlinkCommand(_ command: CommandIndex, of audience: AudienceIndex) {
-        let predecessor = findCommandBefore(command, of: audience)
-        let next = commands[command].nextCommand
-        if predecessor == .null {
-            audiences[audience].firstWaitingCommand = next
-        } else {
-            commands[predecessor].nextCommand = next
-        }
-        if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = predecessor }
-    }
-
-    mutating func prependCommand(_ command: CommandIndex, to audience: AudienceIndex) {
-        commands[command].nextCommand = audiences[audience].firstWaitingCommand
-        audiences[audience].firstWaitingCommand = command
-        if audiences[audience].lastWaitingCommand == .null { audiences[audience].lastWaitingCommand = command }
     }
 }

@@ -5,7 +5,7 @@ import LiveActivity
 typealias CommandIndex = SlabIndex<CommandSlot>
 
 /// A command to an audience or a channel, from ``Audiences/receiveCommand(_:)`` until it is returned to `Delivery`.
-struct CommandSlot: BitwiseCopyable {
+struct CommandSlot: LinkedSlot {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. When the command has its
     /// ``HandoverResult``, the slot is freed: in the phase `waiting`, `admitting`, `settling` or `riding`.
     enum Phase: UInt8, BitwiseCopyable {
@@ -46,8 +46,8 @@ struct CommandSlot: BitwiseCopyable {
     var record: RecordIndex
     var audience: AudienceIndex
     private(set) var phase = Phase.waiting
-    /// The next waiting command of the audience; `.null`: this is the last one.
-    var nextCommand = CommandIndex.null
+    /// The next waiting command of the audience.
+    var nextInList = CommandIndex.null
     /// The older command whose alert this one carries, and which ends together with this one or when the alert is too
     /// old; `.null`: none.
     var rider = CommandIndex.null
@@ -157,9 +157,8 @@ struct AudienceSlot: BitwiseCopyable {
     var channelEnvironment: APNsEnvironment?
     /// The command that is being admitted or fanned out; `.null`: none.
     var currentCommand = CommandIndex.null
-    /// The first and the last waiting command, in the order of admission; `.null`: no command waits.
-    var firstWaitingCommand = CommandIndex.null
-    var lastWaitingCommand = CommandIndex.null
+    /// The waiting commands in the order in which they will be admitted.
+    var waitingCommands = LinkedList<CommandSlot>()
     /// Until when the audience waits, because the store replied `wait` (monotonic milliseconds). `.min`: no such reply
     /// has come.
     var pausedUntilMilliseconds: Int64 = .min

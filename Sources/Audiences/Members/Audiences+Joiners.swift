@@ -68,14 +68,13 @@ extension Audiences {
             appIndex: slot.member.appIndex,
             digest: slot.joinedAudience(slot.answeredStateRequestCount)
         )
-        membershipChanges[change].nextInQueue = .null
         guard let request = newestStateRequestsByKey[key] else {
-            let request = newestStateRequests.allocate(NewestStateRequest(key, for: change))
+            let request = newestStateRequests.allocate(NewestStateRequest(key))
             newestStateRequestsByKey[key] = request
+            newestStateRequests[request].changes.prepend(change, in: &membershipChanges)
             return storeQueue.append(.readNewestState(request))
         }
-        membershipChanges[change].nextInQueue = newestStateRequests[request].firstChangeForNextRequest
-        newestStateRequests[request].firstChangeForNextRequest = change
+        newestStateRequests[request].changesForNextRequest.prepend(change, in: &membershipChanges)
     }
 
     /// Gives an audience's newest state to the members that wait for it. Each member then requests the state of the
@@ -90,22 +89,19 @@ extension Audiences {
         // Queue another call for the changes that came after this one was queued: for them, the reply may be too old.
         // If there are no such changes, free the request's slot. Do this before the loop below, because the loop may
         // request the state of the same audience again.
-        newestStateRequests[request].firstChange = slot.firstChangeForNextRequest
-        newestStateRequests[request].firstChangeForNextRequest = .null
-        if slot.firstChangeForNextRequest == .null {
+        newestStateRequests[request].changes = slot.changesForNextRequest
+        newestStateRequests[request].changesForNextRequest = LinkedList()
+        if slot.changesForNextRequest.isEmpty {
             newestStateRequestsByKey[slot.key] = nil
             newestStateRequests.free(request)
         } else {
             storeQueue.append(.readNewestState(request))
         }
         if let state { newestStates[state].referenceCount += 1 }
-        var change = slot.firstChange
-        while change != .null {
-            let next = membershipChanges[change].nextInQueue
-            membershipChanges[change].nextInQueue = .null
+        var changes = slot.changes
+        while let change = changes.popFirst(in: &membershipChanges) {
             guard hasRoom || reply?.verdict != .send else {
                 backOff(change, for: randomRetryPauseMilliseconds(failedAttemptCount: 1), now: now)
-                change = next
                 continue
             }
             membershipChanges[change].answeredStateRequestCount += 1
@@ -117,7 +113,6 @@ extension Audiences {
             } else {
                 queueJoiner(change, now: now)
             }
-            change = next
         }
         if let state { releaseReference(of: state) }
     }
@@ -183,13 +178,7 @@ extension Audiences {
         // request all states again and again.
         membershipChanges[change].lastStateReplyAtMilliseconds = now.monotonicMilliseconds
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
-        let last = apps[appIndex].lastQueuedJoiner[environment]
-        if last == .null {
-            apps[appIndex].firstQueuedJoiner[environment] = change
-        } else {
-            membershipChanges[last].nextInQueue = change
-        }
-        apps[appIndex].lastQueuedJoiner[environment] = change
+        apps[appIndex].queuedJoiners[environment].append(change, in: &membershipChanges)
     }
 
     private func appAndEnvironment(
@@ -202,11 +191,8 @@ extension Audiences {
     /// Returns the push to the next member in a pool's queue of joiners; nil if none can be sent.
     mutating func takeNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
-        while case let change = apps[appIndex].firstQueuedJoiner[environment], change != .null {
+        while let change = apps[appIndex].queuedJoiners[environment].popFirst(in: &membershipChanges) {
             let slot = membershipChanges[change]
-            apps[appIndex].firstQueuedJoiner[environment] = slot.nextInQueue
-            if slot.nextInQueue == .null { apps[appIndex].lastQueuedJoiner[environment] = .null }
-            membershipChanges[change].nextInQueue = .null
             if slot.lastStateReplyAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
             } else if AgeRules.isExpired(newestStates[slot.newestState].expirationSeconds, nowSeconds: now.wallSeconds)
@@ -253,11 +239,7 @@ extension Audiences {
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         membershipChanges[change].enter(.awaitingPush)
-        membershipChanges[change].nextInQueue = apps[appIndex].firstQueuedJoiner[environment]
-        apps[appIndex].firstQueuedJoiner[environment] = change
-        if apps[appIndex].lastQueuedJoiner[environment] == .null {
-            apps[appIndex].lastQueuedJoiner[environment] = change
-        }
+        apps[appIndex].queuedJoiners[environment].prepend(change, in: &membershipChanges)
         apps[appIndex].inFlightPushCounts[environment] -= 1
     }
 
@@ -379,18 +361,6 @@ extension Audiences {
 
     private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
-        var predecessor = MembershipChangeIndex.null
-        var current = apps[appIndex].firstQueuedJoiner[environment]
-        while current != change, current != .null {
-            (predecessor, current) = (current, membershipChanges[current].nextInQueue)
-        }
-        precondition(current == change, "a member that awaits its push is in its pool's queue")
-        let next = membershipChanges[change].nextInQueue
-        if predecessor == .null {
-            apps[appIndex].firstQueuedJoiner[environment] = next
-        } else {
-            membershipChanges[predecessor].nextInQueue = next
-        }
-        if next == .null { apps[appIndex].lastQueuedJoiner[environment] = predecessor }
+        apps[appIndex].queuedJoiners[environment].remove(change, in: &membershipChanges)
     }
 }

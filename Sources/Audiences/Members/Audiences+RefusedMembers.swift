@@ -171,7 +171,7 @@ extension Audiences {
     ) -> Result? {
         guard let refusedMember = activityStoreQueue.next(now: now) else { return nil }
         let slot = refusedMembers[refusedMember]
-        let app = bundleIdentifiers[slot.appIndex]
+        let app = bundleIds[slot.appIndex]
         return slot.withIdentifierTokenAndReason { identifier, token, _ in
             let retirement = TokenRetirement(
                 token: token,

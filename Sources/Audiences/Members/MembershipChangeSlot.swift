@@ -9,7 +9,7 @@ typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 ///
 /// When a later change of the same member has come, this change only notifies its audiences. Then it ends, as soon as
 /// none of its calls and pushes is under way.
-struct MembershipChangeSlot: BitwiseCopyable {
+struct MembershipChangeSlot: LinkedSlot {
     /// ``enter(_:)`` traps on a change of phase that is not listed here.
     ///
     ///     queued ─► notifying                   the member's earlier change is written into its audiences
@@ -79,9 +79,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
     /// How many of the requests for the newest states of the joined audiences are answered: the store has replied, or
     /// has refused the request.
     var answeredStateRequestCount = 0
-    /// The next change in the same queue; `.null`: this is the last one. The changes in a queue wait for the same reply
-    /// of the store, or for a push in the same pool.
-    var nextInQueue = MembershipChangeIndex.null
+    /// The next of the changes that wait for the same reply of the store, or for a push in the same pool.
+    var nextInList = MembershipChangeIndex.null
     /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
     var newestState = NewestStateIndex.null
     /// When the last of the member's requests for states was answered (monotonic milliseconds); `.min`: not yet.
@@ -202,16 +201,13 @@ typealias NewestStateRequestIndex = SlabIndex<NewestStateRequest>
 /// A request for an audience's newest state, on behalf of members that have joined the audience.
 struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
-    /// The first of the linked changes that wait for the store's reply to this request.
-    var firstChange: MembershipChangeIndex
-    /// The first of the linked changes that came after this request was queued; `.null`: none. The store may have read
-    /// the state before the members of these changes joined the audience, so the request is made once more.
-    var firstChangeForNextRequest = MembershipChangeIndex.null
+    /// The changes that wait for the store's reply to this request.
+    var changes = LinkedList<MembershipChangeSlot>()
+    /// The changes that came after this request was queued. The store may have read the state before the members of
+    /// these changes joined the audience, so the request is made once more.
+    var changesForNextRequest = LinkedList<MembershipChangeSlot>()
 
-    init(_ key: AudienceKey, for change: MembershipChangeIndex) {
-        self.key = key
-        firstChange = change
-    }
+    init(_ key: AudienceKey) { self.key = key }
 }
 
 /// Names the newest state of one audience by the index of its slot in `Audiences.newestStates`.

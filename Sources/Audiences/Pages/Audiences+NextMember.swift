@@ -25,7 +25,7 @@ extension Audiences {
                     ? MemberCoordinates(page: page, memberIndex: memberIndex, position: position) : nil
             }
             guard !needsUnrequestedPage(after: page, end: end) else { return nil }
-            page = pages[page].nextPage
+            page = pages[page].nextInList
         }
         return nil
     }

@@ -6,7 +6,7 @@ extension Audiences {
     func mayTakePage(for round: RoundIndex) -> Bool {
         guard hasRoomForPage(of: round) else { return false }
         // A round that already has a page lets the rounds in the queue go first.
-        return apps[Int(rounds[round].appIndex)].firstRoundInPageQueue == .null
+        return apps[Int(rounds[round].appIndex)].pageQueue.isEmpty
             || rounds[round].pages.first == .null
     }
 
@@ -19,8 +19,8 @@ extension Audiences {
     /// Gives the free room for pages to waiting rounds, one after the other. If a waiting round no longer needs a page,
     /// the next one gets the room. Otherwise the room would stay unused until another page is freed.
     mutating func offerPageRoom(_ appIndex: Int) {
-        let last = apps[appIndex].lastRoundInPageQueue
-        while case let first = apps[appIndex].firstRoundInPageQueue, first != .null, hasRoomForPage(of: first),
+        let last = apps[appIndex].pageQueue.last
+        while case let first = apps[appIndex].pageQueue.first, first != .null, hasRoomForPage(of: first),
             let waitingRound = popFirstFromPageQueue(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {

@@ -40,8 +40,7 @@ extension Audiences {
     private mutating func addPageToRestoreParkedMembers(of round: RoundIndex, at position: UInt64) {
         let page = addPage(round, start: position)
         pages[page].needsOnlyParkedMembers = true
-        rounds[round].pages.first = page
-        rounds[round].pages.last = page
+        rounds[round].pages.list.append(page, in: &pages)
     }
 
     /// Reserves room for all members that the round must park again, unless it has this reservation. Returns false if
@@ -77,8 +76,7 @@ extension Audiences {
     /// member that was parked there, and is not on the page now, has left the audience.
     mutating func restoreParkedMembers(_ page: PageIndex, of round: RoundIndex, now: Moment) {
         let hasParked = parkMembersAgain(at: pages[page].startPosition, on: page, of: round, now: now)
-        rounds[round].pages.first = .null
-        rounds[round].pages.last = .null
+        rounds[round].pages.list = LinkedList()
         freePageAndOfferRoom(page)
         if hasParked { advance(round, now: now) } else { waitForRoomToPark(round, now: now) }
     }

@@ -48,7 +48,7 @@ extension Audiences {
             if pages[page].phase == .ready, pages[page].hasUnrequestedNextPage {
                 return pages[page].endPosition < end ? page : nil
             }
-            page = pages[page].nextPage
+            page = pages[page].nextInList
         }
         return nil
     }
@@ -80,9 +80,7 @@ extension Audiences {
         let page = addPage(round, start: start)
         let nextSegment = start / MemberLocation.positionsPerSegment &+ 1
         rounds[round].progress.readPosition = nextSegment &* MemberLocation.positionsPerSegment
-        let last = rounds[round].pages.last
-        if last == .null { rounds[round].pages.first = page } else { pages[last].nextPage = page }
-        rounds[round].pages.last = page
+        rounds[round].pages.list.append(page, in: &pages)
     }
 
     /// Requests the page that follows `previousPage` in its segment, and puts it behind `previousPage` in the round's
@@ -90,9 +88,7 @@ extension Audiences {
     private mutating func addFollowingPage(_ previousPage: PageIndex, of round: RoundIndex) {
         pages[previousPage].hasUnrequestedNextPage = false
         let page = addPage(round, start: pages[previousPage].endPosition, isPageLowerBound: true)
-        pages[page].nextPage = pages[previousPage].nextPage
-        pages[previousPage].nextPage = page
-        if rounds[round].pages.last == previousPage { rounds[round].pages.last = page }
+        rounds[round].pages.list.insert(page, behind: previousPage, in: &pages)
     }
 
     /// Adds a page that begins at `start`: counts it for the round and the app, and requests the page or, if its lower
@@ -269,9 +265,7 @@ extension Audiences {
     }
 
     private mutating func detachFirstPage(of round: RoundIndex) {
-        let page = rounds[round].pages.first
-        rounds[round].pages.first = pages[page].nextPage
-        if rounds[round].pages.last == page { rounds[round].pages.last = .null }
+        let page = rounds[round].pages.list.popFirst(in: &pages)
         if rounds[round].pages.current == page { rounds[round].pages.current = .null }
     }
 
@@ -280,9 +274,7 @@ extension Audiences {
     private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex) {
         freePage(donePage)
         let page = addPage(round, start: start, isPageLowerBound: true)
-        pages[page].nextPage = rounds[round].pages.first
-        rounds[round].pages.first = page
-        if rounds[round].pages.last == .null { rounds[round].pages.last = page }
+        rounds[round].pages.list.prepend(page, in: &pages)
     }
 
     // MARK: - Discarding members and pages
@@ -309,17 +301,17 @@ extension Audiences {
         var page = rounds[round].pages.first
         while page != .null, pages[page].phase == .ready {
             if pages[page].nextMemberIndex > 0 { lastKeptPage = page }
-            page = pages[page].nextPage
+            page = pages[page].nextInList
         }
         if lastKeptPage == .null {
             discardListedPages(of: round)
         } else {
             pages[lastKeptPage].truncate(at: rounds[round].progress.sendPosition)
-            let first = rounds[round].pages.first
-            rounds[round].pages.first = pages[lastKeptPage].nextPage
-            pages[lastKeptPage].nextPage = .null
+            let unsentPages = rounds[round].pages.list.removeAll(behind: lastKeptPage, in: &pages)
+            let keptPages = rounds[round].pages.list
+            rounds[round].pages.list = unsentPages
             discardListedPages(of: round)
-            (rounds[round].pages.first, rounds[round].pages.last) = (first, lastKeptPage)
+            rounds[round].pages.list = keptPages
         }
         rounds[round].progress.readPosition = rounds[round].progress.currentPosition
         if offersRoom { offerPageRoom(Int(rounds[round].appIndex)) }
@@ -330,14 +322,11 @@ extension Audiences {
     /// The caller must offer the freed room afterwards. If this function did, the round could get a page while
     /// ``discardUnsentMembers(of:offersRoom:)`` still changes the list.
     private mutating func discardListedPages(of round: RoundIndex) {
-        var page = rounds[round].pages.first
-        rounds[round].pages.first = .null
-        rounds[round].pages.last = .null
+        var listedPages = rounds[round].pages.list
+        rounds[round].pages.list = LinkedList()
         rounds[round].pages.current = .null
         rounds[round].progress.readPosition = rounds[round].progress.completedPosition
-        while page != .null {
-            let next = pages[page].nextPage
-            pages[page].nextPage = .null
+        while let page = listedPages.popFirst(in: &pages) {
             if pages[page].phase != .ready {
                 rounds[round].pages.count -= 1
                 pages[page].enter(.discarded)
@@ -348,7 +337,6 @@ extension Audiences {
             } else {
                 pages[page].enter(.discarded)
             }
-            page = next
         }
     }
 

@@ -5,7 +5,7 @@ import LiveActivity
 typealias PageIndex = SlabIndex<PageSlot>
 
 /// A page of members of a round (``RoundSlot``), from its reading to the last outcome of its members.
-struct PageSlot: BitwiseCopyable {
+struct PageSlot: LinkedSlot {
     /// The maximum number of bytes that the core reserves for a page before it is read. Usually a page has at most
     /// about 32 KiB, because the store compacts or splits longer pages, and the core's data about its members take a
     /// few KiB. A page that the store has not compacted or split yet may occupy more.
@@ -40,8 +40,8 @@ struct PageSlot: BitwiseCopyable {
 
     var round: RoundIndex
     let appIndex: UInt16
-    /// The next page of the round; `.null`: this is the last one.
-    var nextPage = PageIndex.null
+    /// The next page of the round.
+    var nextInList = PageIndex.null
     private(set) var phase: Phase
     /// Whether the round needs only the members at ``startPosition``, to park them again: the previous owner of the
     /// partition had parked them.

@@ -37,12 +37,7 @@ extension Audiences {
     /// Returns the offset and the metadata to commit for a partition; nil before the first record, and if the lane does
     /// not have the partition.
     public func progress(_ index: UInt32) -> PartitionProgress? {
-        guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
-        let offset = partition.pointee.ledger.committableOffset
-        return PartitionProgress(
-            committableOffset: offset,
-            metadata: SettledOffsetsText.encode(partition.pointee.ledger.settledRanges, above: offset)
-        )
+        partitions[index]?.pointee.ledger.progress
     }
 
     /// Returns a number that grows when a record is settled, or when a record is skipped because a previous owner

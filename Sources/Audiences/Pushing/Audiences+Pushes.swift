@@ -61,7 +61,7 @@ extension Audiences {
         if traffic.hasDevicePushes, !isProbing {
             apps[appIndex].lastHadRoomForPushAtMilliseconds[environment] = now.monotonicMilliseconds
         }
-        if traffic.hasBroadcasts, apps[appIndex].firstReadyChannel[environment] != .null,
+        if traffic.hasBroadcasts, !apps[appIndex].readyChannels[environment].isEmpty,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
             apps[appIndex].inFlightBroadcastCounts[environment] += 1

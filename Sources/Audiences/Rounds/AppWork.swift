@@ -10,9 +10,8 @@ struct AppWork: BitwiseCopyable {
     /// The last of the rounds that were put at the front of the send queue and have not left it since; `.null`: none.
     var lastRoundQueuedAtFront = RoundIndex.null
     var sendQueueCount = 0
-    // The page queue: the rounds that need a page.
-    var firstRoundInPageQueue = RoundIndex.null
-    var lastRoundInPageQueue = RoundIndex.null
+    /// The rounds that need a page.
+    var pageQueue = LinkedList<RoundSlot>()
     var pageCount = 0
     /// The bytes of the app's pages. A page that is being read counts with its expected bytes, so that the app does not
     /// request more pages than it may have.
@@ -33,12 +32,10 @@ struct AppWork: BitwiseCopyable {
     var parkedMemberCount = 0
     /// The app's part of ``Audiences/parkablePushCount``.
     var parkablePushCount = 0
-    /// The first and the last of the linked queues of members that have joined and wait for a push with a state.
-    var firstQueuedJoiner: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
-    var lastQueuedJoiner: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
-    /// The first and the last of the linked queues of channels that have something to send now.
-    var firstReadyChannel: ByEnvironment<ChannelIndex> = .init(repeating: .null)
-    var lastReadyChannel: ByEnvironment<ChannelIndex> = .init(repeating: .null)
+    /// The members that have joined and wait for a push with a state.
+    var queuedJoiners: ByEnvironment<LinkedList<MembershipChangeSlot>> = .init(repeating: LinkedList())
+    /// The channels that have something to send now.
+    var readyChannels: ByEnvironment<LinkedList<ChannelSlot>> = .init(repeating: LinkedList())
     /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again in each lap. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
     /// By `MembershipChangeKind.rawValue`: how many changes of memberships the store has acknowledged. A change in
@@ -150,36 +147,19 @@ extension Audiences {
         let appIndex = Int(rounds[round].appIndex)
         if rounds[round].queuePlaces.isInSendQueue { removeFromSendQueue(round) }
         guard rounds[round].queuePlaces.isInPageQueue else { return }
-        var waitingRound = apps[appIndex].firstRoundInPageQueue
-        apps[appIndex].firstRoundInPageQueue = .null
-        apps[appIndex].lastRoundInPageQueue = .null
-        while waitingRound != .null {
-            let next = rounds[waitingRound].queuePlaces.nextInPageQueue
-            rounds[waitingRound].queuePlaces.isInPageQueue = false
-            if waitingRound != round { addToPageQueue(waitingRound) }
-            waitingRound = next
-        }
+        apps[appIndex].pageQueue.remove(round, in: &rounds)
+        rounds[round].queuePlaces.isInPageQueue = false
     }
 
     mutating func addToPageQueue(_ round: RoundIndex) {
         guard !rounds[round].queuePlaces.isInPageQueue else { return }
         rounds[round].queuePlaces.isInPageQueue = true
-        rounds[round].queuePlaces.nextInPageQueue = .null
         let appIndex = Int(rounds[round].appIndex)
-        let last = apps[appIndex].lastRoundInPageQueue
-        if last == .null {
-            apps[appIndex].firstRoundInPageQueue = round
-        } else {
-            rounds[last].queuePlaces.nextInPageQueue = round
-        }
-        apps[appIndex].lastRoundInPageQueue = round
+        apps[appIndex].pageQueue.append(round, in: &rounds)
     }
 
     mutating func popFirstFromPageQueue(_ appIndex: Int) -> RoundIndex? {
-        let round = apps[appIndex].firstRoundInPageQueue
-        guard round != .null else { return nil }
-        apps[appIndex].firstRoundInPageQueue = rounds[round].queuePlaces.nextInPageQueue
-        if apps[appIndex].firstRoundInPageQueue == .null { apps[appIndex].lastRoundInPageQueue = .null }
+        guard let round = apps[appIndex].pageQueue.popFirst(in: &rounds) else { return nil }
         rounds[round].queuePlaces.isInPageQueue = false
         return round
     }

@@ -102,7 +102,7 @@ extension Audiences {
                     - entry.startPosition
             }
             if versionSlot.phase != .received { checkpoint.entries.append(entry) }
-            rangeVersion = versionSlot.nextVersion
+            rangeVersion = versionSlot.nextInList
         }
         checkpoint.entries += restoredEntries(of: round)
         var member = slot.members.firstParked

@@ -100,7 +100,7 @@ extension Audiences {
 
     private func appIndex(of command: Command, in value: UnsafeRawBufferPointer) -> UInt16? {
         withUnescapedText(command.app, from: value) { name in
-            configuration.apps.firstIndex { $0.bundleIdentifier.elementsEqual(name) }.map { UInt16($0) }
+            configuration.apps.firstIndex { $0.bundleId.elementsEqual(name) }.map { UInt16($0) }
         }
     }
 
@@ -224,7 +224,7 @@ extension Audiences {
     /// ends at once.
     private mutating func linkReceivedVersion(_ rangeVersion: RangeVersionIndex, now: Moment) {
         let round = rangeVersions[rangeVersion].round
-        link(rangeVersion, to: round)
+        rounds[round].versions.list.append(rangeVersion, in: &rangeVersions)
         // Before the reply to its claim, the round does not know which versions the partition's previous owner had
         // under way. When the reply comes, all received versions begin or end.
         guard rounds[round].phase != .claiming, rounds[round].phase != .awaitingClaim else { return }
@@ -233,19 +233,10 @@ extension Audiences {
 
     /// Removes the received versions from the round's list, and begins or ends each in the order of arrival.
     mutating func beginOrEndReceivedVersions(of round: RoundIndex, now: Moment) {
-        let (lastBegun, firstReceived) = lastBegunAndFirstReceived(of: round)
-        if let lastBegun {
-            rangeVersions[lastBegun].nextVersion = .null
-        } else {
-            rounds[round].versions.first = .null
-        }
-        rounds[round].versions.last = lastBegun ?? .null
-        var rangeVersion = firstReceived ?? .null
-        while rangeVersion != .null {
-            let next = rangeVersions[rangeVersion].nextVersion
-            rangeVersions[rangeVersion].nextVersion = .null
+        let lastBegun = lastBegunAndFirstReceived(of: round).begun
+        var receivedVersions = rounds[round].versions.list.removeAll(behind: lastBegun, in: &rangeVersions)
+        while let rangeVersion = receivedVersions.popFirst(in: &rangeVersions) {
             beginOrEndReceivedVersion(rangeVersion, of: round, now: now)
-            rangeVersion = next
         }
         advance(round, now: now)
     }

@@ -20,7 +20,7 @@ extension Audiences {
             if slot.pointee.phase == .underWay, slot.pointee.windowContains(position) {
                 slot.pointee.counts[rangeVersion == sentVersion ? outcome : .superseded] &+= 1
             }
-            rangeVersion = slot.pointee.nextVersion
+            rangeVersion = slot.pointee.nextInList
         }
         rounds[round].checkpoints.revision += 1
     }
@@ -47,7 +47,7 @@ extension Audiences {
                 rangeVersions[rangeVersion].enter(.awaitingCheckpoint)
                 rangeVersions[rangeVersion].completionRevision = rounds[round].checkpoints.revision
             }
-            rangeVersion = slot.nextVersion
+            rangeVersion = slot.nextInList
         }
     }
 
@@ -69,7 +69,7 @@ extension Audiences {
         guard rounds[round].phase == .running else { return }
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
-            let next = rangeVersions[rangeVersion].nextVersion
+            let next = rangeVersions[rangeVersion].nextInList
             if rangeVersions[rangeVersion].phase == .awaitingCheckpoint,
                 rangeVersions[rangeVersion].completionRevision <= rounds[round].checkpoints.recordedRevision
             {
@@ -83,7 +83,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].phase == .awaitingCheckpoint { return true }
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         return false
     }
@@ -146,26 +146,15 @@ extension Audiences {
             let slot = rangeVersions[rangeVersion]
             let isReplaced = slot.isSuperseded && rangeVersion != rounds[round].versions.last
             if slot.phase == .finished, isOldest || isReplaced {
-                unlink(rangeVersion, of: round)
+                rounds[round].versions.list.remove(rangeVersion, in: &rangeVersions)
                 rounds[round].versions.newestSettled = max(rounds[round].versions.newestSettled, slot.record.version)
                 rounds[round].checkpoints.revision += 1
                 settle(rangeVersion)
             } else {
                 isOldest = false
             }
-            rangeVersion = slot.nextVersion
+            rangeVersion = slot.nextInList
         }
-    }
-
-    mutating func unlink(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
-        let predecessor = precedingVersion(rangeVersion, of: round)
-        let next = rangeVersions[rangeVersion].nextVersion
-        if let predecessor {
-            rangeVersions[predecessor].nextVersion = next
-        } else {
-            rounds[round].versions.first = next
-        }
-        if rounds[round].versions.last == rangeVersion { rounds[round].versions.last = predecessor ?? .null }
     }
 
     /// Settles the record of `duplicate` without a result: the round has the same version from an earlier record

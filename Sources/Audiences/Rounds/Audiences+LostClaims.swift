@@ -151,7 +151,7 @@ extension Audiences {
             addFanoutRecordBytes(-rangeVersions[rangeVersion].alternativeBody.count, of: rangeVersion)
             rangeVersions[rangeVersion]
                 .forgetProgress(ownAlertSeconds: policies[rangeVersions[rangeVersion].record.policyIndex].alertSeconds)
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         rounds[round].prepareNewClaim(number: random.next())
         storeQueue.append(.claim(round))
@@ -171,7 +171,7 @@ extension Audiences {
                 noteDroppedBeforeResponse(rangeVersions[rangeVersion].record, ofApp: rounds[round].appIndex)
                 rangeVersions[rangeVersion].record.assignmentEpoch = FanoutPartition.noAssignmentEpoch
             }
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
     }
 
@@ -181,7 +181,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].phase == .finishing { return true }
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         return false
     }

@@ -190,7 +190,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].phase == .underWay { closeVersion(rangeVersion, of: round) }
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
     }
 
@@ -255,8 +255,7 @@ extension Audiences {
 
     /// Drops all versions of a round without settling them, so that the next owner reads their records again.
     private mutating func dropVersions(of round: RoundIndex) {
-        while case let rangeVersion = rounds[round].versions.first, rangeVersion != .null {
-            unlink(rangeVersion, of: round)
+        while let rangeVersion = rounds[round].versions.list.popFirst(in: &rangeVersions) {
             dropVersion(rangeVersion)
         }
     }

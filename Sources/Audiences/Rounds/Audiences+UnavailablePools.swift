@@ -38,7 +38,7 @@ extension Audiences {
             if rangeVersions[rangeVersion].phase == .underWay, !isAlertCarried(of: rangeVersion, by: newest) {
                 closeVersion(rangeVersion, of: round)
             }
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
     }
 
@@ -80,7 +80,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if fillsPartition(rangeVersion) { return true }
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         return false
     }

@@ -49,7 +49,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].record.version == recordVersion { return rangeVersion }
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         return nil
     }
@@ -69,7 +69,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             newest = max(newest ?? .zero, rangeVersions[rangeVersion].record.version)
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         return newest
     }
@@ -80,26 +80,15 @@ extension Audiences {
         var lastBegun: RangeVersionIndex?
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null, rangeVersions[rangeVersion].phase != .received {
-            (lastBegun, rangeVersion) = (rangeVersion, rangeVersions[rangeVersion].nextVersion)
+            (lastBegun, rangeVersion) = (rangeVersion, rangeVersions[rangeVersion].nextInList)
         }
         return (lastBegun, rangeVersion == .null ? nil : rangeVersion)
-    }
-
-    /// Adds a range version to the end of the round's list.
-    mutating func link(_ rangeVersion: RangeVersionIndex, to round: RoundIndex) {
-        let last = rounds[round].versions.last
-        if last == .null {
-            rounds[round].versions.first = rangeVersion
-        } else {
-            rangeVersions[last].nextVersion = rangeVersion
-        }
-        rounds[round].versions.last = rangeVersion
     }
 
     /// Adds a version to the round's list as the newest one under way. The caller sets the version's window.
     private mutating func beginVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
         noteMembersWaiting(of: round, since: rangeVersion)
-        link(rangeVersion, to: round)
+        rounds[round].versions.list.append(rangeVersion, in: &rangeVersions)
         if rounds[round].versions.newestAdmitted <= rangeVersions[rangeVersion].record.version {
             rounds[round].versions.newestAdmittedMissingSinceMilliseconds = nil
         }
@@ -136,7 +125,7 @@ extension Audiences {
                 rangeVersions[rangeVersion].endPosition = start
                 rangeVersions[rangeVersion].isSuperseded = true
             }
-            rangeVersion = slot.nextVersion
+            rangeVersion = slot.nextInList
         }
     }
 
@@ -160,7 +149,7 @@ extension Audiences {
                 if oldest == .null { oldest = rangeVersion }
                 openVersionCount += 1
             }
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         if openVersionCount > Self.versionsPerRoundMax { closeVersion(oldest, of: round) }
     }
@@ -233,12 +222,7 @@ extension Audiences {
 
     /// Returns the version before this one in the round's list, which is the next older one; nil if there is none.
     func precedingVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) -> RangeVersionIndex? {
-        var predecessor = rounds[round].versions.first
-        guard predecessor != rangeVersion else { return nil }
-        while rangeVersions[predecessor].nextVersion != rangeVersion {
-            predecessor = rangeVersions[predecessor].nextVersion
-        }
-        return predecessor
+        rounds[round].versions.list.predecessor(of: rangeVersion, in: rangeVersions)
     }
 
     /// Whether the alert that a version has or carries is too old to be sent.
@@ -257,7 +241,7 @@ extension Audiences {
             if rangeVersions[rangeVersion].phase == .underWay, rangeVersions[rangeVersion].startPosition <= position {
                 versionAtPosition = rangeVersion
             }
-            rangeVersion = rangeVersions[rangeVersion].nextVersion
+            rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         return versionAtPosition
     }

@@ -6,7 +6,7 @@ typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 
 /// A range version, in short a version: what one command to an audience brings to the members of one range
 /// (``SegmentRange``). The slot has the fan-out record that brought the version. (R28)
-struct RangeVersionSlot: BitwiseCopyable {
+struct RangeVersionSlot: LinkedSlot {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. `received` follows only when the
     /// round is claimed again. The slot is freed when the version settles or is dropped with its round. It is also
     /// freed when another slot of the same version takes over its partition and offset
@@ -42,8 +42,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     }
 
     var round: RoundIndex
-    /// The next version in the round's list (``RoundVersions``); `.null`: this is the last one.
-    var nextVersion = RangeVersionIndex.null
+    /// The next version in the round's list (``RoundVersions``).
+    var nextInList = RangeVersionIndex.null
     private(set) var phase = Phase.received
     /// Whether the version is late: its record came after that of a newer version, and the partition's previous owner
     /// did not have the version under way. A late version is sent to no member. Its outcome is `superseded`.

@@ -16,7 +16,7 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 
 /// A round: the work on one range of an audience (``SegmentRange``). It takes each version (``RangeVersionSlot``) to
 /// the range's members, as ``RoundProgress`` shows. (R28)
-struct RoundSlot: BitwiseCopyable {
+struct RoundSlot: LinkedSlot {
     /// What a round does or waits for. The *previous owner* is the worker that had the round's partition before.
     ///
     ///     claiming ─► running                           the store has granted the claim
@@ -95,6 +95,8 @@ struct RoundSlot: BitwiseCopyable {
     var pages = RoundPages()
     var members = RoundMembers()
     var queuePlaces = RoundQueuePlaces()
+    /// The next round in the page queue of the app (``AppWork``).
+    var nextInList = RoundIndex.null
     var checkpoints = RoundCheckpoints()
     /// Whether a claim or a checkpoint of the round has no reply yet. Until the reply comes, the round sends no other
     /// checkpoint, and is not freed.

@@ -85,7 +85,7 @@ extension Audiences {
     /// activities.
     mutating func composeStart(_ index: PageMemberIndex) -> ComposedRecord {
         let slot = rangeVersions[pages[index.page].rangeVersion(index.memberIndex)]
-        let app = bundleIdentifiers[rounds[slot.round].appIndex]
+        let app = bundleIds[rounds[slot.round].appIndex]
         guard let member = pages[index.page].member(index.memberIndex) else {
             preconditionFailure("the start belongs to a member of a page")
         }

@@ -161,7 +161,7 @@ extension Audiences {
         configuration.commandsTopic.withUnsafeBytes { topic in
             let command = AudienceCommandReference(
                 identifier: record.commandIdentifier.isNone ? nil : record.commandIdentifier.bytes,
-                app: bundleIdentifiers[subject.appIndex],
+                app: bundleIds[subject.appIndex],
                 audience: subject.isChannel ? nil : subject.identifier,
                 sourceTopic: topic,
                 sourcePartition: record.instruction.partition,
@@ -182,7 +182,7 @@ extension Audiences {
         slot.withIdentifierTokenAndReason { identifier, token, reason in
             if outgoingRecord.kind == .invalidation {
                 InvalidationRecord(
-                    app: bundleIdentifiers[slot.appIndex],
+                    app: bundleIds[slot.appIndex],
                     address: slot.kind == .activity ? .activity(identifier) : .device(identifier),
                     token: token,
                     environment: slot.environment,
@@ -219,7 +219,7 @@ extension Audiences {
             )
             let commandIdentifier = versionSlot.record.commandIdentifier
             result.commandIdentifier = commandIdentifier.isNone ? nil : commandIdentifier.bytes
-            result.app = bundleIdentifiers[slot.appIndex]
+            result.app = bundleIds[slot.appIndex]
             result.audience = rounds[slot.round].audienceIdentifier.bytes
             if slot.kind == .activity { result.activity = identifier } else { result.device = identifier }
             result.status = slot.httpStatus

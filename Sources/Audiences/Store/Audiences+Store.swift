@@ -78,7 +78,7 @@ extension Audiences {
         _ audience: AudienceDigest,
         _ operation: AudienceCall<UnsafeRawBufferPointer>.Operation
     ) -> AudienceCall<UnsafeRawBufferPointer> {
-        AudienceCall(tag: ticket.tag, app: bundleIdentifiers[appIndex], audience: audience, operation: operation)
+        AudienceCall(tag: ticket.tag, app: bundleIds[appIndex], audience: audience, operation: operation)
     }
 
     private func makeCall(

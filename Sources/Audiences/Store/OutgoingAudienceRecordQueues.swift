@@ -7,6 +7,9 @@ import LiveActivity
 ///
 /// The queues keep no order between topics. What must come first is acknowledged before the core queues what follows:
 /// for example, a range gets its result when the results and invalidations of its members are acknowledged.
+///
+/// `OutgoingRecordQueues` of `Delivery` is alike. What both do with one queue is in `OutgoingRecordQueue`.
+/// The rest is each core's own: which kinds share a queue, which queue comes first, and what limits it.
 struct OutgoingAudienceRecordQueues: ~Copyable {
     private var fanoutRecords: OutgoingRecordQueue<OutgoingAudienceRecord>
     private var starts: OutgoingRecordQueue<OutgoingAudienceRecord>
@@ -27,12 +30,11 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
     }
 
     mutating func append(_ outgoingRecord: OutgoingAudienceRecord) {
-        switch outgoingRecord.kind {
-        case .fanout: fanoutRecords.append(outgoingRecord)
-        case .start: starts.append(outgoingRecord)
-        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
-            results.append(outgoingRecord)
-        case .invalidation: invalidations.append(outgoingRecord)
+        switch outgoingRecord.kind.topic {
+        case .fanoutRecords: fanoutRecords.append(outgoingRecord)
+        case .starts: starts.append(outgoingRecord)
+        case .results: results.append(outgoingRecord)
+        case .invalidations: invalidations.append(outgoingRecord)
         }
     }
 
@@ -53,13 +55,13 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
     /// Removes the first record of the queue for this kind, because the record is on its way to Kafka. The caller must
     /// call ``noteReport(_:)`` after Kafka's report on the record.
     mutating func removeFirst(_ kind: OutgoingAudienceRecord.Kind) {
-        switch kind {
-        case .fanout: fanoutRecords.removeFirst()
-        case .start: starts.removeFirst()
-        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
+        switch kind.topic {
+        case .fanoutRecords: fanoutRecords.removeFirst()
+        case .starts: starts.removeFirst()
+        case .results:
             unacknowledgedResultCount += 1
             results.removeFirst()
-        case .invalidation:
+        case .invalidations:
             unacknowledgedInvalidationCount += 1
             invalidations.removeFirst()
         }
@@ -67,22 +69,20 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
 
     /// Notes Kafka's report on a record of this kind: the record is no longer on its way.
     mutating func noteReport(_ kind: OutgoingAudienceRecord.Kind) {
-        switch kind {
-        case .fanout, .start: break
-        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
-            unacknowledgedResultCount -= 1
-        case .invalidation: unacknowledgedInvalidationCount -= 1
+        switch kind.topic {
+        case .fanoutRecords, .starts: break
+        case .results: unacknowledgedResultCount -= 1
+        case .invalidations: unacknowledgedInvalidationCount -= 1
         }
     }
 
     /// Queues a record again after a failure to write it, and pauses its queue.
     mutating func retry(_ outgoingRecord: OutgoingAudienceRecord, now: Moment) {
-        switch outgoingRecord.kind {
-        case .fanout: fanoutRecords.retry(outgoingRecord, now: now)
-        case .start: starts.retry(outgoingRecord, now: now)
-        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast:
-            results.retry(outgoingRecord, now: now)
-        case .invalidation: invalidations.retry(outgoingRecord, now: now)
+        switch outgoingRecord.kind.topic {
+        case .fanoutRecords: fanoutRecords.retry(outgoingRecord, now: now)
+        case .starts: starts.retry(outgoingRecord, now: now)
+        case .results: results.retry(outgoingRecord, now: now)
+        case .invalidations: invalidations.retry(outgoingRecord, now: now)
         }
     }
 
@@ -100,5 +100,18 @@ struct OutgoingAudienceRecordQueues: ~Copyable {
         dueMilliseconds = min(dueMilliseconds, results.dueMilliseconds ?? .max)
         dueMilliseconds = min(dueMilliseconds, invalidations.dueMilliseconds ?? .max)
         return dueMilliseconds == .max ? nil : dueMilliseconds
+    }
+}
+
+extension OutgoingAudienceRecord.Kind {
+    fileprivate enum Topic { case fanoutRecords, starts, results, invalidations }
+
+    fileprivate var topic: Topic {
+        switch self {
+        case .fanout: .fanoutRecords
+        case .start: .starts
+        case .rangeResult, .commandResult, .memberResult, .broadcastResult, .commandResultAfterBroadcast: .results
+        case .invalidation: .invalidations
+        }
     }
 }

@@ -99,7 +99,7 @@ extension ConfigurationRule {
     }
 
     /// Apple's rule for bundle ids. The id becomes part of a header and of Redis keys.
-    static let bundleIdentifier = ConfigurationRule(pattern: "^[A-Za-z0-9.-]{1,155}$") { text in
+    static let bundleId = ConfigurationRule(pattern: "^[A-Za-z0-9.-]{1,155}$") { text in
         let isValid =
             (1...155).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }

@@ -22,7 +22,7 @@ extension ConfigurationSchema {
         .text(
             "bundleId",
             \.bundleId,
-            .bundleIdentifier,
+            .bundleId,
             meaning: """
                 The bundle id that commands name in `app`; each bundle id once. 1 to 155 letters, digits, dots and \
                 hyphens.

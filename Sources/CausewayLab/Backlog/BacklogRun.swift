@@ -87,7 +87,7 @@ final class BacklogRun {
         try deployment.startSimulator(shapes: [shapesPath])
         let configuration = WorkerConfigurationText.makeYAML(
             deployment: deployment,
-            apps: [.init(name: "cricket", bundleIdentifier: MatchCommands.app)],
+            apps: [.init(name: "cricket", bundleId: MatchCommands.app)],
             laneCount: laneCount,
             supersededResults: supersededResults
         )

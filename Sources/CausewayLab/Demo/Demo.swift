@@ -144,7 +144,7 @@ final class Demo {
         }
         let configuration = WorkerConfigurationText.makeYAML(
             deployment: deployment,
-            apps: [.init(name: "cricket", bundleIdentifier: MatchCommands.app, channels: channelSettings)],
+            apps: [.init(name: "cricket", bundleId: MatchCommands.app, channels: channelSettings)],
             laneCount: options.laneCount,
             policy: options.policy,
             supersededResults: options.supersededResults

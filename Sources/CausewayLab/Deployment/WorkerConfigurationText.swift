@@ -9,7 +9,7 @@ struct WorkerConfigurationText {
     struct App {
         /// The app's name, in lower-case letters and digits.
         var name: String
-        var bundleIdentifier: String
+        var bundleId: String
         var environment = SimulatorEnvironment.sandbox
         /// The file of the app's signing key; nil: the simulator's own key.
         var keyFile: String?
@@ -101,7 +101,7 @@ struct WorkerConfigurationText {
     private func yaml(_ app: App) -> String {
         """
           \(app.name):
-            bundleId: \(app.bundleIdentifier)
+            bundleId: \(app.bundleId)
             teamId: \(teamIdentifier)
             keyId: \(keyIdentifier)
             keyFile: "\(app.keyFile ?? defaultKeyFile)"

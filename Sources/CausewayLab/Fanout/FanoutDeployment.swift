@@ -86,7 +86,7 @@ final class FanoutDeployment {
             deployment: base,
             simulator: simulator,
             httpPort: httpPort,
-            apps: [.init(name: Self.appName, bundleIdentifier: Self.app)],
+            apps: [.init(name: Self.appName, bundleId: Self.app)],
             laneCount: laneCount
         )
         configuration.supersededResults = .countedWhenBehind

@@ -68,7 +68,7 @@ struct OutageApp {
     /// In each activity, the command with this number has a timestamp in the year 2100; nil: no command has.
     var farFutureTimestampCommandNumber: UInt64?
 
-    var bundleIdentifier: String { "com.example.\(name)" }
+    var bundleId: String { "com.example.\(name)" }
 
     func activity(_ index: Int) -> String { "\(name)-\(index)" }
 
@@ -155,7 +155,7 @@ enum OutageExpectation {
     /// This many commands have this outcome.
     case outcome(String, count: Int)
     case invalidationCount(Int)
-    /// No command has two final results. A result is final unless its outcome is `held`: then another result follows.
+    /// No command has two final results. A result is final unless its outcome is `held`: then another may follow.
     case oneFinalResultPerCommand
     /// No activity waits longer than this from a command to the push that brings the command's state or a newer one.
     case noSilenceLongerThan(milliseconds: Int64)

@@ -152,7 +152,7 @@ final class OutageDeployment {
             apps: outage.apps.map { app in
                 .init(
                     name: app.name,
-                    bundleIdentifier: app.bundleIdentifier,
+                    bundleId: app.bundleId,
                     environment: app.environment,
                     keyFile: keyFile(of: app)
                 )

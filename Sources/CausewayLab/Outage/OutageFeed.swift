@@ -94,7 +94,7 @@ struct OutageFeed {
     private func encodeRecord(of command: OutageHistory.Command, _ activityIndex: Int) -> [UInt8] {
         JSONWriter.object { json in
             json.member("id", command.identifier)
-            json.member("app", app.bundleIdentifier)
+            json.member("app", app.bundleId)
             json.member("activity", command.activity)
             if command.event == .start { json.member("device", app.device(of: activityIndex)) }
             json.member("sequence", Int(command.version.sequence))

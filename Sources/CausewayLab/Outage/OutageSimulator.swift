@@ -32,7 +32,7 @@ final class OutageSimulator {
     /// Returns the declaration of an app, in the form of a file for `--shapes`.
     static func makeShapes(of app: OutageApp, teamId: String) -> String {
         """
-        {"app": "\(app.bundleIdentifier)", "teamId": "\(teamId)", "attributesTypes": [{"name": "\(attributesType)",
+        {"app": "\(app.bundleId)", "teamId": "\(teamId)", "attributesTypes": [{"name": "\(attributesType)",
          "identifierAttribute": "activity", "attributes": {"activity": "string"},
          "contentState": {"activity": "string", "number": "int"}}]}
         """
@@ -45,7 +45,7 @@ final class OutageSimulator {
             "POST",
             "/phones",
             [
-                "app": app.bundleIdentifier, "devices": devices, "frequentUpdates": true,
+                "app": app.bundleId, "devices": devices, "frequentUpdates": true,
                 "environment": environment.rawValue,
             ]
         )
@@ -63,7 +63,7 @@ final class OutageSimulator {
             "POST",
             "/activities",
             [
-                "app": app.bundleIdentifier, "attributesType": Self.attributesType, "timestamp": timestamp,
+                "app": app.bundleId, "attributesType": Self.attributesType, "timestamp": timestamp,
                 "activities": appStartedActivities,
             ]
         )
@@ -97,14 +97,14 @@ final class OutageSimulator {
     func cutConnections() throws(LabError) { try client.requestObject("POST", "/cut") }
 
     func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
-        try client.requestObject("POST", "/rotate", ["app": app.bundleIdentifier, "activity": activity])
+        try client.requestObject("POST", "/rotate", ["app": app.bundleId, "activity": activity])
     }
 
     // MARK: - Reading screens and pushes
 
     /// Returns what the phones show of an app's activities, by activity.
     func readScreens(of app: OutageApp) throws(LabError) -> [String: OutageHistory.Screen] {
-        let target = "/activities?app=\(app.bundleIdentifier)&limit=\(Self.activitiesMax)"
+        let target = "/activities?app=\(app.bundleId)&limit=\(Self.activitiesMax)"
         let response = try client.requestObject("GET", target)
         guard let list = response["activities"] as? [[String: Any]] else {
             throw LabError("the simulator's list of activities has an unexpected form")

@@ -99,6 +99,7 @@ extension AudiencePlan {
             than an average lane.
             """
         )
+        notes.append(PlanText.makePoolsNote(demand.fleet))
         if redisNodeCount > 1 {
             notes.append(
                 "More than one Redis node means a Redis Cluster. An audience's 256 segments are spread over its slots."

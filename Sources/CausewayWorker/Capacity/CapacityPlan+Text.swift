@@ -98,6 +98,7 @@ extension CapacityPlan {
                 "More than one Redis node means a Redis Cluster. All keys of an activity are in one hash slot."
             )
         }
+        notes.append(PlanText.makePoolsNote(demand.fleet))
         notes.append(
             """
             Kafka keeps: the plan counts \(demand.storedPeakHours) h of records, as if the peak lasted so long \

@@ -1,7 +1,7 @@
 /// What the user chooses for a planned fleet, such as the number of processors of a pod.
 package struct FleetParameters: Sendable, Equatable {
     /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane, and counts twice
-    /// if its broadcasts have another host or port. Range: 1...510, because a configuration has at most 255 apps, each
+    /// if its broadcasts have another host or port. Range: 1...1,020, because a configuration has at most 255 apps, each
     /// with two environments.
     package var poolCount: Int64 = 1
     /// The largest number of apps that can have `poolCount` pools: one app for each pool, and at most 255.
@@ -39,7 +39,7 @@ package struct FleetParameters: Sendable, Equatable {
 
     /// - Throws: ``CapacityError`` that names the first number outside its range.
     func validate() throws(CapacityError) {
-        try CapacityError.require("pools", poolCount, in: 1...510)
+        try CapacityError.require("pools", poolCount, in: 1...1_020)
         try CapacityError.require("cores-per-pod", processorsPerPod, in: 1...256)
         try CapacityError.require("busy-percent", laneBusyPercentMax, in: 10...90)
         try CapacityError.require("redis-node-gibibytes", redisNodeGibibytes, in: 1...4_096)

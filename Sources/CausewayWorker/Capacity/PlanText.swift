@@ -44,6 +44,16 @@ enum PlanText {
         )
     }
 
+    /// Returns the note that says how many pools are planned, because only the user knows whether broadcasts have pools
+    /// of their own.
+    static func makePoolsNote(_ fleet: FleetParameters) -> String {
+        """
+        Pools of connections in each lane: \(fleet.poolCount) (--pools), one for each pair of an app and an environment. \
+        If an environment's broadcasts have another host or port (broadcastHost, broadcastPort), each of its pairs has \
+        two pools: count it twice.
+        """
+    }
+
     static func makeLanesLine(_ laneCount: Int64) -> SizeLine {
         ("lanes", Numeral.grouped(laneCount), "one for each core")
     }

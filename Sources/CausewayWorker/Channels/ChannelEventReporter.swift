@@ -11,7 +11,7 @@ enum ChannelEventReporter {
         _ event: ChannelEvent,
         _ log: SharedLimitedLog,
         _ status: ChannelStatus,
-        findPool: (_ bundleIdentifier: String, _ environment: String) -> Int?
+        findPool: (_ bundleId: String, _ environment: String) -> Int?
     ) {
         func changeStatus(_ app: String, _ environment: String, _ body: (inout ChannelStatus.PoolStatus) -> Void) {
             if let pool = findPool(app, environment) { status.change(pool, body) }

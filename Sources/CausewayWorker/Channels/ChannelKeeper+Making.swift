@@ -31,7 +31,7 @@ extension ChannelKeeper {
                         keepAfterEndMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
                         hasConfiguredChannels: !app.channels.audiences.isEmpty,
                         channelManagement: ChannelManagement(
-                            bundleIdentifier: app.bundleId,
+                            bundleId: app.bundleId,
                             endpoint: ManagementEndpoint(
                                 host: endpoint.managementHost,
                                 port: UInt16(clamping: endpoint.managementPort),

@@ -64,7 +64,7 @@ extension Intake {
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
             ratioMetric: .kafkaThreadBusyRatio,
-            secondsMetric: .kafkaThreadBusySeconds
+            secondsMetric: .kafkaThreadBusy
         )
         let readings = assignedPartitions.map { partition in
             PartitionReading(

@@ -105,7 +105,7 @@ extension Intake {
     private func countRedisLosses(in requests: [RereadingRequest]) {
         for loss in RedisLoss.allCases {
             let hasHappened = requests.contains { $0.isPrimaryEmptied == (loss == .emptied) }
-            if hasHappened { metrics.add(.redisDataLosses, Int(loss.rawValue)) }
+            if hasHappened { metrics.add(.redisLosses, Int(loss.rawValue)) }
         }
     }
 

@@ -19,7 +19,7 @@ extension Lane {
             return
         }
         metrics.observe(
-            outgoingRecord.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
+            outgoingRecord.kind == .rangeResult ? .audienceRange : .audienceCommand,
             appIndex,
             microseconds: Self.clampedMicroseconds(
                 resultContent.lastResponseAtWallMilliseconds - resultContent.recordTimestampMilliseconds
@@ -41,12 +41,12 @@ extension Lane {
             metrics.set(.audienceRounds, appIndex, to: Int64(gauges.roundCount))
             metrics.set(.audienceMembersParked, appIndex, to: Int64(gauges.parkedMemberCount))
             metrics.set(
-                .audienceOldestRoundAge,
+                .audienceOldestRound,
                 appIndex,
                 to: computeAgeMilliseconds(gauges.oldestRoundWaitingSinceWallMilliseconds)
             )
             metrics.set(
-                .audienceOldestRangeAge,
+                .audienceOldestRange,
                 appIndex,
                 to: computeAgeMilliseconds(gauges.oldestVersionAdmittedAtWallMilliseconds)
             )

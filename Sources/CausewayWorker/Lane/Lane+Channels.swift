@@ -57,15 +57,15 @@ extension Lane {
             }
         }
         while let request = audiences.takeChannelRequest() {
-            setup.sendChannelRequest(ChannelRequest(request, of: setup.bundleIdentifiers))
+            setup.sendChannelRequest(ChannelRequest(request, of: setup.bundleIds))
         }
     }
 }
 
 extension ChannelRequest {
-    fileprivate init(_ request: CoreChannelRequest, of bundleIdentifiers: [[UInt8]]) {
+    fileprivate init(_ request: CoreChannelRequest, of bundleIds: [[UInt8]]) {
         let (app, audience) = (
-            String(decoding: bundleIdentifiers[Int(request.appIndex)], as: UTF8.self),
+            String(decoding: bundleIds[Int(request.appIndex)], as: UTF8.self),
             String(decoding: request.audience, as: UTF8.self)
         )
         switch request.kind {

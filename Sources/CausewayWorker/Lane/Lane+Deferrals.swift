@@ -21,7 +21,7 @@ extension Lane {
         )
         if let trace = RecordTrace(view.trace) { trace.append(to: &headers) }
         writer.reset()
-        setup.bundleIdentifiers[view.appIndex].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
+        setup.bundleIds[view.appIndex].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
         return setup.producer.produce(
             topic: setup.topics.deferred,
             partition: deferralsKeepPartitionNumber ? view.sourcePartition : -1,

@@ -17,14 +17,14 @@ extension Lane {
     func countAcknowledged(_ outgoingRecord: OutgoingRecord) {
         let view = delivery.view(outgoingRecord.record)
         // A record without a configured app counts at the index after the last app.
-        let appIndex = view.configuredAppIndex ?? setup.bundleIdentifiers.count
+        let appIndex = view.configuredAppIndex ?? setup.bundleIds.count
         switch outgoingRecord.kind {
         case .result:
             metrics.add(.outcomes, appIndex, Int(view.outcome.rawValue))
             if view.outcome == .accepted { observeLatencies(of: view, appIndex: appIndex) }
         case .invalidation: metrics.add(.invalidations, appIndex)
         case .deadLetter: metrics.add(.deadLetters, appIndex)
-        case .deferral: metrics.add(.commandsDeferred, appIndex)
+        case .deferral: metrics.add(.deferred, appIndex)
         case .traceOnly: preconditionFailure("a trace is not written to Kafka")
         }
     }
@@ -34,7 +34,11 @@ extension Lane {
             observeLatency(.queue, from: view.recordTimestampMilliseconds, to: view.receivedAtWallMilliseconds)
             if let responseAtWallMilliseconds = view.responseAtWallMilliseconds {
                 let freshnessMilliseconds = responseAtWallMilliseconds - view.recordTimestampMilliseconds
-                metrics.observe(.freshness, appIndex, microseconds: Self.clampedMicroseconds(freshnessMilliseconds))
+                metrics.observe(
+                    .freshness,
+                    appIndex,
+                    microseconds: Self.clampedMicroseconds(freshnessMilliseconds)
+                )
             }
         }
         observeLatency(.admit, from: view.receivedAtWallMilliseconds, to: view.admittedAtWallMilliseconds)
@@ -48,7 +52,7 @@ extension Lane {
     private func observeLatency(_ part: LatencyPart, from beganAtMilliseconds: Int64?, to endMilliseconds: Int64?) {
         guard let beganAtMilliseconds, let endMilliseconds else { return }
         metrics.observe(
-            .latencyByPart,
+            .latency,
             Int(part.rawValue),
             microseconds: Self.clampedMicroseconds(endMilliseconds - beganAtMilliseconds)
         )
@@ -88,7 +92,7 @@ extension Lane {
     }
 
     func countGoAway(_ reason: Reason, of poolNumber: Int) {
-        metrics.add(.apnsGoAways, poolNumber, setup.metricRegistry.labels.responses.reasonIndex(Int(reason.rawValue)))
+        metrics.add(.apnsGoaway, poolNumber, setup.metricRegistry.labels.responses.reasonIndex(Int(reason.rawValue)))
     }
 
     // MARK: - Publishing
@@ -109,7 +113,7 @@ extension Lane {
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
             ratioMetric: .laneBusyRatio,
-            secondsMetric: .laneBusySeconds
+            secondsMetric: .laneBusy
         )
         readPartitionMetrics()
         partitionReadings.withUnsafeBufferPointer {
@@ -118,40 +122,27 @@ extension Lane {
     }
 
     private func setPoolGauges() {
-        for index in setup.metricRegistry.labels.signingKeys.indices { metrics.set(.providerTokenAge, index, to: 0) }
+        for index in setup.metricRegistry.labels.signingKeys.indices {
+            metrics.set(.providerTokenAge, index, to: 0)
+        }
         for pool in pools {
             let gauges = pool.apnsPool.gauges
             let number = pool.number
-            metrics.set(
-                .apnsConnections,
-                number,
-                Int(ConnectionPhase.ready.rawValue),
-                to: Int64(gauges.readyConnectionCount)
-            )
-            metrics.set(
-                .apnsConnections,
-                number,
-                Int(ConnectionPhase.opening.rawValue),
-                to: Int64(gauges.openingConnectionCount)
-            )
-            metrics.set(
-                .apnsConnections,
-                number,
-                Int(ConnectionPhase.draining.rawValue),
-                to: Int64(gauges.drainingConnectionCount)
-            )
-            metrics.set(
-                .apnsConnections,
-                number,
-                Int(ConnectionPhase.awaited.rawValue),
-                to: gauges.awaitsConnectionBudget ? 1 : 0
-            )
+            setConnectionCount(.ready, of: number, to: gauges.readyConnectionCount)
+            setConnectionCount(.opening, of: number, to: gauges.openingConnectionCount)
+            setConnectionCount(.draining, of: number, to: gauges.drainingConnectionCount)
+            setConnectionCount(.awaited, of: number, to: gauges.awaitsConnectionBudget ? 1 : 0)
             metrics.set(.apnsStreamsMax, number, to: Int64(gauges.streamsMax))
             metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlightPushCount))
-            metrics.set(.pushesWaiting, number, to: Int64(waitingPushCount(of: pool)))
+            let waitingBroadcastCount = audiences.waitingBroadcastCount(of: pool.identifier, traffic: pool.traffic)
+            metrics.set(.pushesWaiting, number, to: Int64(waitingPushCount(of: pool) + waitingBroadcastCount))
             metrics.set(.breakerOpen, number, to: pool.apnsPool.breakerCause == nil ? 0 : 1)
             setProviderTokenAge(of: pool, gauges)
         }
+    }
+
+    private func setConnectionCount(_ phase: ConnectionPhase, of poolNumber: Int, to count: Int) {
+        metrics.set(.apnsConnections, poolNumber, Int(phase.rawValue), to: Int64(count))
     }
 
     private func setProviderTokenAge(of pool: LanePool, _ gauges: PoolGauges) {
@@ -179,12 +170,12 @@ extension Lane {
     }
 
     private func setAppMetrics() {
-        for appIndex in setup.bundleIdentifiers.indices {
+        for appIndex in setup.bundleIds.indices {
             let counters = delivery.counters(of: appIndex)
             metrics.set(.commandsReplaced, appIndex, to: Int64(clamping: counters.replacedCommandCount))
             metrics.set(.bodiesWithDroppedFields, appIndex, to: Int64(clamping: counters.bodyWithDroppedFieldsCount))
             metrics.set(.startBudgetWaits, appIndex, to: Int64(clamping: counters.startBudgetWaitCount))
-            metrics.set(.commandsUndecodable, appIndex, to: Int64(clamping: counters.undecodableCommandCount))
+            metrics.set(.undecodable, appIndex, to: Int64(clamping: counters.undecodableCommandCount))
             countSupersededWithoutResult(counters, of: appIndex)
             var retryCount: UInt64 = 0
             var lowestBudgetRatio = 1.0
@@ -193,7 +184,7 @@ extension Lane {
                 lowestBudgetRatio = min(lowestBudgetRatio, pool.apnsPool.retryBudget.remainingRatio)
             }
             metrics.set(.pushRetries, appIndex, to: Int64(clamping: retryCount))
-            metrics.set(.retryBudget, appIndex, to: Int64(lowestBudgetRatio * 1_000_000))
+            metrics.set(.retryBudgetRatio, appIndex, to: Int64(lowestBudgetRatio * 1_000_000))
         }
     }
 

@@ -56,7 +56,7 @@ extension Lane {
     private func produceResult(_ record: RecordIndex, tag: UInt64) -> QueueingResult {
         let view = delivery.view(record)
         let topic = setup.deliveryConfiguration.name(of: view.sourceTopic)
-        let app = view.configuredAppIndex.map { setup.bundleIdentifiers[$0] }
+        let app = view.configuredAppIndex.map { setup.bundleIds[$0] }
         writer.reset()
         return topic.withUnsafeBytes { topic in
             var result = Self.makeResultRecord(of: view, topic: topic)
@@ -137,7 +137,7 @@ extension Lane {
     private func produceInvalidation(_ record: RecordIndex, tag: UInt64) -> QueueingResult {
         let view = delivery.view(record)
         writer.reset()
-        return setup.bundleIdentifiers[view.appIndex]
+        return setup.bundleIds[view.appIndex]
             .withUnsafeBytes { app in
                 InvalidationRecord(
                     app: app,

@@ -111,8 +111,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         self.kafkaWakeup = kafkaWakeup
         self.setup = setup
         metrics = ThreadMetrics(publishingTo: setup.metricRegistry.laneMetrics[number])
-        publishedSupersededCounts = setup.bundleIdentifiers.map { _ in 0 }
-        roundGauges = setup.bundleIdentifiers.map { _ in RoundGauges() }
+        publishedSupersededCounts = setup.bundleIds.map { _ in 0 }
+        roundGauges = setup.bundleIds.map { _ in RoundGauges() }
         providerTokenUses = setup.pools.map { _ in ProviderTokenUse() }
         log = LimitedLog(logger: setup.logger, events: setup.metricRegistry.events)
         tracer = LaneTracer(

@@ -44,6 +44,16 @@ final class LanePool {
     fileprivate func permitsRetry(now: Moment) -> Bool {
         retryPermission.permitsRetry(isWithinBudget: apnsPool.retryBudget.permitsRetry, now: now)
     }
+
+    /// Returns whether the pool took the push. If not, the pool is full, and the caller tells the push's core.
+    fileprivate func submit(_ request: borrowing PushRequest, now: Moment) -> Bool {
+        guard apnsPool.submit(request) else {
+            isFull = true
+            return false
+        }
+        retryPermission.noteSentPush(now: now)
+        return true
+    }
 }
 
 /// Passes each response of a pool to the core that sent the push, and the pool's events to the log.
@@ -64,12 +74,11 @@ private final class LanePoolResponseHandler: PushHandler {
 
     func pushResponseReceived(_ response: borrowing PushResponse) {
         let disposition = PushResult.Disposition(response.disposition)
+        let concernsOnlyBroadcasts = response.mayRefuseOnlyBroadcasts && lanePool?.traffic != .broadcasts
         lane.countResponse(response, of: number)
         if response.showsAcceptedProviderToken {
             noteProvider(isRefused: false)
-        } else if response.disposition == .providerRefused,
-            !response.mayRefuseOnlyBroadcasts || lanePool?.traffic == .broadcasts
-        {
+        } else if response.disposition == .providerRefused, !concernsOnlyBroadcasts {
             noteProvider(isRefused: true)
         }
         if response.isBroadcast {
@@ -79,7 +88,8 @@ private final class LanePoolResponseHandler: PushHandler {
                     mayRefuseOnlyBroadcasts: response.mayRefuseOnlyBroadcasts
                 )
         }
-        lanePool?.retryPermission.noteResponse(disposition, now: lane.now)
+        lanePool?.retryPermission
+            .noteResponse(disposition, concernsOnlyBroadcasts: concernsOnlyBroadcasts, now: lane.now)
         let result = PushResult(
             disposition: disposition,
             status: response.status,
@@ -146,14 +156,15 @@ extension PushResult.Disposition {
 
 extension Lane {
     /// Gives each pool its waiting pushes until the pool refuses a push: first the pushes of single commands, then
-    /// those of audiences (R22). A start is a probe only if its pool has no other push (R16), except broadcasts that are
-    /// refused (``ProbeOrder``).
+    /// those of audiences (R22). A start is a probe only if its pool has no other push, and none that is retried soon
+    /// (R16). Exception: broadcasts that are refused (``ProbeOrder``).
     func performPushes() {
         for pool in pools where !pool.isFull && pool.traffic.hasDevicePushes {
             performSinglePushes(of: pool, permitsStarts: !pool.isProbing)
         }
         performAudiencePushes()
         for pool in pools where !pool.isFull && pool.isProbing && pool.traffic.hasDevicePushes {
+            guard !delivery.isStateRetriedSoon(pool.identifier, now: now) else { continue }
             performSinglePushes(of: pool, permitsStarts: true)
             if !pool.isFull, pool.trafficBeforeStarts != pool.traffic {
                 _ = performAudiencePushes(of: pool, traffic: .broadcasts)
@@ -171,10 +182,8 @@ extension Lane {
         ) {
             guard submit(record, to: pool) else {
                 delivery.pushNotSent(record)
-                pool.isFull = true
                 break
             }
-            pool.retryPermission.noteSentPush(now: now)
             countBudgetDrawOrDemotion(record)
         }
     }
@@ -215,10 +224,8 @@ extension Lane {
         ) {
             guard submit(push, to: pool) else {
                 audiences.pushNotSent(push)
-                pool.isFull = true
                 break
             }
-            pool.retryPermission.noteSentPush(now: now)
             hasSent = true
         }
         return hasSent
@@ -226,7 +233,7 @@ extension Lane {
 
     /// Returns whether the pool took the push.
     private func submit(_ push: AudiencePush, to pool: LanePool) -> Bool {
-        pool.apnsPool.submit(
+        pool.submit(
             PushRequest(
                 tag: push.tag,
                 address: push.address,
@@ -236,14 +243,15 @@ extension Lane {
                 identifier: push.apnsIdentifier,
                 body: push.body,
                 isRetry: push.isRetry
-            )
+            ),
+            now: now
         )
     }
 
     /// Returns whether the pool took the push of this record.
     private func submit(_ record: RecordIndex, to pool: LanePool) -> Bool {
         let view = delivery.view(record)
-        return pool.apnsPool.submit(
+        return pool.submit(
             PushRequest(
                 tag: UInt64(record.rawValue),
                 address: view.token,
@@ -253,7 +261,8 @@ extension Lane {
                 body: view.body,
                 avoidedConnectionNumber: view.avoidedConnectionNumber,
                 isRetry: view.isRetry
-            )
+            ),
+            now: now
         )
     }
 }

@@ -31,7 +31,7 @@ struct LaneSetup: @unchecked Sendable {
     var apnsAuthorities: String
     var producer: Producer
     var topics: ProducedTopics
-    var bundleIdentifiers: [[UInt8]]
+    var bundleIds: [[UInt8]]
     var metricRegistry: MetricRegistry
     /// The ring of traces of each lane. Empty if traces are not exported.
     var traceRings: [TraceRing]

@@ -16,6 +16,7 @@ struct ProviderStatus {
     private var nextWriteAtMilliseconds: Int64 = .min
 
     /// Notes a response that shows whether APNs refuses the provider.
+    ///
     /// - Returns: whether the lane must write the status.
     mutating func noteResponse(isRefused: Bool, now: Moment) -> Bool {
         guard isRefused != self.isRefused || now.monotonicMilliseconds >= nextWriteAtMilliseconds else { return false }

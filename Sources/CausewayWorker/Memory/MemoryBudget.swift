@@ -64,6 +64,9 @@ struct MemoryBudget: Equatable {
     let inboxBytesPerLane: Int64
     /// For each lane: the memory of its fan-out records and pages of members.
     let audienceBytesPerLane: Int64
+    /// For each lane: more memory for the fixed-size parts of its fan-out records (`fanoutRecordsMax`). They are large,
+    /// because each record may have a round and a channel.
+    let additionalFanoutRecordBytesPerLane: Int64
     /// For each lane: more memory for its pages of members, if there are many apps, because each app may use at least
     /// `AudiencesConfiguration.pageBytesPerAppMin`.
     let additionalPageBytesPerLane: Int64
@@ -100,13 +103,15 @@ struct MemoryBudget: Equatable {
         let sharedBytes =
             Self.fixedBytesOfProcess + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
         audienceBytesPerLane = min(max(totalBytes / 32 / Int64(laneCount), 512 << 10), 8 << 20)
+        additionalFanoutRecordBytesPerLane = audienceBytesPerLane / 4 * 3
         additionalPageBytesPerLane = max(
             0,
             Int64(appCount * AudiencesConfiguration.pageBytesPerAppMin) - audienceBytesPerLane / 2
         )
         let fixedBytes =
             sharedBytes + Int64(laneCount)
-            * (Self.fixedBytesPerLane + inboxBytesPerLane + audienceBytesPerLane + additionalPageBytesPerLane)
+            * (Self.fixedBytesPerLane + inboxBytesPerLane + audienceBytesPerLane + additionalFanoutRecordBytesPerLane
+                + additionalPageBytesPerLane)
         let remainingBytesPerLane = (totalBytes - fixedBytes) / Int64(laneCount)
         audienceTableBytesPerLane = min(
             Int64(AudiencesConfiguration.defaultTableBytes),
@@ -182,7 +187,6 @@ struct MemoryBudget: Equatable {
     /// must not be too low: with 64 pages, small audiences got their states late. The pages of most audiences are
     /// longer, so a lane usually reaches `pageBytesMax` before `pagesMax`.
     private static let assumedBytesPerPage: Int64 = 4 << 10
-    private static let bytesPerFanoutRecord: Int64 = 512
 
     func pagesMax(configured: Int, appCount: Int) -> Int {
         max(2 * appCount, min(configured, Int(audienceBytesPerLane / 2 / Self.assumedBytesPerPage)))
@@ -192,10 +196,11 @@ struct MemoryBudget: Equatable {
     func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytesPerLane / 2)) }
 
     /// Returns how many fan-out records a lane may have: their fixed-size parts get a quarter of the lane's audience
-    /// memory. Half of the audience memory is for pages, and the last quarter for the bodies and texts of the fan-out
-    /// records.
+    /// memory, and `additionalFanoutRecordBytesPerLane`. Half of the audience memory is for pages, and the last quarter
+    /// for the bodies and texts of the fan-out records.
     func fanoutRecordsMax(configured: Int) -> Int {
-        max(64, min(configured, Int(audienceBytesPerLane / 4 / Self.bytesPerFanoutRecord)))
+        let bytes = Int(audienceBytesPerLane / 4 + additionalFanoutRecordBytesPerLane)
+        return max(64, min(configured, bytes / Audiences.bytesPerFanoutRecord))
     }
 
     var fanoutRecordBytesMax: Int { Int(audienceBytesPerLane / 4) }
@@ -280,7 +285,9 @@ extension MemoryBudget {
 extension MemoryBudget: CustomStringConvertible {
     /// A summary for the log: all memory, the memory for the records of each lane, and that for its audiences.
     var description: String {
-        let audienceBytes = audienceBytesPerLane + additionalPageBytesPerLane + audienceTableBytesPerLane
+        let audienceBytes =
+            audienceBytesPerLane + additionalFanoutRecordBytesPerLane + additionalPageBytesPerLane
+            + audienceTableBytesPerLane
         return """
             \(totalBytes >> 20) MiB, \(deliveryBytesPerLane >> 20) for each lane, and \(audienceBytes >> 20) for its \
             audiences

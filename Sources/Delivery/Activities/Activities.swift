@@ -56,6 +56,7 @@ struct ActivitySlot: BitwiseCopyable {
     }
 
     /// Undoes the delay that `takeNextPush` set, because no stream took the push.
+    ///
     /// - Parameter monotonicMilliseconds: `earliestBeginAtMilliseconds` as it was before `takeNextPush`.
     mutating func restoreNextCommandDelay(until monotonicMilliseconds: Int64) {
         earliestBeginAtMilliseconds = monotonicMilliseconds

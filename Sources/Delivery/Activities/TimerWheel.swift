@@ -94,6 +94,7 @@ struct TimerWheel: ~Copyable {
 
     /// Returns when `fire` must be called next, a monotonic time; nil: no timer is set. The time may be too early,
     /// because only some ticks are searched, but it is never too late.
+    ///
     /// - Parameter ticksSearchedMax: how many ticks are searched for a timer. If none of these ticks has a timer, the
     ///   time of the last searched tick is returned.
     func nextFireAtMilliseconds(ticksSearchedMax: Int) -> Int64? {

@@ -96,6 +96,7 @@ extension ChangingMember {
     }
 
     /// The activity or device that a store call is about.
+    ///
     /// - Parameter slot: the slot of the record that `ticket` names.
     init(_ ticket: StoreTicket, _ slot: RecordSlot) {
         let kind: StoreSubjectKind =

@@ -8,6 +8,7 @@ extension Delivery {
     public var comparedStateCount: UInt64 { contracts.comparedStateCount }
 
     /// Rejects a command that no phone could decode, unless the configuration of its app asks only for a warning.
+    ///
     /// - Returns: whether the command was rejected.
     @inline(__always)
     mutating func rejectIfUndecodable(
@@ -30,6 +31,7 @@ extension Delivery {
 
     /// Counts a command that does not fit its app's contract, and rejects it. If the configuration of the app asks only
     /// for warnings, keeps a warning for the shell instead, unless another warning is kept already.
+    ///
     /// - Returns: whether the command was rejected.
     @inline(never)
     mutating func rejectOrWarn(

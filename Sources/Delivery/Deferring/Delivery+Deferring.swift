@@ -70,6 +70,7 @@ extension Delivery {
     }
 
     /// Defers the current command and begins the activity's next one. Afterwards the caller must not use `activity`.
+    ///
     /// - Parameter pauseMilliseconds: for how long the push must not be tried again; 0: no pause.
     mutating func deferCurrentCommandAndEndTurn(
         of activity: ActivityIndex,
@@ -164,6 +165,7 @@ extension Delivery {
     ///
     /// A start is never put back: its draw on the device's budget is already refunded, and the start draws again only
     /// when it has come back from the deferred topic.
+    ///
     /// - Returns: whether the command was put back. If not, the deferred record must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
         guard !records[record].isStart, !isPartitionRevoked(record),
@@ -346,6 +348,7 @@ extension Delivery {
 extension RecordSlot {
     /// Marks the draw of a start as refunded, because the start is deferred: it draws again when it has come back.
     /// Unlike `refundUnsentDraw`, this also refunds the draw of a start whose push was tried.
+    ///
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
         guard case .drawn(let identifier) = start.draw else { return false }

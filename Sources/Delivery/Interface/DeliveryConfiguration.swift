@@ -5,12 +5,12 @@ public struct DeliveryConfiguration: Sendable {
     /// One configured app. A record that names any other app is `invalid`.
     public struct App: Sendable {
         /// The bundle id, UTF-8.
-        public var bundleIdentifier: [UInt8]
+        public var bundleId: [UInt8]
         public var hasProductionPool: Bool
         public var hasSandboxPool: Bool
 
-        public init(bundleIdentifier: [UInt8], hasProductionPool: Bool, hasSandboxPool: Bool) {
-            self.bundleIdentifier = bundleIdentifier
+        public init(bundleId: [UInt8], hasProductionPool: Bool, hasSandboxPool: Bool) {
+            self.bundleId = bundleId
             self.hasProductionPool = hasProductionPool
             self.hasSandboxPool = hasSandboxPool
         }

@@ -157,6 +157,7 @@ public struct RecordView {
     /// The version that the app already displays, as the registration says; nil: it does not say.
     public var shownVersion: Version? { slot.registration.shownVersion }
     /// Returns the id of the activity or device whose audiences change.
+    ///
     /// - Parameter kind: which of the two the change is about, because a record may name both.
     public func memberIdentifier(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
         slot.bytes(kind == .device && slot.texts.device.count > 0 ? slot.texts.device : slot.texts.subject)

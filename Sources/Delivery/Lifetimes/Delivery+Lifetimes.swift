@@ -214,6 +214,7 @@ extension Delivery {
 
     /// Handles the reply to `checkLifetime`: adds the lifetime command to its activity's waiting list, finishes it or
     /// drops it.
+    ///
     /// - Parameter isPermitted: false if Redis did not permit the command, for example because the life has ended, or
     ///   refused the call.
     mutating func handleLifetimeCheck(_ record: RecordIndex, isPermitted: Bool, now: Moment) {

@@ -6,6 +6,7 @@ extension Delivery {
     package static var partitionsMax: Int { PartitionTable<Partition>.partitionsMax }
 
     /// Adds a partition that was assigned to this lane.
+    ///
     /// - Returns: the partition's index in the lane, which its records must have as `IncomingRecord.partitionIndex`;
     ///   nil if the lane already has `partitionsMax` partitions.
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
@@ -59,14 +60,7 @@ extension Delivery {
     /// Returns the offset and the metadata to commit for a partition; nil before the partition's first record, and if
     /// the partition is not assigned.
     public func progress(_ partitionIndex: UInt32) -> PartitionProgress? {
-        guard let offset = committableOffset(partitionIndex), let partition = partitions[partitionIndex] else {
-            return nil
-        }
-        let ranges = partition.pointee.ledger.settledRanges
-        return PartitionProgress(
-            committableOffset: offset,
-            metadata: SettledOffsetsText.encode(ranges, above: offset)
-        )
+        partitions[partitionIndex]?.pointee.ledger.progress
     }
 
     /// Returns a number that grows with each record that is settled or skipped; 0 if the partition is not assigned.
@@ -174,6 +168,17 @@ extension Delivery {
     public func committableOffset(_ partitionIndex: UInt32) -> Int64? {
         guard let partition = partitions[partitionIndex], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
+    }
+}
+
+extension PartitionLedger {
+    /// The offset and the metadata to commit; nil before the partition's first record.
+    package var progress: PartitionProgress? {
+        guard nextOffset > 0 else { return nil }
+        return PartitionProgress(
+            committableOffset: committableOffset,
+            metadata: SettledOffsetsText.encode(settledRanges, above: committableOffset)
+        )
     }
 }
 

@@ -142,7 +142,7 @@ package struct PartitionLedger: ~Copyable {
 
     /// The settled offsets above the committable one that the metadata may name, lowest first. Offsets that neither
     /// form of `SettledOffsetsText` could name are left out.
-    package var settledRanges: [Range<Int64>] {
+    var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, restoredEndOffset)
         // The form with bits can name only offsets below `bitFormEndOffset`. The form with runs can name only the first

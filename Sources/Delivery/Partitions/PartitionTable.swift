@@ -31,6 +31,7 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
     }
 
     /// Adds a partition at the first free index.
+    ///
     /// - Parameter makePartition: makes the partition with the given epoch.
     /// - Returns: the partition's index; nil if the table is full.
     package mutating func assign(_ makePartition: (_ assignmentEpoch: UInt32) -> Assigned) -> UInt32? {

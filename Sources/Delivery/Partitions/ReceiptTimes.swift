@@ -25,6 +25,7 @@ package struct ReceiptTimes: ~Copyable {
     deinit { samples.deallocate() }
 
     /// Adds a sample for a received record, if the last sample is old enough.
+    ///
     /// - Parameters:
     ///   - committableOffset: all records below this offset are settled. If there is no room, their samples may be
     ///     removed.

@@ -11,6 +11,7 @@ package enum AgeRules {
 
     /// Returns when a start expires: `startSeconds` of its policy after `timestamp`, or at its own expiration if that
     /// is earlier.
+    ///
     /// - Parameter ownExpirationSeconds: the command's own expiration; -1: it has none.
     package static func startExpirationSeconds(timestamp: Int64, ownExpirationSeconds: Int64, startSeconds: Int64)
         -> Int64
@@ -20,6 +21,7 @@ package enum AgeRules {
     }
 
     /// Whether an expiration is past.
+    ///
     /// - Parameter expirationSeconds: the expiration to check; -1: there is none.
     @inline(__always)
     package static func isExpired(_ expirationSeconds: Int64, nowSeconds: Int64) -> Bool {
@@ -27,6 +29,7 @@ package enum AgeRules {
     }
 
     /// Whether an alert is too old to ring.
+    ///
     /// - Parameter timestamp: the timestamp of the alert's own command.
     package static func isAlertTooOld(timestamp: Int64, alertSeconds: Int64, nowSeconds: Int64) -> Bool {
         nowSeconds - timestamp > alertSeconds
@@ -51,6 +54,7 @@ package enum AgeRules {
     /// Returns when an update or end expires, UNIX seconds: at its own expiration, or, if it has none, when it is too old
     /// to change what a phone shows (``isStateTooOld(timestamp:isEnd:nowSeconds:)``). Until then a fault of the service
     /// only delays it. (R18)
+    ///
     /// - Parameter ownExpirationSeconds: the command's own expiration; -1: it has none.
     @inline(__always)
     package static func stateExpirationSeconds(timestamp: Int64, isEnd: Bool, ownExpirationSeconds: Int64) -> Int64 {

@@ -18,6 +18,7 @@ extension Delivery {
     /// Moves the activity's credit to `pool`, the pool of its current command. The credit may be of another pool: when
     /// it was taken, the activity's environment may have been unknown, or another one. Begins activities that wait for
     /// a credit of that other pool. The caller may still use `activity`.
+    ///
     /// - Returns: false if `pool` has no free credit.
     @inline(__always)
     mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {

@@ -32,6 +32,11 @@ final class PoolTable {
     /// begins.) The responses to these few pushes show when the pool works again. All other commands wait before their
     /// admission, so they draw on no budget.
     static let creditsWhileBlockedMax = 64
+    /// A state is retried soon (``isStateRetriedSoon(_:now:)``) if its retry is due within this time. The time is
+    /// shorter than the ten seconds after which a start is usually deferred.
+    private static let soonMillisecondsMax: Int64 = 5_000
+    /// How long after its retry is due a state still counts as retried soon, because Redis may admit it again first.
+    private static let admissionMillisecondsMax: Int64 = 1_000
 
     private struct PoolState: ~Copyable {
         var readyPushes: IndexQueue<RecordIndex>
@@ -40,6 +45,9 @@ final class PoolTable {
         /// it enters a phase without one (`ActivityPhase.hasCredit`).
         var takenCreditCount = 0
         var throughput = PoolThroughput()
+        /// When the next retry of a state is due (monotonic milliseconds), the earliest that was noted; `.min`: none
+        /// was. Its command may have ended meanwhile.
+        var stateRetryDueMilliseconds = Int64.min
         /// Whether the app has this pool. For the kind `unknownEnvironment`: whether the app has both pools.
         let isConfigured: Bool
         /// The pool that is assumed while an activity's environment is not known (`poolKey(of:_:)`).
@@ -197,10 +205,28 @@ final class PoolTable {
         poolStates[poolKey.tableIndex].activitiesAwaitingCredit.count
     }
 
+    // MARK: - Retries of states
+
+    /// Notes when the push of an update or end is tried again.
+    func noteStateRetry(of poolKey: PoolKey, dueMilliseconds: Int64, now: Moment) {
+        let noted = poolStates[poolKey.tableIndex].stateRetryDueMilliseconds
+        guard noted <= now.monotonicMilliseconds || dueMilliseconds < noted else { return }
+        poolStates[poolKey.tableIndex].stateRetryDueMilliseconds = dueMilliseconds
+    }
+
+    /// Whether an update or end of the pool waits for its next attempt, and is soon ready. May be true for some seconds
+    /// after the command has ended.
+    func isStateRetriedSoon(_ poolKey: PoolKey, now: Moment) -> Bool {
+        let dueMilliseconds = poolStates[poolKey.tableIndex].stateRetryDueMilliseconds
+        return dueMilliseconds > now.monotonicMilliseconds - Self.admissionMillisecondsMax
+            && dueMilliseconds <= now.monotonicMilliseconds + Self.soonMillisecondsMax
+    }
+
     // MARK: - Responses and outages
 
     /// Notes a response that decides about a push or its token, and so shows that APNs works. May end the block of the
     /// pool (``isBlocked(_:)``).
+    ///
     /// - Parameter isCountedInRate: whether the response counts in the pool's rate of responses. False if APNs refused
     ///   a token that may still be right: its push waits and is sent again.
     func noteResponse(

@@ -89,6 +89,12 @@ extension Delivery {
     /// Whether a push waits for a stream of this pool.
     public func hasReadyPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
+    /// Whether an update or end of this pool waits for its next attempt, and is ready within a few seconds. A pool that
+    /// probes then waits for it, instead of sending a start as its probe. (R16)
+    public func isStateRetriedSoon(_ pool: PoolIdentifier, now: Moment) -> Bool {
+        pools.isStateRetriedSoon(PoolKey(pool), now: now)
+    }
+
     /// Notes that a pool has opened a connection, and so may work again after an outage.
     public func poolConnected(_ pool: PoolIdentifier) { pools.noteConnection(of: PoolKey(pool)) }
 

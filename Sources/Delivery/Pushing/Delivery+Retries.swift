@@ -44,6 +44,7 @@ extension Delivery {
         if disposition == .retrySoon, failureCount <= Self.shortBackOffFailureCountMax {
             let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(failureCount: 0)
             activities[activity].delayNextCommand(until: dueMilliseconds)
+            noteStateRetry(of: record, dueMilliseconds: dueMilliseconds, now: now)
             return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
         }
         guard isRetryPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
@@ -94,8 +95,22 @@ extension Delivery {
         {
             return deferCurrentCommandAndEndTurn(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
         }
-        activities.enter(.awaitingService, activity, untilMilliseconds: now.monotonicMilliseconds + milliseconds)
+        let dueMilliseconds = now.monotonicMilliseconds + milliseconds
+        // An update or end is admitted again, so it also waits for the activity's spacing.
+        noteStateRetry(
+            of: current,
+            dueMilliseconds: max(dueMilliseconds, activities[activity].earliestBeginAtMilliseconds),
+            now: now
+        )
+        activities.enter(.awaitingService, activity, untilMilliseconds: dueMilliseconds)
         returnCredit(of: activity, now: now)
+    }
+
+    /// Notes when an update or end is tried again, so that no start becomes a probe shortly before
+    /// (``isStateRetriedSoon(_:now:)``).
+    private func noteStateRetry(of record: RecordIndex, dueMilliseconds: Int64, now: Moment) {
+        guard !records[record].isStart else { return }
+        pools.noteStateRetry(of: PoolKey(records[record].pool), dueMilliseconds: dueMilliseconds, now: now)
     }
 
     /// Returns the pause after this many failures in a row, with a random part removed (`retryBaseMilliseconds`).

@@ -37,6 +37,7 @@ public struct RetryPermission: Sendable {
     public init() {}
 
     /// Whether a retry may be sent now.
+    ///
     /// - Parameter isWithinBudget: whether the pool's retry budget permits a retry.
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
         isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin
@@ -55,7 +56,16 @@ public struct RetryPermission: Sendable {
     public mutating func noteSentPush(now: Moment) { lastSentAtMilliseconds = now.monotonicMilliseconds }
 
     /// Notes how a push of the pool ended.
-    public mutating func noteResponse(_ disposition: PushResult.Disposition, now: Moment) {
+    ///
+    /// - Parameter concernsOnlyBroadcasts: whether the response refuses a broadcast for something that the pool's
+    ///   pushes to devices do not have, such as the path. It does not count: retries of pushes to devices would wait
+    ///   although APNs accepts these pushes.
+    public mutating func noteResponse(
+        _ disposition: PushResult.Disposition,
+        concernsOnlyBroadcasts: Bool = false,
+        now: Moment
+    ) {
+        guard !concernsOnlyBroadcasts else { return }
         switch disposition {
         case .accepted: addResponse(isAccepted: true, now: now)
         case .retrySoon, .retryLater, .ambiguous: addResponse(isAccepted: false, now: now)

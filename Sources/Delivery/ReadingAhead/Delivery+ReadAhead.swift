@@ -25,6 +25,7 @@ extension Delivery {
 
     /// Holds back the store calls after an outage of Redis until the lane has read ahead, so that Redis is asked only
     /// about the newest states.
+    ///
     /// - Returns: whether no call may be made now.
     @inline(__always)
     mutating func holdBackStoreCallsIfNeeded(now: Moment) -> Bool {
@@ -36,6 +37,7 @@ extension Delivery {
 
     /// Holds back the pushes of a pool after an outage of APNs until the lane has read ahead, so that no state is sent
     /// if the backlog has a newer one.
+    ///
     /// - Returns: whether no push of the pool may be sent now.
     @inline(__always)
     mutating func holdBackPushesIfNeeded(of pool: PoolIdentifier, now: Moment) -> Bool {
@@ -57,6 +59,7 @@ extension Delivery {
     }
 
     /// Checks whether the lane has read far enough ahead after an outage. If not, sets the time of the next check.
+    ///
     /// - Returns: whether the lane has read far enough ahead.
     private mutating func checkReadAheadEnd(since beganAtMilliseconds: Int64, now: Moment) -> Bool {
         if readAhead.isReadAheadDone(since: beganAtMilliseconds, fullness(now: now), now: now) { return true }

@@ -31,6 +31,7 @@ struct OutageWatch: BitwiseCopyable {
 
     /// Notes a response which shows that the service works. Do not call this for a response about a failure of the
     /// service: it would hide an outage.
+    ///
     /// - Parameter awaitsMore: whether other calls or pushes still wait; their time without a response then counts from
     ///   now.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
@@ -39,6 +40,7 @@ struct OutageWatch: BitwiseCopyable {
 
     /// If the service was unavailable, begins to hold calls or pushes back, until `noteReadAheadEnd`. If no response
     /// comes within `outageAfterMilliseconds` after that end, they are held back again.
+    ///
     /// - Returns: since when calls or pushes are held back; nil if they are not.
     @inline(__always)
     mutating func holdBackIfUnavailable(now: Moment) -> Int64? {

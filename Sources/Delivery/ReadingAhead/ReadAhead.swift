@@ -157,6 +157,7 @@ struct ReadAhead {
     /// - The lag was small (less than half of `readAheadLagRecords`) for `smallLagMilliseconds`.
     /// - The lane is more than three quarters full.
     /// - The lane has read ahead for `readAheadMillisecondsMax`.
+    ///
     /// - Parameter beganAtMilliseconds: when this reading ahead began, a monotonic time.
     func isReadAheadDone(since beganAtMilliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard lagRecordCount > 0, fullness != .aboveThreeQuarters else { return true }

@@ -154,6 +154,7 @@ extension Delivery {
     }
 
     /// Returns the priority that a command names, or the default: low for an update without an alert, otherwise high.
+    ///
     /// - Parameter hasAlert: whether to treat the command as one with an alert.
     @inline(__always)
     static func priority(of command: Command, hasAlert: Bool) -> UInt8 {

@@ -20,6 +20,7 @@ extension Delivery {
     }
 
     /// Notes a record in its partition's ledger.
+    ///
     /// - Returns: the partition; nil if the caller must ignore the record.
     @inline(__always)
     mutating func noteInLedger(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
@@ -73,6 +74,7 @@ extension Delivery {
     /// Decodes a command and passes it to `dispatch`, or rejects it. The record's key is not checked. If commands of
     /// one activity are in two partitions, Redis still orders them by version; those with the same version have no
     /// order.
+    ///
     /// - Parameters:
     ///   - deferral: what the deferred record has beside the command; nil: the command was not deferred.
     ///   - droppedFields: the names of the fields that the command's first reader dropped; empty: none.
@@ -211,7 +213,7 @@ extension Delivery {
         // Compare the bytes as they are in JSON. An id with escapes counts as unknown, because a bundle id needs none.
         let name = text.range.bytes(in: record)
         for appIndex in 0..<configuration.apps.count {
-            let matches = configuration.apps[appIndex].bundleIdentifier.withUnsafeBytes { $0.hasSameBytes(as: name) }
+            let matches = configuration.apps[appIndex].bundleId.withUnsafeBytes { $0.hasSameBytes(as: name) }
             if matches { return UInt16(appIndex) }
         }
         return nil

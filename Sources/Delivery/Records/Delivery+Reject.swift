@@ -4,6 +4,7 @@ import LiveActivity
 /// (`isReread`). The dead letter lacks the record's value if Kafka refuses the size.
 extension Delivery {
     /// Rejects a record because of a fault.
+    ///
     /// - Parameter identifier: the command's own id, if it could be read. Otherwise the result has the default id.
     mutating func reject(
         _ record: IncomingRecord,

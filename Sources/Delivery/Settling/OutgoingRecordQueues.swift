@@ -2,6 +2,9 @@
 ///
 /// The queues keep no order between topics. What must come first is acknowledged before the core queues what follows:
 /// for example, the invalidation of a token is acknowledged before Redis retires the token (R17).
+///
+/// The core `Audiences` has such queues for its own kinds of records (`OutgoingAudienceRecordQueues`). Both share
+/// ``OutgoingRecordQueue``.
 struct OutgoingRecordQueues: ~Copyable {
     private var invalidations: OutgoingRecordQueue<OutgoingRecord>
     private var deadLetters: OutgoingRecordQueue<OutgoingRecord>

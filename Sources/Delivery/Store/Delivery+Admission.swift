@@ -9,7 +9,7 @@ extension Delivery {
     /// the start.
     mutating func handleStartTokenReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .takingStartToken)
-        switch reply.verdict {
+        switch StartTokenVerdict(reply.verdict) {
         case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
             records[record].start.draw = .drawn(identifier: reply.drawIdentifier)
@@ -24,9 +24,7 @@ extension Delivery {
                 return supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
             }
             hold(record, of: activity)
-        case .send, .held, .retry, .duplicate, .superseded, .ended, .unchanged, .unknown, .registered, .stale,
-            .unregistered, .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .full,
-            .departures, .settled:
+        case nil:
             finishAndEndTurn(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }
@@ -69,7 +67,7 @@ extension Delivery {
         if records[record].times.responseAtWallMilliseconds == nil {
             records[record].times.admittedAtWallMilliseconds = now.wallMilliseconds
         }
-        switch reply.verdict {
+        switch AdmissionVerdict(reply.verdict) {
         case .send: makeReadyToSend(record, of: activity, reply, now: now)
         case .wait:
             let waitMillisecondsMax = policies[records[record].policyIndex].pace.throttledSpacingMillisecondsMax
@@ -114,8 +112,7 @@ extension Delivery {
             // start as `unknown`, so that its other records are finished as `duplicate`.
             finishAndEndTurn(record, .unknown, settlement: .unknown, now: now)
         // The first three are unexpected only if the conditions of their cases above are false.
-        case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
-            .unregistered, .settled:
+        case .alertHeld, .alertAlreadyAccepted, .departures, nil:
             finishAndEndTurn(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }
@@ -207,7 +204,7 @@ extension Delivery {
     /// Redis for the token and the admission again.
     mutating func handleHoldReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .requestingHold)
-        switch reply.verdict {
+        switch HoldVerdict(reply.verdict) {
         case .held: finishAndEndTurn(record, .held, settlement: nil, now: now)
         case .superseded: finishAndEndTurn(record, .superseded, settlement: nil, now: now)
         case .full: finishAndEndTurn(record, .failed, settlement: nil, reason: "heldStartsFull", now: now)
@@ -218,8 +215,7 @@ extension Delivery {
             let isStart = records[record].isStart
             activities.enter(isStart ? .takingStartToken : .admitting, activity)
             queueStoreCall(isStart ? .takeStartToken : .admit, record)
-        case .send, .wait, .noToken, .ended, .unchanged, .unknown, .registered, .stale, .unregistered, .tokenFound,
-            .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .departures, .settled:
+        case nil:
             finishAndEndTurn(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }

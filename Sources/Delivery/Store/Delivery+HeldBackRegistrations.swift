@@ -14,6 +14,7 @@ extension Delivery {
     private static var releasesWithoutFreeBytesMax: Int { 64 }
 
     /// Holds back the next call, which registers a token, if it may bring a held command for which the lane has no room.
+    ///
     /// - Returns: false if the call can be made.
     mutating func holdBackRegistrationIfNoRoom(_ ticket: StoreTicket) -> Bool {
         guard !hasRoomForReleasedCommand, mayBringHeldCommand(ticket.record) else { return false }

@@ -242,6 +242,7 @@ extension RecordSlot {
 
     /// Moves the body of the finished command to this registration, if the command is a superseded update or end: an
     /// alert in it was not sent, and `copyAlert` may write it into a held command.
+    ///
     /// - Returns: false for any other command: its body is not needed any more.
     fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.ending.outcome.effects.contains(.alertMayBeUnsent) else { return false }

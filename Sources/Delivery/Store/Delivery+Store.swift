@@ -41,6 +41,7 @@ extension Delivery {
 
     /// Makes the command of a call give up its credit and wait, if other commands wait for a credit: their Redis
     /// servers may work. Called when a Redis server has refused the call for a temporary reason.
+    ///
     /// - Returns: false if the command keeps its credit. The caller must then make the call again.
     private mutating func giveUpCreditIfOthersWait(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitWithoutCredit(ticket) else { return false }
@@ -119,6 +120,7 @@ extension Delivery {
     /// Supersedes the command of the next call and ends its turn, if a waiting command replaces it. The call is then
     /// never made. So after an outage, Redis is asked only about the newest commands. Does nothing if the call asks for
     /// neither a token nor an admission.
+    ///
     /// - Returns: false if the call must be made.
     mutating func supersedeCommandIfReplacedBeforeCall(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }

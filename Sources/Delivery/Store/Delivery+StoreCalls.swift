@@ -43,7 +43,7 @@ extension Delivery {
     /// Returns the activity or device that a call is about.
     @inline(__always)
     private func subject(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Subject {
-        let app = bundleIdentifiers[ticket.appIndex]
+        let app = bundleIds[ticket.appIndex]
         func activity() -> Subject {
             Subject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.texts.subject))
         }
@@ -203,7 +203,7 @@ extension Delivery {
     /// Writes a command as Redis stores it: as a record of the commands topic. The bytes are in the shared buffer
     /// `storedCommandWriter`, and valid only until this function is called again.
     private mutating func writeStoredCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
-        let app = bundleIdentifiers[slot.pointee.appIndex]
+        let app = bundleIds[slot.pointee.appIndex]
         storedCommandWriter.reset()
         RecordView(slot).commandRecord(app: app).write(to: &storedCommandWriter)
         return storedCommandWriter.bytes

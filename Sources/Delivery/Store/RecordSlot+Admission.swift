@@ -11,6 +11,7 @@ extension RecordSlot {
     }
 
     /// Notes that the device's budget is empty. The start waits for the budget, but only until the start expires.
+    ///
     /// - Returns: how long the start waits before it asks again, in milliseconds.
     mutating func beginStartBudgetWait(waitMilliseconds: Int64, by policy: PolicyTable.CompactPolicy, now: Moment)
         -> Int64

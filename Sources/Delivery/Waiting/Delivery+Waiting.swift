@@ -26,6 +26,7 @@ extension Delivery {
 
     /// Adds a command to its activity's waiting list, where it may replace waiting commands. But if a waiting command
     /// replaces the new one, the new one is finished at once, or becomes a rider.
+    ///
     /// - Parameter activity: the result of `findOrAddActivity`; nil: `enqueue` finds or adds the activity.
     mutating func enqueue(_ record: RecordIndex, of activity: ActivityIndex? = nil, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
@@ -50,6 +51,7 @@ extension Delivery {
 
     /// Finds or adds the activity of a command whose slot is not filled yet. Prefetches the slots that merging the
     /// command will read.
+    ///
     /// - Returns: nil if the activity's id has escapes and must be unescaped first.
     mutating func findOrAddActivity(of command: Command, of appIndex: UInt16, in value: UnsafeRawBufferPointer)
         -> ActivityIndex?
@@ -182,6 +184,7 @@ extension Delivery {
 
     /// Adds a command to the waiting list before `next`, or at the end if `next` is nil. First the command replaces
     /// older ones (`replaceOlder`).
+    ///
     /// - Parameter next: the result of `firstWaitingCommand`.
     mutating func insertReplacingOlder(
         _ record: RecordIndex,

@@ -110,6 +110,7 @@ public struct MemberPage {
 
     /// Returns the entry at a reference. If the page has other bytes than when the reference was made, the result may
     /// be nil or another entry.
+    ///
     /// - Parameter reference: from ``members(into:nowMilliseconds:)``.
     @inlinable
     public subscript(reference: MemberReference) -> PageMember? { member(at: reference.offset) }

@@ -192,6 +192,7 @@ private struct ShapesParser {
     }
 
     /// Reads the shape at `position` into the node.
+    ///
     /// - Parameter depth: the number of containers, and of objects `{"optional": field}`, around the shape.
     private mutating func setNode(_ nodeIndex: Int, _ position: Int, keyPath: String, depth: Int) throws(ShapesFault) {
         guard depth <= Limits.shapeDepthMax else {

@@ -23,6 +23,7 @@ struct ContractChecker {
     }
 
     /// Compares the value at `position` with the node's shape.
+    ///
     /// - Returns: the position after the value.
     func checkValue(_ nodeIndex: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + nodeIndex

@@ -33,6 +33,7 @@ extension UnmanagedContract {
     ///     aps.content-state.home.score: "2" must be int (at byte 118)
     ///
     /// A value is shown if it is short and cannot be a token.
+    ///
     /// - Parameter showsValue: if false, the message has only the kind of the value, because a log should not have
     ///   personal data. But the name of an unknown type is always shown.
     public func message(

@@ -40,6 +40,7 @@ struct StateTemplate: BitwiseCopyable {
 
     /// Adds the place of a value. Discards the places that were added while this value was read, because these places
     /// are inside the value.
+    ///
     /// - Parameter precedingCount: the number of places before this value was read.
     @inline(__always)
     mutating func addValuePlace(_ nodeIndex: Int, _ start: Int, _ end: Int, after precedingCount: Int) {
@@ -58,6 +59,7 @@ struct StateTemplate: BitwiseCopyable {
     /// Such a state is valid JSON and fits the contract, because both are true for the template's state. All bytes
     /// before the first different value are equal, so this value belongs to the same field in both states, and it is
     /// checked against this field. The same is true for each further value.
+    ///
     /// - Parameter start: the position of the new state, whose bytes have not been validated.
     /// - Returns: the position after the new state; nil if the template has no state, or if it is not certain that the
     ///   new state has this template.
@@ -157,6 +159,7 @@ public struct RecentStateTemplates: ~Copyable {
     public mutating func forgetMatchedState() { matchedState = .absent }
 
     /// Reads a state that matches a remembered template.
+    ///
     /// - Returns: the position after the state; nil if no template matches, so that the decoder must read the whole
     ///   state.
     @inline(__always)

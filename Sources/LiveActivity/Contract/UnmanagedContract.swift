@@ -37,6 +37,7 @@ public struct UnmanagedContract: BitwiseCopyable {
     /// A start names its type. The start's attributes and content state must fit this type. An update or end need not
     /// name a type. Its content state must fit at least one type of the app. An end without a content state always
     /// fits.
+    ///
     /// - Parameter record: the bytes from which `command` was decoded.
     /// - Throws: the mismatch. If the command fits none of several types, each type has a mismatch. The one that was found
     ///   furthest in the record is thrown.
@@ -45,6 +46,7 @@ public struct UnmanagedContract: BitwiseCopyable {
     }
 
     /// Checks the command as ``check(_:in:)`` does, and records where its state has values.
+    ///
     /// - Parameter template: gets the values' places instead of its former ones; nil if the places are not needed.
     func check(
         _ command: Command,

@@ -47,6 +47,7 @@ public struct AudienceCall<Bytes> {
         ///   claim, that of the previous owner. The lane claims the range again if it still has the range's partition
         ///   of the fan-out topic.
         /// - `claimLost`: the range has no claim.
+        ///
         /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts of the

@@ -35,6 +35,25 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case appended
 }
 
+/// The verdicts on a command to an audience. Each has the meaning of the ``AudienceVerdict`` with its name.
+public enum AudienceAdmissionVerdict: Sendable {
+    case send, wait, superseded, duplicate, unchanged, ended
+
+    /// Nil for a verdict that no admission to an audience can get.
+    public init?(_ verdict: AudienceVerdict) {
+        switch verdict {
+        case .send: self = .send
+        case .wait: self = .wait
+        case .superseded: self = .superseded
+        case .duplicate: self = .duplicate
+        case .unchanged: self = .unchanged
+        case .ended: self = .ended
+        case .unknown, .settled, .claimedByAnother, .claimLost, .claimed, .finished, .directory, .page, .appended:
+            return nil
+        }
+    }
+}
+
 /// A reply of the store about an audience. Borrowed bytes are valid only until the function that gets the reply
 /// returns.
 public struct AudienceReply<Bytes> {

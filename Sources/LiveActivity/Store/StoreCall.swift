@@ -24,9 +24,7 @@ public struct StoreCall<Bytes> {
     public enum Operation {
         // Operations on an activity.
 
-        /// Decides about an update or an end. Reply (see ``StoreVerdict``): `send`, `wait`, `noToken`, `held`,
-        /// `duplicate`, `superseded`, `ended`, `unchanged`, `activityOver`, `expired`, `departures`, or one of the
-        /// verdicts whose names begin with `alert`.
+        /// Decides about an update or an end. Reply: each ``AdmissionVerdict`` except `unknown`.
         case admit(StateAdmission<Bytes>)
         /// Decides about a record that brings a start. Several records may bring the same start, but Redis lets only
         /// one of them send it (R16). Reply:
@@ -82,10 +80,12 @@ public struct StoreCall<Bytes> {
         )
         /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. No
         /// version is settled, so that the command whose push was refused can be held until the next token registers.
+        ///
         /// - Parameter version: Redis does not use it. A caller without a command passes (0, 0).
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records what became of a version, and may retire the token. Reply: `settled`. If APNs accepted an end, or if
         /// the token is retired, the activity leaves its audiences (``StoreReply/departures``).
+        ///
         /// - Parameters:
         ///   - digest: the digest of the state that the activity shows now. Used only if APNs accepted the version.
         ///   - alert: the version of the command whose alert APNs accepted with this version; nil if there was no
@@ -111,6 +111,7 @@ public struct StoreCall<Bytes> {
         /// Gets the token for a start, and draws the start from the device's budget. Reply: `tokenFound`; or `noToken`;
         /// or `wait` while the budget is empty. `noToken` and `wait` draw nothing. A repeated call may draw twice:
         /// later starts then wait longer than necessary.
+        ///
         /// - Parameter registration: the token that came with the start; nil if none came. The token is registered
         ///   first.
         case takeStartToken(
@@ -132,6 +133,7 @@ public struct StoreCall<Bytes> {
         ///   caller sends the start to the newer token.
         /// - `stale`: all other cases in which the token was not stored.
         /// - `full`: the device has too many departures that are not confirmed yet.
+        ///
         /// - Parameter isFromCommand: whether the token came with a command. If true, a token that Redis already has
         ///   keeps its registration time, and the reply for a retired token is `stale`.
         case registerDevice(
@@ -158,6 +160,7 @@ public struct StoreCall<Bytes> {
         /// Confirms that each audience in a reply's ``StoreReply/departures`` has an entry about the member's departure
         /// (R27). Reply: `settled`. Until this confirmation, other replies name these audiences too, because the worker
         /// that got the first reply may have died.
+        ///
         /// - Parameter atMilliseconds: the time in the reply. If Redis has another time by now, for example after a
         ///   later registration, the call has no effect. The next reply has the other time, which must be confirmed.
         case confirmDepartures(atMilliseconds: Int64)
@@ -169,6 +172,7 @@ public struct StoreCall<Bytes> {
         case reportLifetimeEvent(LifetimeEvent, keeping: CommandKeptForRestart<Bytes>? = nil)
         /// Asks whether the timetable still has the life that began at `beganAtMilliseconds`. Reply: `retry` if the
         /// timetable has the life, so that the caller may send its command; otherwise `superseded`.
+        ///
         /// - Parameters:
         ///   - stateVersion: the version of the state that a new start would show; nil for an end. If the timetable
         ///     keeps a newer state, the reply is `superseded`, and another start is due at once.
@@ -176,28 +180,6 @@ public struct StoreCall<Bytes> {
         ///     with each claim of the life after the first one, up to eight times `claimDelayMilliseconds`.
         case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, claimDelayMilliseconds: Int64)
     }
-}
-
-/// What a call is about. An activity and a device with the same id are two subjects.
-@frozen
-public struct StoreSubject<Bytes> {
-    /// The app's bundle id.
-    public var app: Bytes
-    public var kind: StoreSubjectKind
-    /// The activity's or the device's id.
-    public var identifier: Bytes
-
-    @inlinable
-    public init(app: Bytes, kind: StoreSubjectKind, identifier: Bytes) {
-        self.app = app
-        self.kind = kind
-        self.identifier = identifier
-    }
-}
-
-public enum StoreSubjectKind: UInt8, Sendable, BitwiseCopyable {
-    case activity
-    case device
 }
 
 /// What Redis needs to decide about an update or end.
@@ -388,7 +370,6 @@ public enum Settlement: UInt8, Sendable, BitwiseCopyable {
     case unknown
 }
 
-extension StoreSubject: Equatable where Bytes: Equatable {}
 extension StateAdmission: Equatable where Bytes: Equatable {}
 extension TokenRegistration: Equatable where Bytes: Equatable {}
 extension TokenRegistration: Hashable where Bytes: Hashable {}

@@ -1,4 +1,5 @@
-/// The decision of the activity store.
+/// The decision of the activity store. Each kind of call can get only some of the verdicts. Callers that distinguish
+/// many of them use ``AdmissionVerdict``, ``StartTokenVerdict`` and ``HoldVerdict``.
 public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     // The most common verdicts come first, because replies are compared with the verdicts in this order.
 
@@ -71,6 +72,98 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// Redis has processed the call: a settlement, a retirement, a 429, a refund, a confirmation or an event of a
     /// lifetime. A call that no longer applies had no effect.
     case settled
+
+    /// The word with which the script's reply begins.
+    @inlinable
+    public var scriptWord: StaticString {
+        switch self {
+        case .send: "send"
+        case .wait: "wait"
+        case .noToken: "noToken"
+        case .held: "held"
+        case .retry: "retry"
+        case .duplicate: "duplicate"
+        case .superseded: "superseded"
+        case .ended: "ended"
+        case .unchanged: "unchanged"
+        case .unknown: "unknown"
+        case .registered: "registered"
+        case .stale: "stale"
+        case .unregistered: "unregistered"
+        case .tokenFound: "tokenFound"
+        case .alertAwaitsCarrier: "alertAwaitsCarrier"
+        case .alertHeld: "alertHeld"
+        case .alertAlreadyAccepted: "alertAlreadyAccepted"
+        case .activityOver: "activityOver"
+        case .expired: "expired"
+        case .full: "full"
+        case .settled: "settled"
+        case .departures: "departures"
+        }
+    }
+}
+
+/// The verdicts on an update, an end or a start. Each has the meaning of the ``StoreVerdict`` with its name.
+public enum AdmissionVerdict: Sendable {
+    case send, wait, noToken, held, duplicate, superseded, ended, unchanged, unknown
+    case alertAwaitsCarrier, alertHeld, alertAlreadyAccepted, activityOver, expired, departures
+
+    /// Nil for a verdict that no admission can get.
+    @inlinable
+    public init?(_ verdict: StoreVerdict) {
+        switch verdict {
+        case .send: self = .send
+        case .wait: self = .wait
+        case .noToken: self = .noToken
+        case .held: self = .held
+        case .duplicate: self = .duplicate
+        case .superseded: self = .superseded
+        case .ended: self = .ended
+        case .unchanged: self = .unchanged
+        case .unknown: self = .unknown
+        case .alertAwaitsCarrier: self = .alertAwaitsCarrier
+        case .alertHeld: self = .alertHeld
+        case .alertAlreadyAccepted: self = .alertAlreadyAccepted
+        case .activityOver: self = .activityOver
+        case .expired: self = .expired
+        case .departures: self = .departures
+        case .retry, .registered, .stale, .unregistered, .tokenFound, .full, .settled: return nil
+        }
+    }
+}
+
+/// The verdicts on a request for a start's token. Each has the meaning of the ``StoreVerdict`` with its name.
+public enum StartTokenVerdict: Sendable {
+    case tokenFound, wait, noToken
+
+    /// Nil for a verdict that no such request can get.
+    @inlinable
+    public init?(_ verdict: StoreVerdict) {
+        switch verdict {
+        case .tokenFound: self = .tokenFound
+        case .wait: self = .wait
+        case .noToken: self = .noToken
+        default: return nil
+        }
+    }
+}
+
+/// The verdicts on a hold. Each has the meaning of the ``StoreVerdict`` with its name.
+public enum HoldVerdict: Sendable {
+    case held, superseded, duplicate, retry, full
+
+    /// Nil for a verdict that no hold can get.
+    @inlinable
+    public init?(_ verdict: StoreVerdict) {
+        switch verdict {
+        case .held: self = .held
+        case .superseded: self = .superseded
+        case .duplicate: self = .duplicate
+        case .retry: self = .retry
+        case .full: self = .full
+        default: return nil
+        }
+    }
 }
 
 /// A reply of the activity store. `Bytes` is as in ``StoreCall``. Borrowed bytes are valid only until the function that

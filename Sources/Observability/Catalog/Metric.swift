@@ -1,4 +1,8 @@
 /// Every metric of a worker; ``MetricCatalog`` defines each of them.
+///
+/// A case has the name of the metric on `/metrics`, in camel case and without `causeway_`, `_seconds` and a counter's
+/// `_total`. `CatalogTests` checks this. The code does not use seconds: it counts and sets a time in the unit of the
+/// definition, such as milliseconds (``MetricDefinition/Unit``).
 public enum Metric: UInt8, CaseIterable, Sendable {
     // Metrics about records and their outcomes. An outcome, dead letter or invalidation is counted when Kafka has
     // acknowledged its record, so the counts equal the records on the topics. A superseded command without a result of
@@ -7,19 +11,19 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case outcomes
     case deadLetters
     case invalidations
-    case commandsDeferred
+    case deferred
     case commandsReplaced
     case alertsCarried
-    case commandsUndecodable
+    case undecodable
     case bodiesWithDroppedFields
 
     // Metrics about pushes. Redis draws from a budget once for each version, at the first attempt of its push. So
     // draws, and demotions to priority 5, are not counted again at retries.
     case pushes
     case pushRetries
-    case retryBudget
+    case retryBudgetRatio
     case freshness
-    case latencyByPart
+    case latency
     case budgetDraws
     case budgetDemotions
     case startBudgetWaits
@@ -28,11 +32,11 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case audienceCommands
     case audienceRanges
     case audienceMembers
-    case audienceRangeTime
-    case audienceCommandTime
+    case audienceRange
+    case audienceCommand
     case audienceRounds
-    case audienceOldestRoundAge
-    case audienceOldestRangeAge
+    case audienceOldestRound
+    case audienceOldestRange
     case audienceMembersParked
     case audiencePagesRead
     case audiencePagesDamaged
@@ -51,7 +55,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     // Metrics about APNs: the connections to it, the circuit breakers, and the keys that sign provider tokens.
     case apnsConnections
     case apnsStreamsMax
-    case apnsGoAways
+    case apnsGoaway
     case apnsRoundTrip
     case breakerOpen
     case providerTokenAge
@@ -63,7 +67,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case redisRoundTrip
     case redisReconnects
     case redisErrors
-    case redisDataLosses
+    case redisLosses
 
     // Metrics about Kafka and the partitions that this worker reads.
     case kafkaReady
@@ -73,17 +77,17 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case partitionsStuck
     case partitionsRereading
     case readAheadActive
-    case consumerLag
-    case oldestUnsettledAge
+    case consumerLagRecords
+    case oldestUnsettled
     case committableOffset
 
     // Metrics about the worker's threads, its stop and its log.
     case laneBusyRatio
-    case laneBusySeconds
+    case laneBusy
     case kafkaThreadBusyRatio
-    case kafkaThreadBusySeconds
+    case kafkaThreadBusy
     case iterationAge
-    case workerDraining
+    case draining
     case logLinesSuppressed
 
     // Metrics about broadcast channels.
@@ -105,11 +109,11 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case tracePostsFailed
 
     // Metrics about the process: its CPU time, memory, file descriptors, start and build.
-    case processCPU
-    case processMemory
-    case processVirtualMemory
-    case processOpenDescriptors
-    case processMaxDescriptors
+    case processCpu
+    case processResidentMemoryBytes
+    case processVirtualMemoryBytes
+    case processOpenFds
+    case processMaxFds
     case processStartTime
     case buildInfo
 

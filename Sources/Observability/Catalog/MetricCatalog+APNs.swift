@@ -31,7 +31,7 @@ extension MetricCatalog {
                 """
         ),
         .counter(
-            .apnsGoAways,
+            .apnsGoaway,
             "causeway_apns_goaway_total",
             .count("frames"),
             [.pool, .goAwayReason],

@@ -131,7 +131,7 @@ extension MetricCatalog {
 
     private static let audienceTimes: [MetricDefinition] = [
         .histogram(
-            .audienceRangeTime,
+            .audienceRange,
             "causeway_audience_range_seconds",
             MetricBuckets.audienceMicroseconds,
             [.configuredApp],
@@ -140,7 +140,7 @@ extension MetricCatalog {
                 "If some ranges of a command take much longer than others, one worker is slower, or has more ranges."
         ),
         .histogram(
-            .audienceCommandTime,
+            .audienceCommand,
             "causeway_audience_command_seconds",
             MetricBuckets.audienceMicroseconds,
             [.configuredApp],
@@ -160,7 +160,7 @@ extension MetricCatalog {
             meaning: "0 between commands. A range stays as long as pushes to its last members are retried."
         ),
         .gauge(
-            .audienceOldestRoundAge,
+            .audienceOldestRound,
             "causeway_audience_oldest_round_seconds",
             .secondsStoredAsMilliseconds,
             [.configuredApp],
@@ -175,7 +175,7 @@ extension MetricCatalog {
                 """
         ),
         .gauge(
-            .audienceOldestRangeAge,
+            .audienceOldestRange,
             "causeway_audience_oldest_range_seconds",
             .secondsStoredAsMilliseconds,
             [.configuredApp],

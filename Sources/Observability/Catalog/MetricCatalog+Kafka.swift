@@ -81,7 +81,7 @@ extension MetricCatalog {
                 """
         ),
         .gauge(
-            .consumerLag,
+            .consumerLagRecords,
             "causeway_consumer_lag_records",
             .count("records"),
             [.partition],
@@ -98,7 +98,7 @@ extension MetricCatalog {
                 """
         ),
         .gauge(
-            .oldestUnsettledAge,
+            .oldestUnsettled,
             "causeway_oldest_unsettled_seconds",
             .secondsStoredAsMilliseconds,
             [.partition],

@@ -1,7 +1,7 @@
 extension MetricCatalog {
     static let process: [MetricDefinition] = [
         .counter(
-            .processCPU,
+            .processCpu,
             "process_cpu_seconds_total",
             .secondsStoredAsMicroseconds,
             [],
@@ -10,7 +10,7 @@ extension MetricCatalog {
             meaning: "Compare its rate with the CPU limit: at the limit, the kernel throttles the worker."
         ),
         .gauge(
-            .processMemory,
+            .processResidentMemoryBytes,
             "process_resident_memory_bytes",
             .count("bytes"),
             [],
@@ -19,7 +19,7 @@ extension MetricCatalog {
             meaning: "Constant after the first minutes. Steady growth is a leak: report it."
         ),
         .gauge(
-            .processVirtualMemory,
+            .processVirtualMemoryBytes,
             "process_virtual_memory_bytes",
             .count("bytes"),
             [],
@@ -28,7 +28,7 @@ extension MetricCatalog {
             meaning: "The value alone says nothing about the worker's health."
         ),
         .gauge(
-            .processOpenDescriptors,
+            .processOpenFds,
             "process_open_fds",
             .count("descriptors"),
             [],
@@ -37,7 +37,7 @@ extension MetricCatalog {
             meaning: "Normally lanes times connections, plus some tens. Steady growth is a leak: report it."
         ),
         .gauge(
-            .processMaxDescriptors,
+            .processMaxFds,
             "process_max_fds",
             .count("descriptors"),
             [],

@@ -14,7 +14,7 @@ extension MetricCatalog {
                 """
         ),
         .counter(
-            .laneBusySeconds,
+            .laneBusy,
             "causeway_lane_busy_seconds_total",
             .secondsStoredAsMicroseconds,
             [.lane],
@@ -37,7 +37,7 @@ extension MetricCatalog {
                 """
         ),
         .counter(
-            .kafkaThreadBusySeconds,
+            .kafkaThreadBusy,
             "causeway_kafka_thread_busy_seconds_total",
             .secondsStoredAsMicroseconds,
             [],
@@ -59,7 +59,7 @@ extension MetricCatalog {
                 """
         ),
         .gauge(
-            .workerDraining,
+            .draining,
             "causeway_draining",
             .flag,
             [],

@@ -2,9 +2,11 @@
 package enum MetricCatalog {
     /// The definitions in the order of ``Metric``'s raw values.
     package static let definitions: [MetricDefinition] = {
-        let sections = records + pushes + audiences + channels + waiting + apns + redis + kafka + worker + process
-        let sorted = sections.sorted { $0.metric.rawValue < $1.metric.rawValue }
-        precondition(sorted.map(\.metric) == Metric.allCases, "each metric is defined once")
+        let sorted = sections.flatMap { $0.metrics }.sorted { $0.metric.rawValue < $1.metric.rawValue }
+        precondition(
+            sorted.map(\.metric) == Metric.allCases,
+            "define once in MetricCatalog*.swift: \(Set(Metric.allCases).subtracting(sorted.map(\.metric)))"
+        )
         return sorted
     }()
 
@@ -71,7 +73,7 @@ package enum MetricCatalog {
                 "A few are normal: users end activities and delete apps. A sudden rise means a wrong environment or key."
         ),
         .counter(
-            .commandsDeferred,
+            .deferred,
             "causeway_deferred_total",
             .count("records"),
             [.configuredApp],
@@ -111,7 +113,7 @@ package enum MetricCatalog {
                 + "or that commands wait long."
         ),
         .counter(
-            .commandsUndecodable,
+            .undecodable,
             "causeway_undecodable_total",
             .count("commands"),
             [.configuredApp],
@@ -170,7 +172,7 @@ package enum MetricCatalog {
                 """
         ),
         .gauge(
-            .retryBudget,
+            .retryBudgetRatio,
             "causeway_retry_budget_ratio",
             .ratioStoredAsMillionths,
             [.configuredApp],
@@ -192,7 +194,7 @@ package enum MetricCatalog {
                 """
         ),
         .histogram(
-            .latencyByPart,
+            .latency,
             "causeway_latency_seconds",
             MetricBuckets.latencyPartMicroseconds,
             [.latencyPart],
@@ -284,7 +286,11 @@ package enum MetricCatalog {
             .count("pushes"),
             [.pool],
             .lanes(.sum),
-            help: "Admitted pushes that wait for a free HTTP/2 stream.",
+            help:
+                """
+                Admitted pushes of single commands, and broadcasts, that wait for a free HTTP/2 stream. Members of \
+                audiences are not counted.
+                """,
             meaning: "If it stays above zero, there are too few connections, or the breaker is open."
         ),
     ]
@@ -349,7 +355,7 @@ package enum MetricCatalog {
                 + "unreachable."
         ),
         .counter(
-            .redisDataLosses,
+            .redisLosses,
             "causeway_redis_losses_total",
             .count("losses"),
             [.redisLoss],

@@ -67,8 +67,8 @@ package struct Exposition {
         processReading: ProcessReading
     ) {
         switch definition.metric {
-        case .consumerLag: appendPartitionSamples(definition, totals, labels) { $0.lagRecordCount }
-        case .oldestUnsettledAge:
+        case .consumerLagRecords: appendPartitionSamples(definition, totals, labels) { $0.lagRecordCount }
+        case .oldestUnsettled:
             appendPartitionSamples(definition, totals, labels) { $0.oldestUnsettledAgeMilliseconds }
         case .committableOffset: appendPartitionSamples(definition, totals, labels) { $0.committableOffset }
         case .iterationAge:
@@ -80,7 +80,7 @@ package struct Exposition {
             for (app, name) in labels.apps.enumerated() {
                 appendSample(definition, values: [name], condition.appIndicesWithRejectedKey.contains(app) ? 1 : 0)
             }
-        case .workerDraining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
+        case .draining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
         case .buildInfo: appendSample(definition, values: labels.values(of: .build)[0], 1)
         default:
             // Leave out values that the system does not provide.

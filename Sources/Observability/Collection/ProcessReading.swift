@@ -13,11 +13,11 @@ struct ProcessReading: Sendable {
 
     subscript(_ metric: Metric) -> Int64? {
         switch metric {
-        case .processCPU: cpuMicroseconds
-        case .processMemory: residentBytes
-        case .processVirtualMemory: virtualBytes
-        case .processOpenDescriptors: openDescriptorCount
-        case .processMaxDescriptors: openDescriptorsMax
+        case .processCpu: cpuMicroseconds
+        case .processResidentMemoryBytes: residentBytes
+        case .processVirtualMemoryBytes: virtualBytes
+        case .processOpenFds: openDescriptorCount
+        case .processMaxFds: openDescriptorsMax
         case .processStartTime: startedAtMilliseconds
         default: nil
         }

@@ -6,7 +6,10 @@ package enum LogKindCatalog {
     package static let definitions: [LogKindDefinition] = {
         let all = [worker, lifetimes, kafka, redis, apns, channels, keys, configuration, traces].flatMap { $0 }
         let sorted = all.sorted { $0.kind.rawValue < $1.kind.rawValue }
-        precondition(sorted.map(\.kind) == LogKind.allCases, "each kind is defined once")
+        precondition(
+            sorted.map(\.kind) == LogKind.allCases,
+            "define once in LogKindCatalog*.swift: \(Set(LogKind.allCases).subtracting(sorted.map(\.kind)))"
+        )
         return sorted
     }()
 

@@ -6,7 +6,7 @@ extension Diagnosis {
     var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in
-                let oldestRoundAgeMilliseconds = window.currentTotals[.audienceOldestRoundAge, index]
+                let oldestRoundAgeMilliseconds = window.currentTotals[.audienceOldestRound, index]
                 guard oldestRoundAgeMilliseconds > Self.unsettledAgeMillisecondsMax else { return nil }
                 let memberCount = window.count(.audienceMembers, index) ?? 0
                 return Finding(

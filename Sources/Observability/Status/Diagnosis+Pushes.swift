@@ -37,7 +37,7 @@ extension Diagnosis {
                         observation: "No APNs connection is ready for \(name).",
                         meaning: hasWaitingPushes
                             ? "\(window.currentTotals[.pushesWaiting, index]) pushes wait for one."
-                            : "No push waits for one now.",
+                            : "Neither a single command nor a broadcast waits for one now.",
                         action: isApnsUntrusted
                             ? """
                             The certificate of APNs is not trusted: correct apns.caFile, or remove it to trust the \
@@ -251,7 +251,7 @@ extension Diagnosis {
         }
         if let finding = heldShareFinding(of: app, index) { findings.append(finding) }
         // The retry budget matters only if pushes were retried in the time window.
-        if (window.count(.pushRetries, index) ?? 0) > 0, window.currentTotals[.retryBudget, index] < 100_000 {
+        if (window.count(.pushRetries, index) ?? 0) > 0, window.currentTotals[.retryBudgetRatio, index] < 100_000 {
             findings.append(
                 Finding(
                     severity: .attention,

@@ -196,7 +196,7 @@ struct Diagnosis {
 
     private var rereadingFindings: [Finding] {
         let partitionCount = totals[.partitionsRereading]
-        let emptiedPrimaryCount = window.count(.redisDataLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
+        let emptiedPrimaryCount = window.count(.redisLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
         guard partitionCount > 0 || emptiedPrimaryCount > 0 else { return [] }
         let lossText =
             emptiedPrimaryCount > 0 ? "Redis has lost all its data" : "Redis may have lost its last writes"

@@ -32,11 +32,11 @@ extension StatusBuilder {
                 .init(key: "parked", title: "members retried"),
             ] + Self.quantileColumns,
             rows: appsWithAudiences.map { index, name in
-                let oldestRoundAgeMilliseconds = totals[.audienceOldestRoundAge, index]
+                let oldestRoundAgeMilliseconds = totals[.audienceOldestRound, index]
                 let age = StatusCell.duration(
                     milliseconds: oldestRoundAgeMilliseconds > 0 ? oldestRoundAgeMilliseconds : nil
                 )
-                let oldestRangeAgeMilliseconds = totals[.audienceOldestRangeAge, index]
+                let oldestRangeAgeMilliseconds = totals[.audienceOldestRange, index]
                 return [
                     .words(name), .count(totals[.audienceCommands, index]), .count(totals.sum(.audienceRanges, index)),
                     .count(totals[.audienceRanges, index, Int(FanoutOutcome.superseded.rawValue)]),
@@ -44,7 +44,7 @@ extension StatusBuilder {
                     oldestRoundAgeMilliseconds > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
                     .duration(milliseconds: oldestRangeAgeMilliseconds > 0 ? oldestRangeAgeMilliseconds : nil),
                     .count(totals[.audienceMembersParked, index]),
-                ] + Self.quantileCells(window.histogram(.audienceRangeTime, index))
+                ] + Self.quantileCells(window.histogram(.audienceRange, index))
             },
             emptyText: Self.noCommandText
         )

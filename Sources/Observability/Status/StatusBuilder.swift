@@ -147,7 +147,8 @@ struct StatusBuilder {
             title: "Freshness",
             explanation: "From a command's record time to APNs' 200, last minute.",
             columns: [.init(key: "app", title: "app")] + Self.quantileColumns,
-            rows: labels.apps.enumerated().map { [.words($1)] + Self.quantileCells(window.histogram(.freshness, $0)) }
+            rows: labels.apps.enumerated()
+                .map { [.words($1)] + Self.quantileCells(window.histogram(.freshness, $0)) }
         )
     }
 
@@ -162,7 +163,7 @@ struct StatusBuilder {
             columns: [.init(key: "part", title: "part"), .init(key: "meaning", title: "")] + Self.quantileColumns,
             rows: LatencyPart.allCases.map { part in
                 [.words(part.name), .words(meanings[part] ?? "").styled(.faint)]
-                    + Self.quantileCells(window.histogram(.latencyByPart, Int(part.rawValue)))
+                    + Self.quantileCells(window.histogram(.latency, Int(part.rawValue)))
             }
         )
     }

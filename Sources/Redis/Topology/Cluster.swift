@@ -55,6 +55,7 @@ final class Cluster {
     private var lookupPause = RetryPause()
 
     /// Makes a cluster without connections; ``connect()`` looks up the servers.
+    ///
     /// - Parameters:
     ///   - handler: held weakly.
     ///   - makeSession: called for each new connection, with the connection's configuration.

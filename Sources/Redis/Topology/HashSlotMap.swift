@@ -75,6 +75,7 @@ final class HashSlotMapLookup {
     var isRunning: Bool { completion != nil }
 
     /// Begins a look-up.
+    ///
     /// - Parameters:
     ///   - serversToAsk: the servers in the order in which they are asked. Not empty.
     ///   - completion: the loop calls it once, unless the look-up is cancelled.

@@ -14,6 +14,7 @@ public final class RedisClient {
     private let backend: Backend
 
     /// Makes a client without connections; ``connect()`` opens them.
+    ///
     /// - Parameters:
     ///   - handler: held weakly.
     ///   - makeSession: called for each new connection, with the connection's configuration. All calls on the

@@ -23,6 +23,7 @@ final class SentinelLookup {
     private var completion: Completion?
 
     /// Makes a look-up that asks nobody yet.
+    ///
     /// - Parameter configuration: in place of a host, its URL has the Sentinels' name for the primary.
     init(loop: EventLoop, configuration: RedisConfiguration, sentinels: RedisURL) {
         self.loop = loop
@@ -32,6 +33,7 @@ final class SentinelLookup {
     }
 
     /// Begins a look-up.
+    ///
     /// - Parameter completion: the loop calls it once, unless the look-up is cancelled.
     func find(_ completion: @escaping Completion) {
         precondition(self.completion == nil, "one look-up at a time")

@@ -127,7 +127,7 @@ struct InspectCommand: ParsableCommand {
             throw ValidationError("--app \(app): is not in the configuration, which has \(bundles)")
         }
         return InspectedApp(
-            bundleIdentifier: app,
+            bundleId: app,
             defaultPolicyName: configuredApp.policy,
             policies: configuration.policies
         )
@@ -144,7 +144,7 @@ struct InspectCommand: ParsableCommand {
         let nowMilliseconds = try queries.serverTimeMilliseconds(for: key)
         let resultSection =
             results == 0
-            ? nil : ResultSection(of: activity, app: app.bundleIdentifier, resultsMax: results, kafka: kafka)
+            ? nil : ResultSection(of: activity, app: app.bundleId, resultsMax: results, kafka: kafka)
         if value.isEmpty {
             if let resultSection, !json { print(resultSection.lines(nowMilliseconds: nowMilliseconds)) }
             throw reportUnknown("activity", activity, of: app)
@@ -184,7 +184,7 @@ struct InspectCommand: ParsableCommand {
     }
 
     private func show(audience: String, of app: InspectedApp, _ queries: RedisQueries) throws {
-        guard let audienceKeys = AudienceKeyWriter(app: app.bundleIdentifier, audience: audience) else {
+        guard let audienceKeys = AudienceKeyWriter(app: app.bundleId, audience: audience) else {
             throw reportUnknown("audience", audience, of: app)
         }
         let fields = try queries.readHash(audienceKeys.audienceKey)
@@ -253,7 +253,7 @@ struct InspectCommand: ParsableCommand {
     }
 
     private func reportUnknown(_ kind: String, _ name: String, of app: InspectedApp) -> ExitCode {
-        StandardStreams.printError("causeway inspect: Redis has no \(kind) \(name) of \(app.bundleIdentifier)")
+        StandardStreams.printError("causeway inspect: Redis has no \(kind) \(name) of \(app.bundleId)")
         return .failure
     }
 }

@@ -60,7 +60,11 @@ struct PlanCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Number of pairs of an app and an environment. A pair with its own broadcast host counts twice.",
+            """
+            Number of pairs of an app and an environment. A pair counts twice if apns.production or apns.sandbox of the \
+            configuration has a broadcastHost or broadcastPort for its environment. The plan does not read the \
+            configuration.
+            """,
             valueName: "count"
         )
     )

@@ -22,7 +22,7 @@ extension ActivityReport {
     ) {
         let paceSettings = policy.pace
         self.init(
-            app: app.bundleIdentifier,
+            app: app.bundleId,
             activity: activity,
             nowMilliseconds: nowMilliseconds,
             policyName: policy.name,
@@ -67,7 +67,7 @@ extension DeviceReport {
         nowMilliseconds: Int64
     ) {
         self.init(
-            app: app.bundleIdentifier,
+            app: app.bundleId,
             device: device,
             nowMilliseconds: nowMilliseconds,
             policyName: policy.name,

@@ -49,7 +49,7 @@ struct AppOverview {
 
     func lines(app: InspectedApp, policy: Policy, nowMilliseconds: Int64, isComplete: Bool) -> [String] {
         var lines = LabelledLines(labelWidth: 15)
-        lines.add("app", "\(app.bundleIdentifier), policy \(policy.name)")
+        lines.add("app", "\(app.bundleId), policy \(policy.name)")
         lines.add("activities", "\(activityCount)\(isComplete ? "" : ", and more: not all were counted")")
         lines.add("with token", "\(activitiesWithTokenCount)")
         lines.add("held", "\(activitiesWithHeldCommandCount)")
@@ -76,7 +76,7 @@ struct AppOverview {
     /// Returns the summary as JSON, for programs. Times are UNIX milliseconds.
     func json(app: InspectedApp, policy: Policy, nowMilliseconds: Int64, isComplete: Bool) -> JSONValue {
         .objectOmittingNil([
-            "app": .string(app.bundleIdentifier), "policy": .string(policy.name), "now": .integer(nowMilliseconds),
+            "app": .string(app.bundleId), "policy": .string(policy.name), "now": .integer(nowMilliseconds),
             "isComplete": .boolean(isComplete),
             "activities": .integer(Int64(activityCount)), "withToken": .integer(Int64(activitiesWithTokenCount)),
             "held": .integer(Int64(activitiesWithHeldCommandCount)), "ended": .integer(Int64(endedActivityCount)),

@@ -65,7 +65,7 @@ struct AudienceReport {
     ) {
         let policy = app.policy(named: nil)
         let budgets = inspection.remainingBudgets(policy.pace, nowMilliseconds: nowMilliseconds)
-        self.app = app.bundleIdentifier
+        self.app = app.bundleId
         self.audience = audience
         self.nowMilliseconds = nowMilliseconds
         policyName = policy.name

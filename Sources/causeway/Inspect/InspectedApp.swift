@@ -3,7 +3,7 @@ import LiveActivity
 
 /// An app of the configuration, with the policies that its commands may use.
 struct InspectedApp {
-    var bundleIdentifier: String
+    var bundleId: String
     /// The name of the app's default policy: the policy of commands that name none.
     var defaultPolicyName: String
     var policies: [Policy]
@@ -18,16 +18,16 @@ struct InspectedApp {
     var limitsLifetimes: Bool { policies.contains { $0.lifetimeSeconds > 0 } }
 
     func activityKey(_ activity: String) -> [UInt8] {
-        ActivityKey.key(app: Array(bundleIdentifier.utf8), activity: Array(activity.utf8))
+        ActivityKey.key(app: Array(bundleId.utf8), activity: Array(activity.utf8))
     }
 
-    func deviceKey(_ device: String) -> [UInt8] { Array("{\(bundleIdentifier)/\(device)}".utf8) }
+    func deviceKey(_ device: String) -> [UInt8] { Array("{\(bundleId)/\(device)}".utf8) }
 
     /// The glob pattern of the keys of all activities of the app.
-    var activityKeyPattern: String { ActivityKey.pattern(app: bundleIdentifier) }
+    var activityKeyPattern: String { ActivityKey.pattern(app: bundleId) }
 
     /// Returns the id of an activity from its key in Redis. The key must match ``activityKeyPattern``.
     func activity(ofKey key: [UInt8]) -> String {
-        String(decoding: ActivityKey.activity(ofKey: key, app: Array(bundleIdentifier.utf8)), as: UTF8.self)
+        String(decoding: ActivityKey.activity(ofKey: key, app: Array(bundleId.utf8)), as: UTF8.self)
     }
 }

@@ -12,7 +12,7 @@ struct ActivityRebuildCalls {
     /// Prepares the calls, which the caller sends to Redis. Returns nil if the command is expired, or not valid under
     /// this configuration.
     init?(_ candidate: ReplayCandidate, _ activity: [UInt8], appIndex: Int, scope: ReplayScope) {
-        let app = Array(scope.apps[appIndex].bundleIdentifier.utf8)
+        let app = Array(scope.apps[appIndex].bundleId.utf8)
         let identifier = ActivityKey.activity(ofKey: activity, app: app)
         let subject = StoreSubject(app: app, kind: .activity, identifier: identifier)
         let nowSeconds = Clock.wallMilliseconds / 1_000

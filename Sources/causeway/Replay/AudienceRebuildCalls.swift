@@ -36,7 +36,7 @@ struct AudienceRebuildCalls {
         // sends it.
         admission.digest = 0
         let audience = audienceName.withUnsafeBytes { AudienceDigest(of: $0) }
-        let app = Array(scope.apps[appIndex].bundleIdentifier.utf8)
+        let app = Array(scope.apps[appIndex].bundleId.utf8)
         func makeCall(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
             AudienceCall(tag: 0, app: app, audience: audience, operation: operation)
         }

@@ -29,9 +29,6 @@ extension ReplayDecider {
         case .unchanged: return ReplayVerdict(reason: .unchanged)
         case .ended: return ReplayVerdict(reason: .ended)
         case .superseded: return ReplayVerdict(reason: .superseded)
-        // Redis never gives one of these verdicts on an admission.
-        case .unknown, .settled, .claimedByAnother, .claimLost, .claimed, .finished, .directory, .page, .appended:
-            return ReplayVerdict(reason: .superseded)
         }
     }
 

@@ -58,7 +58,10 @@ struct ReplayDecider {
             }
         }
         let storeVerdict = state.verdict(on: admission, nowMilliseconds: redisNowMilliseconds)
-        var reason = Self.reason(of: storeVerdict, sendReason: sendReason, hasToken: state.token != nil)
+        var reason = storeVerdict.forReplay.reason
+        // A worker adds the held alert to the command, but only if there is a token.
+        if storeVerdict == .alertHeld, state.token == nil { reason = .tokenUnknown }
+        if reason == .send { reason = sendReason }
         if reason == .tokenUnknown, followsStart { reason = .send }
         // The worker would admit this command, and then not send it (`RecordSlot.isPushExpired`).
         if reason.leadsToSending, admission.isTooOld, command.expirationSeconds < 0 { reason = .expired }
@@ -81,14 +84,10 @@ struct ReplayDecider {
             startSeconds: policy.expiration.startSeconds
         )
         if AgeRules.isExpired(expirationSeconds, nowSeconds: nowSeconds) { return .startTooOld }
-        switch activity.verdict(onStart: command.version, nowMilliseconds: redisNowMilliseconds) {
-        case .send: return hasToken ? .send : .tokenUnknown
-        case .superseded: return .superseded
-        case .wait, .noToken, .held, .retry, .duplicate, .ended, .unchanged, .unknown, .registered, .stale,
-            .unregistered, .tokenFound, .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired,
-            .full, .departures, .settled:
-            return .duplicate
-        }
+        let storeVerdict = activity.verdict(onStart: command.version, nowMilliseconds: redisNowMilliseconds)
+        if storeVerdict == .send { return hasToken ? .send : .tokenUnknown }
+        // Otherwise the verdict is `duplicate` or `unknown`: the start is settled, or another record may have sent it.
+        return storeVerdict == .superseded ? .superseded : .duplicate
     }
 
     /// Whether the command has an alert that is too old to ring. The command is then sent without the alert.
@@ -148,22 +147,25 @@ struct ReplayDecider {
             return PushBody.digest(UnsafeRawBufferPointer(buffer), layoutWithoutAlert)
         }
     }
+}
 
-    private static func reason(of verdict: StoreVerdict, sendReason: ReplayReason, hasToken: Bool) -> ReplayReason {
-        switch verdict {
-        case .send, .wait: sendReason
-        // Redis keeps the alert of an older command. A worker adds this alert to the command, but only if there is a
-        // token.
-        case .alertHeld: hasToken ? sendReason : .tokenUnknown
-        case .noToken, .held: .tokenUnknown
-        case .duplicate: .duplicate
-        case .unchanged: .unchanged
-        case .ended: .ended
-        case .activityOver: .activityOver
-        case .expired: .activityUnknown
-        case .retry, .superseded, .unknown, .registered, .stale, .unregistered, .tokenFound, .alertAwaitsCarrier,
-            .alertAlreadyAccepted, .full, .departures, .settled:
-            .superseded
+extension AdmissionVerdict {
+    /// What follows from the verdict on an update or an end: why `replay send` sends the command or leaves it out, and
+    /// as what `replay rebuild` counts it.
+    var forReplay: (reason: ReplayReason, counter: RebuildTally.Counter) {
+        switch self {
+        // `wait` means that a worker would wait for the pace. A rebuild sends nothing, so it does not wait.
+        case .send, .wait: (.send, .statesWritten)
+        case .noToken: (.tokenUnknown, .statesHeld)
+        case .held: (.tokenUnknown, .statesKnown)
+        case .alertHeld: (.send, .statesKnown)
+        case .duplicate: (.duplicate, .statesKnown)
+        case .unchanged: (.unchanged, .statesKnown)
+        case .ended: (.ended, .statesKnown)
+        case .activityOver: (.activityOver, .statesTooOld)
+        case .expired: (.activityUnknown, .statesTooOld)
+        case .superseded, .unknown, .alertAwaitsCarrier, .alertAlreadyAccepted, .departures:
+            (.superseded, .statesKnown)
         }
     }
 }

@@ -15,12 +15,17 @@ struct ReplayReader {
     }
 
     private static let requestTimeoutMilliseconds: Int32 = 30_000
-    /// How long the reader waits for the next record if the end of the range is not reached. Then the reading fails.
+    /// How long the reader waits for the next record if the end of the range is not reached. Then it waits for a leader
+    /// if the partition has none. Otherwise the reading fails.
     private static let silenceMillisecondsMax: Int64 = 30_000
+    /// How long the reader waits for a partition that has lost its leader while it was read. Then the reading fails.
+    private static let lostLeaderWaitMillisecondsMax: Int64 = 300_000
     private static let closeTimeoutMilliseconds: Int64 = 5_000
     /// How long the reader waits for a partition without a leader. Usually the brokers elect one within a second.
     private static let leaderWaitMillisecondsMax: Int64 = 5_000
     private static let leaderPollMicroseconds: UInt32 = 200_000
+    /// How long a broker may take to say which partitions have no leader. Short, because Ctrl-C must end the wait soon.
+    private static let leaderRequestTimeoutMilliseconds: Int32 = 2_000
 
     private let reader: PartitionReader
     private let range: ReplayRange
@@ -192,28 +197,18 @@ struct ReplayReader {
         var readOffsetCount: Int64 = 0
         var failure: (any Error)?
         for (index, partitionRange) in partitionRanges.enumerated() {
-            var lastRecordAtMilliseconds = Clock.monotonicMilliseconds
-            let nextOffset = try reader.read(
-                partitionRange.partition,
-                offsets: partitionRange.offsets,
-                until: {
-                    interruption.pendingSignal != nil || failure != nil
-                        || Clock.monotonicMilliseconds - lastRecordAtMilliseconds > Self.silenceMillisecondsMax
-                },
-                { message in
-                    lastRecordAtMilliseconds = Clock.monotonicMilliseconds
-                    progress.show(
-                        "reading",
-                        readOffsetCount + message.offset - partitionRange.offsets.lowerBound,
-                        of: totalOffsetCount
-                    )
-                    guard range.contains(timestampMilliseconds: message.timestampMilliseconds) else { return }
-                    do { try body(message) } catch { failure = error }
-                }
-            )
+            let nextOffset = try readRecords(of: partitionRange, interruption, &progress) { message, progress in
+                progress.show(
+                    "reading",
+                    readOffsetCount + message.offset - partitionRange.offsets.lowerBound,
+                    of: totalOffsetCount
+                )
+                guard range.contains(timestampMilliseconds: message.timestampMilliseconds) else { return true }
+                do { try body(message) } catch { failure = error }
+                return failure == nil
+            }
             if let failure { throw failure }
             if let nextOffset {
-                guard interruption.pendingSignal != nil else { throw noRecordsError }
                 let unreadRange = PartitionRange(
                     partition: partitionRange.partition,
                     offsets: nextOffset..<partitionRange.offsets.upperBound
@@ -223,6 +218,83 @@ struct ReplayReader {
             readOffsetCount += Int64(partitionRange.offsets.count)
         }
         return []
+    }
+
+    /// Passes the records of one partition to `body`, until `body` returns false or a signal comes. If the partition
+    /// loses its leader, waits until it has one again, and reads on.
+    ///
+    /// - Returns: the first offset that was not read; nil if the whole range was read.
+    private func readRecords(
+        of partitionRange: PartitionRange,
+        _ interruption: Interruption,
+        _ progress: inout ReplayProgressBar,
+        _ body: (borrowing Message, inout ReplayProgressBar) -> Bool
+    ) throws(KafkaError) -> Int64? {
+        var nextOffset = partitionRange.offsets.lowerBound
+        var isStopped = false
+        var leaderDeadlineMilliseconds: Int64?
+        while true {
+            var lastRecordAtMilliseconds = Clock.monotonicMilliseconds
+            let stoppedAtOffset = try reader.read(
+                partitionRange.partition,
+                offsets: nextOffset..<partitionRange.offsets.upperBound,
+                until: {
+                    interruption.pendingSignal != nil || isStopped
+                        || Clock.monotonicMilliseconds - lastRecordAtMilliseconds > Self.silenceMillisecondsMax
+                },
+                { message in
+                    lastRecordAtMilliseconds = Clock.monotonicMilliseconds
+                    isStopped = !body(message, &progress)
+                }
+            )
+            guard let unreadOffset = stoppedAtOffset, !isStopped, interruption.pendingSignal == nil else {
+                return stoppedAtOffset
+            }
+            // No record has come for some time. The wait for a leader begins again if some came before.
+            if unreadOffset > nextOffset { leaderDeadlineMilliseconds = nil }
+            nextOffset = unreadOffset
+            let deadlineMilliseconds =
+                leaderDeadlineMilliseconds ?? Clock.monotonicMilliseconds + Self.lostLeaderWaitMillisecondsMax
+            leaderDeadlineMilliseconds = deadlineMilliseconds
+            progress.erase()
+            try awaitLostLeader(of: partitionRange.partition, interruption, untilMilliseconds: deadlineMilliseconds)
+            if interruption.pendingSignal != nil { return nextOffset }
+        }
+    }
+
+    // MARK: - A leader that was lost during the reading
+
+    /// Waits until the partition has a leader again, or a signal comes. Throws if the partition has a leader already,
+    /// or if it has none at the deadline.
+    private func awaitLostLeader(
+        of partition: Int32,
+        _ interruption: Interruption,
+        untilMilliseconds deadlineMilliseconds: Int64
+    ) throws(KafkaError) {
+        guard hasLostLeader(partition) else { throw noRecordsError }
+        StandardStreams.printError(
+            "causeway replay: partition \(partition) of \(topic) has no leader now; waiting for one"
+        )
+        repeat {
+            usleep(Self.leaderPollMicroseconds)
+            if interruption.pendingSignal != nil || !hasLostLeader(partition) { return }
+        } while Clock.monotonicMilliseconds < deadlineMilliseconds
+        // 5 is RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE.
+        throw KafkaError(
+            code: 5,
+            reason: """
+                partition \(partition) of \(topic) has had no leader for \(Self.lostLeaderWaitMillisecondsMax / 1_000) s, \
+                so its last records were not read. Run the command again when its brokers are back
+                """
+        )
+    }
+
+    /// Whether the brokers say that the partition has no leader. False if no broker responds.
+    private func hasLostLeader(_ partition: Int32) -> Bool {
+        let partitions = try? reader.fetchPartitionsWithoutLeader(
+            timeoutMilliseconds: Self.leaderRequestTimeoutMilliseconds
+        )
+        return partitions?.contains(partition) ?? false
     }
 
     private var noRecordsError: KafkaError {

@@ -96,7 +96,7 @@ struct ReplayRebuilder {
         appIndex: Int,
         in record: UnsafeRawBufferPointer
     ) -> StoreCall<[UInt8]>? {
-        let name = scope.apps[appIndex].bundleIdentifier
+        let name = scope.apps[appIndex].bundleId
         guard scope.includes(app: name) else { return nil }
         func tokenRegistration(_ text: TextRange) -> TokenRegistration<[UInt8]> {
             TokenRegistration(
@@ -163,9 +163,9 @@ struct ReplayRebuilder {
         }
         let identifier = Array(key)
         guard scope.includes(identifier) else { return }
-        for app in scope.apps where scope.includes(app: app.bundleIdentifier) {
+        for app in scope.apps where scope.includes(app: app.bundleId) {
             for kind in [StoreSubjectKind.activity, .device] {
-                let subject = StoreSubject(app: Array(app.bundleIdentifier.utf8), kind: kind, identifier: identifier)
+                let subject = StoreSubject(app: Array(app.bundleId.utf8), kind: kind, identifier: identifier)
                 let clampedMilliseconds = max(0, recordTimestampMilliseconds)
                 try collect(
                     StoreCall(tag: 0, subject: subject, operation: .unregister(atMilliseconds: clampedMilliseconds))
@@ -333,9 +333,8 @@ struct ReplayRebuilder {
                     registeredAtMilliseconds: registeredAtMilliseconds
                 )
             }
-            tally.count(
-                Self.counter(for: ActivityState(inspection).verdict(on: admission, nowMilliseconds: nowMilliseconds))
-            )
+            let verdict = ActivityState(inspection).verdict(on: admission, nowMilliseconds: nowMilliseconds)
+            tally.count(verdict.forReplay.counter)
         }
     }
 
@@ -344,25 +343,14 @@ struct ReplayRebuilder {
     private mutating func admit(_ rebuildCalls: [ActivityRebuildCalls], _ store: BlockingStore) throws {
         var followUpCalls: [StoreCall<[UInt8]>] = []
         for (calls, reply) in zip(rebuildCalls, try perform(rebuildCalls.map(\.admissionCall), on: store)) {
-            let counter = Self.counter(for: reply.verdict)
+            // An admission gets no other verdict.
+            let counter = AdmissionVerdict(reply.verdict)?.forReplay.counter ?? .statesKnown
             if counter == .statesWritten { followUpCalls.append(calls.settlementCall) }
             if counter == .statesHeld { followUpCalls.append(calls.holdCall) }
             tally.count(counter)
         }
         // An end also removes its activity from audiences. `perform` writes this to the audiences.
         if !followUpCalls.isEmpty { _ = try perform(followUpCalls, on: store) }
-    }
-
-    private static func counter(for verdict: StoreVerdict) -> RebuildTally.Counter {
-        switch verdict {
-        // `wait` means that a worker would wait for the pace. A rebuild sends nothing, so it does not wait.
-        case .send, .wait: .statesWritten
-        case .noToken: .statesHeld
-        case .expired, .activityOver: .statesTooOld
-        case .held, .retry, .duplicate, .superseded, .ended, .unchanged, .unknown, .registered, .stale, .unregistered,
-            .tokenFound, .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .full, .departures, .settled:
-            .statesKnown
-        }
     }
 }
 

@@ -213,7 +213,7 @@ struct ReplayRun {
             let addressee = audience.map { "audience \($0)" } ?? activity ?? "-"
             let line =
                 """
-                \(source)  \(app.bundleIdentifier)  \(addressee)  \(candidate.event.name)  \
+                \(source)  \(app.bundleId)  \(addressee)  \(candidate.event.name)  \
                 \(candidate.version.timestamp)
                 """
             let reason = decision.verdict.reason
@@ -221,7 +221,7 @@ struct ReplayRun {
         }
         let line = JSONValue.objectOmittingNil([
             "source": .string(source),
-            "app": .string(app.bundleIdentifier),
+            "app": .string(app.bundleId),
             "activity": activity.map { .string($0) },
             "audience": audience.map { .string($0) },
             "event": .string(candidate.event.name),

@@ -18,7 +18,7 @@ struct ReplayScope {
     /// - Parameter contractRules: the contract of each app; nil: the app has none.
     init(_ configuration: WorkerConfiguration, contractRules: [ContractRule?], app: String?, activity: String?) {
         apps = configuration.apps.map {
-            InspectedApp(bundleIdentifier: $0.bundleId, defaultPolicyName: $0.policy, policies: configuration.policies)
+            InspectedApp(bundleId: $0.bundleId, defaultPolicyName: $0.policy, policies: configuration.policies)
         }
         contracts = contractRules.map { rule in
             rule.flatMap { $0.rejectsMismatches ? UnmanagedContract(copying: $0.contract) : nil }
@@ -39,7 +39,7 @@ struct ReplayScope {
     /// unknown.
     func appIndex(_ name: TextRange, in record: UnsafeRawBufferPointer) -> Int? {
         let bytes = name.range.bytes(in: record)
-        return apps.firstIndex { $0.bundleIdentifier.utf8.elementsEqual(bytes) }
+        return apps.firstIndex { $0.bundleId.utf8.elementsEqual(bytes) }
     }
 
     /// Returns the policy that the command names, or the app's default policy if it names none. Returns nil if the
@@ -66,7 +66,7 @@ enum RecordClassification: Equatable {
 
 extension ReplayScope {
     private func redisKey(of candidate: ReplayCandidate, _ addressee: [UInt8], appIndex: Int) -> [UInt8] {
-        let name = apps[appIndex].bundleIdentifier
+        let name = apps[appIndex].bundleId
         guard candidate.audience != nil else { return ActivityKey.key(app: Array(name.utf8), activity: addressee) }
         return AudienceKeyWriter(app: name, audience: String(decoding: addressee, as: UTF8.self))?.audienceKey ?? []
     }
@@ -127,7 +127,7 @@ extension ReplayScope {
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)
             let isIncluded = isOfAudience ? onlyActivity == nil : includes(addressee)
-            guard includes(app: apps[appIndex].bundleIdentifier), isIncluded else { return .skipped }
+            guard includes(app: apps[appIndex].bundleId), isIncluded else { return .skipped }
             if (try? command.checkTimestamp(nowSeconds: nowMilliseconds / 1_000)) == nil {
                 return .invalid(code: "timestampInFuture", appIndex: appIndex)
             }

@@ -38,8 +38,8 @@ struct ReplaySender {
     /// How many reopened commands without a copy in Kafka could not be settled again, and why the calls failed. Redis
     /// may still treat these commands as under way. Nil: there are none.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
-    /// The bundle identifier of each configured app.
-    private let bundleIdentifiers: [[UInt8]]
+    /// The bundle id of each configured app.
+    private let bundleIds: [[UInt8]]
     /// What Redis warned of. Set by `finish`.
     private(set) var redisWarnings: [RedisWarning] = []
 
@@ -48,7 +48,7 @@ struct ReplaySender {
     {
         self.redis = redis
         sourceTopic = topic
-        bundleIdentifiers = configuration.apps.map { Array($0.bundleId.utf8) }
+        bundleIds = configuration.apps.map { Array($0.bundleId.utf8) }
         let producer = try Producer(properties: Self.deliveryTimeoutProperties + configuration.kafka.producerProperties)
         sender = try RecordSender(
             producer: producer,
@@ -99,7 +99,7 @@ struct ReplaySender {
     ) throws -> StoreVerdict {
         let store = try store ?? BlockingStore(configuration: redis)
         self.store = store
-        let app = bundleIdentifiers[decision.appIndex]
+        let app = bundleIds[decision.appIndex]
         let activity = ActivityKey.activity(ofKey: decision.redisKey, app: app)
         let subject = StoreSubject(app: app, kind: .activity, identifier: activity)
         let version = decision.candidate.version

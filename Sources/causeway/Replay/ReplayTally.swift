@@ -49,7 +49,7 @@ struct ReplayTally {
         let apps = reasonCountsByApp.keys.sorted { $0 ?? .max < $1 ?? .max }
         let reasons = ReplayReason.allCases.filter { total($0) > 0 }
         guard !reasons.isEmpty else { return lines.lines }
-        let names = apps.count > 1 ? apps.map { $0.map { scope.apps[$0].bundleIdentifier } ?? "no app" } : []
+        let names = apps.count > 1 ? apps.map { $0.map { scope.apps[$0].bundleId } ?? "no app" } : []
         var rows = reasons.map { reason in
             [isSent ? reason.titleWhenSent : reason.title, "\(total(reason))"]
                 + (names.isEmpty ? [] : apps.map { "\(reasonCountsByApp[$0]?[reason] ?? 0)" })
@@ -83,7 +83,7 @@ struct ReplayTally {
         }
         let totals = Dictionary(uniqueKeysWithValues: ReplayReason.allCases.map { ($0, total($0)) })
         let apps = reasonCountsByApp.compactMap { appIndex, counts in
-            appIndex.map { (scope.apps[$0].bundleIdentifier, object(counts)) }
+            appIndex.map { (scope.apps[$0].bundleId, object(counts)) }
         }
         let members: [String: JSONValue] = [
             "topic": .string(topic),

@@ -166,7 +166,9 @@ class Pods(unittest.TestCase):
             section = config
             for parent in parents:
                 section = section.setdefault(parent, {})
-            section[name] = others[tuple(path)] if tuple(path) in others else int(limits.rpartition(" to ")[2])
+            largest = limits.rpartition(" to ")[2]
+            self.assertTrue(tuple(path) in others or largest.isdigit(), f"{key} is no integer: give it a value in `others`, above")
+            section[name] = others[tuple(path)] if tuple(path) in others else int(largest)
             self.assertNotEqual(str(section[name]), default)
         config["policies"]["sports"] = config["policies"]["default"]
         before, after = chart.objects_of_value_set("minimal"), chart.render_objects({"config": config})
@@ -174,7 +176,8 @@ class Pods(unittest.TestCase):
         for section in ("log", "policies"):
             self.assertEqual(written[section], config[section])
         self.assertEqual(written["apps"]["match"]["policy"], "sports")
-        self.assertEqual(chart.workload(before)["spec"]["template"], chart.workload(after)["spec"]["template"])
+        hint = "a key that a running worker applies is missing in _config.tpl: make configuration-files"
+        self.assertEqual(chart.workload(before)["spec"]["template"], chart.workload(after)["spec"]["template"], hint)
         for section in ("log", "worker"):
             self.assertEqual(checksum(before), checksum(chart.render_objects({"config": {section: {}}})))
 

@@ -65,7 +65,7 @@ final class SimulatedWorker {
         reloadable.policies = [policy]
         var configuration = AudiencesConfiguration(
             apps: apps.map {
-                .init(bundleIdentifier: Array($0.utf8), hasProductionPool: true, hasSandboxPool: true)
+                .init(bundleId: Array($0.utf8), hasProductionPool: true, hasSandboxPool: true)
             },
             reloadable: reloadable,
             seed: seed

@@ -65,6 +65,7 @@ extension Simulation {
     }
 
     /// Sends what the core has for one pool.
+    ///
     /// - Returns: whether there was a push.
     private func performPushes(_ worker: SimulatedWorker, _ environment: APNsEnvironment, _ traffic: PoolTraffic)
         -> Bool

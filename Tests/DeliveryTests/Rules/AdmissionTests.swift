@@ -34,9 +34,7 @@ import Testing
         #expect(core.settlements == ["s1 unknown", "s1 refunded", "s1 unknown (device)"])
     }
 
-    @Test(arguments: [
-        StoreVerdict.tokenFound, .retry, .registered, .stale, .unregistered, .settled,
-    ])
+    @Test(arguments: StoreVerdict.allCases.filter { AdmissionVerdict($0) == nil })
     func `A verdict that no admission can get fails the command, not the lane`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
@@ -46,12 +44,23 @@ import Testing
         #expect(core.outstandingCalls == ["admit b.u1"])
     }
 
-    @Test(arguments: [StoreVerdict.send, .held, .registered, .settled])
+    @Test(arguments: StoreVerdict.allCases.filter { StartTokenVerdict($0) == nil })
     func `A verdict that no call for a start's token can get fails the start, not the lane`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1), .update(1, of: "b"))
         core.reply(verdict)
         #expect(core.outcomes == ["s1 failed"])
+        #expect(core.results.first?.reason == "unexpected reply of the admit script")
+        #expect(core.outstandingCalls == ["admit b.u1"])
+    }
+
+    @Test(arguments: StoreVerdict.allCases.filter { HoldVerdict($0) == nil })
+    func `A verdict that no hold can get fails the command, not the lane`(verdict: StoreVerdict) {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(1, of: "b"))
+        core.reply(.noToken)
+        core.reply(verdict, toNewest: true)
+        #expect(core.outcomes == ["u1 failed"])
         #expect(core.results.first?.reason == "unexpected reply of the admit script")
         #expect(core.outstandingCalls == ["admit b.u1"])
     }

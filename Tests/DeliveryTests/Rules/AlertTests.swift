@@ -26,7 +26,7 @@ import Testing
         #expect(core.settlements == ["u2 accepted"], "Redis never admitted u1, so only u2 is settled")
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
-        #expect(core.carriedAlertCount == 1)
+        #expect(core.delivery.carriedAlertCount == 1)
     }
 
     @Test func `A carried alert is in the body as if the producer had written it there`() throws {

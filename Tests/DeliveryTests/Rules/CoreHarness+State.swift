@@ -19,7 +19,6 @@ extension CoreHarness {
     var canReceive: Bool { delivery.canReceive }
     var inProgressRecordCount: Int { delivery.inProgressRecordCount }
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }
-    var carriedAlertCount: UInt64 { delivery.carriedAlertCount }
     var unacknowledgedRecordCount: Int { delivery.unacknowledgedRecordCount }
     var recordsAwaitingStoreCount: Int { delivery.recordsAwaitingStoreCount }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }

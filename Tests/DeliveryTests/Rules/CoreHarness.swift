@@ -56,7 +56,7 @@ final class CoreHarness {
     ) {
         var configuration = DeliveryConfiguration(
             apps: apps.map {
-                .init(bundleIdentifier: Array($0.utf8), hasProductionPool: true, hasSandboxPool: hasSandboxPool)
+                .init(bundleId: Array($0.utf8), hasProductionPool: true, hasSandboxPool: hasSandboxPool)
             },
             seed: seed
         )
@@ -138,6 +138,7 @@ final class CoreHarness {
     // MARK: - Redis
 
     /// Replies to the oldest call that is no settlement; with `toNewest`, to the newest one.
+    ///
     /// - Parameters:
     ///   - timestamp: the timestamp for the push; nil: the command's own.
     ///   - draw: the identifier of a start's draw.

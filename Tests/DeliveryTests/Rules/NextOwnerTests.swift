@@ -69,7 +69,7 @@ import Testing
         core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted", "b.u1 accepted", "u2 accepted"])
-        #expect(core.carriedAlertCount == 0)
+        #expect(core.delivery.carriedAlertCount == 0)
         #expect(core.committableOffset == 3)
     }
 

@@ -162,6 +162,18 @@ import Testing
         #expect(!permission.permitsRetry(isWithinBudget: false, now: moment(6_000)))
     }
 
+    /// The pool also sends broadcasts, and a proxy refuses their path. APNs accepts the pushes to devices.
+    @Test func `Refused broadcasts delay no retry of a push to a device`() {
+        var permission = RetryPermission()
+        let now = Moment(monotonicMilliseconds: 5_000, wallMilliseconds: 0)
+        permission.noteSentPush(now: now)
+        for _ in 0..<RetryPermission.acceptedResponsesMin { permission.noteResponse(.accepted, now: now) }
+        for _ in 0..<100 { permission.noteResponse(.retryLater, concernsOnlyBroadcasts: true, now: now) }
+        #expect(permission.permitsRetry(isWithinBudget: false, now: now))
+        for _ in 0..<20 { permission.noteResponse(.retryLater, now: now) }
+        #expect(!permission.permitsRetry(isWithinBudget: false, now: now))
+    }
+
     /// Every second, 100 pushes are sent at once. The responses to the refused ones come first.
     @Test(arguments: [(refusedCount: 30, isPermitted: true), (refusedCount: 60, isPermitted: false)])
     func `A burst of refusals stops no retries if APNs accepts half of the pushes`(

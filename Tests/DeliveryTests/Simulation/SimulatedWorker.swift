@@ -68,7 +68,7 @@ final class SimulatedWorker {
         self.clockSkewMilliseconds = clockSkewMilliseconds
         var configuration = DeliveryConfiguration(
             apps: [
-                .init(bundleIdentifier: Array(Simulation.app.utf8), hasProductionPool: true, hasSandboxPool: false)
+                .init(bundleId: Array(Simulation.app.utf8), hasProductionPool: true, hasSandboxPool: false)
             ],
             seed: seed
         )

@@ -2,10 +2,10 @@ import Delivery
 
 /// The pages of members that a round (``RoundSlot``) has read or requested.
 struct RoundPages: BitwiseCopyable {
-    /// The first page in the round's list, which is in the order of positions; `.null`: the list is empty.
-    var first = PageIndex.null
-    /// The last page in the round's list; `.null`: the list is empty.
-    var last = PageIndex.null
+    /// The round's list of pages, in the order of positions.
+    var list = LinkedList<PageSlot>()
+    /// The first page in the list; `.null`: the list is empty.
+    var first: PageIndex { list.first }
     /// The page whose members have their turn now; `.null`: none.
     var current = PageIndex.null
     var count: UInt16 = 0

@@ -1,13 +1,11 @@
 import Delivery
 
 /// The places of a round (``RoundSlot``) in two queues of its app (``AppWork``). The send queue has the rounds that may
-/// have something to send, the page queue those that need a page.
+/// have something to send, the page queue those that need a page. The page queue is a ``LinkedList``.
 struct RoundQueuePlaces: BitwiseCopyable {
     // The neighbours in the send queue; `.null`: there is none. No meaning while the round is not in the queue.
     var previousInSendQueue = RoundIndex.null
     var nextInSendQueue = RoundIndex.null
-    /// The next round in the page queue; `.null`: there is none, or this round is not in the queue.
-    var nextInPageQueue = RoundIndex.null
     /// The number of pushes that the shell has got from the round in its present turn.
     var consecutivePushCount: UInt16 = 0
     var isInSendQueue = false

@@ -4,16 +4,18 @@ import LiveActivity
 /// The versions of a round (``RangeVersionSlot``): those under way, and what the round knows about older and newer
 /// versions.
 struct RoundVersions: BitwiseCopyable {
-    /// The first version in the round's list; `.null`: the list is empty.
+    /// The round's list of versions.
     ///
     /// The list begins with the versions that have begun (all phases except `received`), oldest first. Then come the
     /// versions in the phase `received`, in the order in which their records arrived. There are such versions only
     /// before the store has granted the round's claim: in the phases `claiming` and `awaitingClaim`, and if the round
     /// was drained or abandoned in these phases.
-    var first = RangeVersionIndex.null
-    /// The last version in the round's list (see `first`); `.null`: the list is empty. If no version is in the phase
-    /// `received`, this is the newest one. Otherwise a version nearer to the front of the list may be newer.
-    var last = RangeVersionIndex.null
+    var list = LinkedList<RangeVersionSlot>()
+    /// The first version in the list; `.null`: the list is empty.
+    var first: RangeVersionIndex { list.first }
+    /// The last version in the list; `.null`: the list is empty. If no version is in the phase `received`, this is the
+    /// newest one. Otherwise a version nearer to the front of the list may be newer.
+    var last: RangeVersionIndex { list.last }
     /// The number of late versions (``RangeVersionSlot/isLate``) that are not settled yet. They are not in the list of
     /// versions, but keep the round from being freed.
     var lateVersionCount: UInt16 = 0

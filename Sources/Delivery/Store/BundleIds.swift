@@ -1,16 +1,16 @@
 /// The bundle ids of the configured apps. Their bytes have fixed addresses, because store calls point to them.
-package struct BundleIdentifiers: ~Copyable {
+package struct BundleIds: ~Copyable {
     private let bytes: UnsafeMutableRawBufferPointer
     private let identifiers: [UnsafeRawBufferPointer]
 
     package init(_ apps: [DeliveryConfiguration.App]) {
-        let joinedIdentifiers = apps.flatMap(\.bundleIdentifier)
+        let joinedIdentifiers = apps.flatMap(\.bundleId)
         let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: joinedIdentifiers.count, alignment: 1)
         bytes.copyBytes(from: joinedIdentifiers)
         var end = 0
         identifiers = apps.map {
             let start = end
-            end += $0.bundleIdentifier.count
+            end += $0.bundleId.count
             return UnsafeRawBufferPointer(rebasing: bytes[start..<end])
         }
         self.bytes = bytes
