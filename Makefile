@@ -43,7 +43,7 @@ FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= frames headers answers commands registrations replies
 # How many random histories `campaign` runs on the Redis scripts and on their model.
 HISTORIES ?= 1000000
-# The seeds that `campaign` runs in the simulation of single activities (SEEDS), and in that of audiences (AUDIENCE_SEEDS).
+# The seeds of each kind that `campaign` runs in the simulations of single activities (SEEDS) and of audiences (AUDIENCE_SEEDS).
 SEEDS ?= 10000
 AUDIENCE_SEEDS ?= 10000
 # The first seed that `campaign` runs in each simulation.
@@ -90,7 +90,7 @@ page-test: page-deps ## Check the live page in a headless Chromium: counts, butt
 	@swift build --build-tests
 	@Tests/Acceptance/page/run.py .build/debug/causeway-lab $(PAGE)
 
-campaign: build ## Check seasons against all promises, a million script histories, 10,000 seeds of both simulations: 45 minutes
+campaign: build ## Check seasons against all promises, a million script histories, 10,000 seeds of each simulated kind: 45 minutes
 	Tests/Acceptance/season/campaign .build/release/causeway-lab
 	CAUSEWAY_DIFFERENTIAL_HISTORIES=$(HISTORIES) swift test --filter ActivityStoreTests.DifferentialTests
 	CAUSEWAY_SIMULATION_SEEDS=$(SEEDS) CAUSEWAY_SIMULATION_FIRST_SEED=$(FIRST_SEED) swift test --filter 'DeliveryTests.SimulationTests'

@@ -140,7 +140,7 @@ let package = Package(
         .target(
             name: "CausewayCommandLine",
             dependencies: [
-                "CausewayConfiguration", "Kafka", "Reactor",
+                "CausewayConfiguration", "Kafka", "LiveActivity", "Reactor",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings

@@ -31,7 +31,7 @@ def text(report, key, bytes_max):
 
 def registration(app, report, now):
     """Returns the key and the value of the record for a report of `LiveActivityTokens`. A record without a value
-    unregisters the activity.
+    unregisters the activity. Each type of activity has a key of its own: the topic keeps only the newest record of a key.
 
     - now: UNIX milliseconds.
     """
@@ -55,8 +55,9 @@ def registration(app, report, now):
         record["audiences"] = report["audiences"]
     if report["kind"] == "device":
         device = text(report, "device", ID_BYTES_MAX)
-        record |= {"device": device, "attributesType": report["attributesType"], "channels": report["channels"]}
-        return device, record
+        attributes_type = text(report, "attributesType", ID_BYTES_MAX)
+        record |= {"device": device, "attributesType": attributes_type, "channels": report["channels"]}
+        return f"{device}/{attributes_type}", record
     activity = text(report, "activity", ID_BYTES_MAX)
     record |= {"activity": activity, "frequentUpdates": report["frequentUpdates"]}
     return activity, record

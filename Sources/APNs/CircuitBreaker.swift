@@ -39,8 +39,8 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// Range 1 to 100.
     public var suspectPercentMax = 5
     /// The breaker opens at this many refusals of the provider: responses that are `providerRefused`
-    /// (``ResponseDisposition``), such as a 403, or TooManyProviderTokenUpdates. A response that shows that APNs accepts
-    /// the token sets the count to 0. Range 1 to 1,000.
+    /// (``ResponseDisposition``), such as a 403, or TooManyProviderTokenUpdates. A response that shows that APNs
+    /// accepts the token sets the count to 0. Range 1 to 1,000.
     ///
     /// These responses do not count:
     /// - ExpiredProviderToken and UnrelatedKeyIdInToken, because a new provider token may repair the fault.

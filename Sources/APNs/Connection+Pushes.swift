@@ -124,7 +124,7 @@ extension Connection {
     func updateProviderToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
-            pool.report(.providerTokenFailed(reason: .absent, detail: "no provider token could be signed"))
+            pool.report(.providerTokenFailed(reason: .absent, detail: "no token was signed, or a shared one is due"))
             return false
         }
         if let providerToken, providerToken.keyGeneration != nextToken.keyGeneration {

@@ -71,8 +71,8 @@ public final class ConnectionBudget: Sendable {
     /// The longest time between the first connections of two pools. Apple asks senders not to open all connections at
     /// once (developer forums, thread 778909).
     private static let firstOpeningIntervalMicrosecondsMax: Int64 = 50_000
-    /// The time in which all pools of the budget open their first connections. A lane takes a pool that has no connection
-    /// for 5 s for an outage, so the time must be shorter, however many pools there are.
+    /// The time in which all pools of the budget open their first connections. A lane takes a pool that has no
+    /// connection for 5 s for an outage, so the time must be shorter, however many pools there are.
     private static let firstOpeningsMicrosecondsMax: Int64 = 2_000_000
     private let firstOpeningIntervalMicroseconds: Int64
     private let state = Mutex(State())

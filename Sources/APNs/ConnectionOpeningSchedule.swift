@@ -19,8 +19,8 @@ struct ConnectionOpeningSchedule {
     /// Whether the pool waits for room in the ``ConnectionBudget``, because there was none at the last attempt.
     private(set) var awaitsConnectionBudget = false
 
-    /// The longest random delay before the pool's first connection. The delay spreads the openings of workers that start
-    /// together.
+    /// The longest random delay before the pool's first connection. The delay spreads the openings of workers that
+    /// start together.
     private static let firstOpeningJitterMillisecondsMax: Int64 = 250
     /// The delay between two attempts while the budget permits no connection. The delay is random, so that the pools of
     /// a process do not all ask at once. It is at least a second, because each attempt may ask DNS for the addresses.

@@ -22,7 +22,7 @@ public enum PoolEvent: Sendable {
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
     /// A provider token or a new key cannot be used. APNs responded with ExpiredProviderToken, UnrelatedKeyIdInToken,
-    /// TooManyProviderTokenUpdates or TopicDisallowed, or refused the new key, or no token could be signed.
+    /// TooManyProviderTokenUpdates or TopicDisallowed, or refused the new key, or there is no token.
     case providerTokenFailed(reason: Reason, detail: String)
     /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained

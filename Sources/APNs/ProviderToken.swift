@@ -23,6 +23,14 @@ public final class ProviderToken: @unchecked Sendable {
         self.keyGeneration = keyGeneration
     }
 
+    convenience init(_ token: SharedToken, keyGeneration: Int) {
+        self.init(
+            token: Array(token.text.utf8),
+            issuedAtSeconds: token.issuedAtSeconds,
+            keyGeneration: keyGeneration
+        )
+    }
+
     deinit {
         let headerBytes = UnsafeMutableRawBufferPointer(mutating: headerValue)
         OPENSSL_cleanse(headerBytes.baseAddress, headerBytes.count)
@@ -101,5 +109,22 @@ enum Base64URL {
             }
         }
         return text
+    }
+
+    /// - Returns: nil if the text is not in this encoding.
+    static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+        var digits = text.map { digit in
+            switch digit {
+            case UInt8(ascii: "-"): UInt8(ascii: "+")
+            case UInt8(ascii: "_"): UInt8(ascii: "/")
+            default: digit
+            }
+        }
+        let paddingCount = (4 - digits.count % 4) % 4
+        digits += [UInt8](repeating: UInt8(ascii: "="), count: paddingCount)
+        var bytes = [UInt8](repeating: 0, count: digits.count / 4 * 3)
+        let count = Int(EVP_DecodeBlock(&bytes, digits, Int32(digits.count)))
+        guard paddingCount < 3, count >= paddingCount else { return nil }
+        return Array(bytes.prefix(count - paddingCount))
     }
 }

@@ -1,14 +1,18 @@
 /// Decides what a process does about the provider token that all workers share through Redis. It does no I/O.
 ///
 /// *When to renew* depends on how long Redis has kept the token. All processes learn this time from Redis, so a process
-/// with a wrong clock does not renew too early or too often. *Whether to use the token* depends on its `iat` and the
-/// process's clock.
+/// with a wrong clock does not renew too early or too often. Only if Redis' clock was set back does the process's clock
+/// count too. *Whether to use the token* depends on its `iat` and the process's clock.
 public enum ProviderTokenRenewal {
     /// How long Redis keeps a token: as long as connections may use it.
     public static let timeToLiveMilliseconds = ProviderTokenTimes.ageSecondsMax * 1_000
     /// A token that has at most this time left in Redis is at least 35 minutes old, and a worker must renew it.
     public static let remainingMillisecondsAtRenewal =
         (ProviderTokenTimes.ageSecondsMax - ProviderTokenTimes.renewalAgeSeconds) * 1_000
+    /// A token with more time left in Redis is less than 20 minutes old. It is not renewed even if APNs refuses it,
+    /// because Apple limits how often a team may create tokens.
+    static let remainingMillisecondsAfterRefusalMax =
+        (ProviderTokenTimes.ageSecondsMax - ProviderTokenTimes.tokenChangeIntervalSecondsMin) * 1_000
     /// How far the clock of the process that signed the token may be ahead of this process's clock.
     static let clockSkewSecondsMax: Int64 = 300
 
@@ -49,6 +53,26 @@ public enum ProviderTokenRenewal {
         unixSeconds: Int64
     ) -> Action {
         guard let storedToken, storedToken.remainingMilliseconds > remainingMillisecondsAtRenewal else { return .renew }
+        if let token = storedToken.token, storedToken.remainingMilliseconds > timeToLiveMilliseconds {
+            // Redis gives no token so much time, so Redis' clock was set back. If the token has a usual time left, this
+            // process's clock may be the wrong one, and the process must not sign for all.
+            //
+            // A worker that uses Redis' time has forgotten the token, because it now is from the future. A worker that
+            // does not follow Redis' clock still uses the token. Without a renewal, all such workers would sign at once
+            // when the token is too old by their clocks. If the clock was set back by 20 to 35 minutes, they do (K23).
+            let isFromFuture = token.issuedAtSeconds > unixSeconds + clockSkewSecondsMax
+            let isOld = unixSeconds - ProviderTokenTimes.renewalAgeSeconds >= token.issuedAtSeconds
+            let isInUse = token.issuedAtSeconds == tokenInUseIssuedAtSeconds
+            if tokenInUseIssuedAtSeconds == nil && isFromFuture || isInUse && isOld { return .renew }
+        }
+        // APNs has refused the token in Redis, so the workers need another one. Without a renewal, each worker would
+        // sign a token of its own after some seconds.
+        if let refusedTokenIssuedAtSeconds, tokenInUseIssuedAtSeconds == nil,
+            let token = storedToken.token, token.issuedAtSeconds <= refusedTokenIssuedAtSeconds,
+            storedToken.remainingMilliseconds <= remainingMillisecondsAfterRefusalMax
+        {
+            return .renew
+        }
         guard let token = storedToken.token, token.issuedAtSeconds != tokenInUseIssuedAtSeconds,
             isUsable(token, refusedTokenIssuedAtSeconds: refusedTokenIssuedAtSeconds, unixSeconds: unixSeconds)
         else { return .keep }

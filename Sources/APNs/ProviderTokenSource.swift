@@ -41,14 +41,43 @@ public final class ProviderTokenSource: Sendable {
         var candidateSigner: Signer?
         /// The candidate key's token while a pool tries the key; otherwise nil.
         var trialToken: ProviderToken?
+        /// The token of all trials of the candidate key; nil if there is none yet.
+        var candidateToken: ProviderToken?
+        /// When a pool first asked for the candidate's token and got none, because the source waited for a shared one;
+        /// nil if no pool waits for it.
+        var candidateTokenAwaitedSinceSeconds: Int64?
         var keyTrialBeganAtSeconds: Int64 = 0
         var candidateRefusalReason: Reason?
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var sharesTokens = false
+        /// Whether the last attempt to read or write the shared tokens failed.
+        var isSharingInterrupted = false
+        /// When the source forgot its token, because APNs refused it, or because it was issued too far in the future;
+        /// nil if the source has got another token since.
+        var tokenAwaitedSinceSeconds: Int64?
         /// When the last token was issued that `forgetRefusedToken` forgot; nil if there is none. Redis may still have
         /// this token, and the process must not adopt it again.
         var refusedTokenIssuedAtSeconds: Int64?
+
+        /// Whether the token may be sent now.
+        ///
+        /// A token with a negative age was issued in the future: this clock was set back, or the clock of another
+        /// process, which signed a shared token, is ahead. Only a shared token may be a little ahead.
+        func isUsable(_ token: ProviderToken, unixSeconds: Int64) -> Bool {
+            let ages =
+                sharesTokens
+                ? -ProviderTokenRenewal.clockSkewSecondsMax..<ProviderTokenTimes.ageSecondsMax
+                : 0..<ProviderTokenTimes.renewalAgeSeconds
+            return ages.contains(token.ageSeconds(at: unixSeconds))
+        }
+
+        /// Whether the source waits for a shared token, instead of signing one. The wait ends early if the clock is set
+        /// back.
+        func mayAwaitSharedToken(sinceSeconds: Int64, unixSeconds: Int64) -> Bool {
+            sharesTokens && !isSharingInterrupted
+                && (0..<ProviderTokenSource.sharedTokenWaitSecondsMax).contains(unixSeconds - sinceSeconds)
+        }
     }
 
     public let teamIdentifier: String
@@ -76,20 +105,26 @@ public final class ProviderTokenSource: Sendable {
     /// the token in use until it reaches ``ProviderTokenTimes/ageSecondsMax``.
     ///
     /// If the workers share tokens, one worker signs for all. This method then signs only as a last resort: there is no
-    /// token, the token has reached `ageSecondsMax`, or it was issued too far in the future.
+    /// token, or the token has reached `ageSecondsMax`. If APNs has refused the token, or if it was issued too far in
+    /// the future, the source first waits for a shared one. Meanwhile this method returns nil
+    /// (``sharedTokenWaitSecondsMax``).
     public func currentToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
-            if let token = state.tokenInUse {
-                let ageSeconds = token.ageSeconds(at: unixSeconds)
-                // A token with a negative age was issued in the future: this clock was set back, or the clock of
-                // another process, which signed a shared token, is ahead. Only a shared token may be a little ahead.
-                let ageSecondsMin = state.sharesTokens ? -ProviderTokenRenewal.clockSkewSecondsMax : 0
-                let ageSecondsMax =
-                    state.sharesTokens ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
-                if ageSeconds >= ageSecondsMin && ageSeconds < ageSecondsMax { return token }
+            if let token = state.tokenInUse, state.isUsable(token, unixSeconds: unixSeconds) { return token }
+            if state.sharesTokens, let token = state.tokenInUse,
+                token.ageSeconds(at: unixSeconds) < -ProviderTokenRenewal.clockSkewSecondsMax
+            {
+                // Perhaps Redis' clock was ahead, the workers used its time, and now it was set back. This then happens
+                // to all workers at once, so wait for a shared token.
+                (state.tokenInUse, state.tokenAwaitedSinceSeconds) = (nil, unixSeconds)
+            }
+            if let sinceSeconds = state.tokenAwaitedSinceSeconds,
+                state.mayAwaitSharedToken(sinceSeconds: sinceSeconds, unixSeconds: unixSeconds)
+            {
+                return nil
             }
             if let token = makeToken(signedBy: state.signerInUse, unixSeconds: unixSeconds) {
-                state.tokenInUse = token
+                (state.tokenInUse, state.tokenAwaitedSinceSeconds) = (token, nil)
                 return token
             }
             guard let token = state.tokenInUse, token.ageSeconds(at: unixSeconds) < ProviderTokenTimes.ageSecondsMax
@@ -101,8 +136,9 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Forgets a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken`
-    /// signs a new one. Does nothing if the token is 0 to 20 minutes old. APNs calls such a token expired only because
-    /// the clocks differ, and signing again so soon could lead to TooManyProviderTokenUpdates.
+    /// signs a new one, or waits for a new shared one. Does nothing if the token is 0 to 20 minutes old. APNs calls
+    /// such a token expired only because the clocks differ, and signing again so soon could lead to
+    /// TooManyProviderTokenUpdates.
     func forgetRefusedToken(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.tokenInUse === token else { return }
@@ -110,17 +146,38 @@ public final class ProviderTokenSource: Sendable {
             if ageSeconds < 0 || ageSeconds >= ProviderTokenTimes.tokenChangeIntervalSecondsMin {
                 state.tokenInUse = nil
                 state.refusedTokenIssuedAtSeconds = token.issuedAtSeconds
+                state.tokenAwaitedSinceSeconds = unixSeconds
             }
         }
     }
 
     // MARK: - Sharing tokens with other workers
 
+    /// How long a source without a token waits for a shared one, before it signs one for this process alone. If each
+    /// worker signed at once, the team would create as many tokens as it has workers, which Apple does not allow. This
+    /// time is longer than the lease with which one worker signs for all.
+    static let sharedTokenWaitSecondsMax: Int64 = 15
+
     /// Tells the source that the workers share tokens. From now on, the source signs by itself only if it has no token
     /// that may be used. The caller must read the shared token in Redis, pass it to ``adopt(_:keyIdentifier:)``, and
     /// renew it with ``signSharedToken(keyIdentifier:unixSeconds:)``.
     public func beginSharing() {
         state.withLock { $0.sharesTokens = true }
+    }
+
+    /// Notes whether the last attempt to read or write the shared tokens failed (`isInterrupted`). While it has failed,
+    /// the source waits for no shared token.
+    public func noteSharing(isInterrupted: Bool) {
+        state.withLock { $0.isSharingInterrupted = isInterrupted }
+    }
+
+    /// Whether pushes or a trial wait for a shared token.
+    public var awaitsSharedToken: Bool {
+        state.withLock {
+            $0.sharesTokens
+                && ($0.tokenInUse == nil && $0.tokenAwaitedSinceSeconds != nil
+                    || $0.candidateSigner != nil && $0.candidateTokenAwaitedSinceSeconds != nil)
+        }
     }
 
     /// The id of the key in use, and two issue times: of the token in use, and of the last token that the source forgot
@@ -134,26 +191,53 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Uses a token of another process from now on. Does nothing if the key with this id is no longer in use.
-    public func adopt(_ token: SharedToken, keyIdentifier: String) {
+    /// The id of the candidate key, and the issue time of the token for its trials, as in ``keyAndIssueTimes``: the
+    /// trials also use a shared token. Nil if there is no candidate. Also nil if the candidate has the id of the key in
+    /// use, because Redis has only one token for each id.
+    public var candidateKeyAndIssueTimes:
+        (keyIdentifier: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?)?
+    {
         state.withLock { state in
-            guard state.signerInUse.keyIdentifier == keyIdentifier else { return }
-            state.tokenInUse = ProviderToken(
-                token: Array(token.text.utf8),
-                issuedAtSeconds: token.issuedAtSeconds,
-                keyGeneration: state.signerInUse.generation
-            )
+            guard let candidateSigner = state.candidateSigner,
+                candidateSigner.keyIdentifier != state.signerInUse.keyIdentifier
+            else { return nil }
+            return (candidateSigner.keyIdentifier, state.candidateToken?.issuedAtSeconds, nil)
         }
     }
 
-    /// Signs a new token for all workers, and uses it here at once. Returns nil if signing fails or the key
-    /// with this id is no longer in use.
+    /// Uses a token of another process from now on: for pushes if this key is in use, for the next trials if it is the
+    /// candidate. Does nothing if the key with this id is neither of them any more, or if it has not signed the token.
+    /// Another worker's file may have another key under this id; a trial with that key's token would prove nothing
+    /// about this key.
+    public func adopt(_ token: SharedToken, keyIdentifier: String) {
+        state.withLock { state in
+            let isInUse = state.signerInUse.keyIdentifier == keyIdentifier
+            guard let signer = isInUse ? state.signerInUse : state.candidateSigner,
+                signer.keyIdentifier == keyIdentifier, signer.key.hasSigned(token.text)
+            else { return }
+            let sharedToken = ProviderToken(token, keyGeneration: signer.generation)
+            if isInUse {
+                (state.tokenInUse, state.tokenAwaitedSinceSeconds) = (sharedToken, nil)
+            } else {
+                (state.candidateToken, state.candidateTokenAwaitedSinceSeconds) = (sharedToken, nil)
+            }
+        }
+    }
+
+    /// Signs a new token for all workers, and uses it here at once, as `adopt` does. Returns nil if signing fails, or
+    /// if the key with this id is neither in use nor the candidate any longer.
     public func signSharedToken(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
         state.withLock { state in
-            guard state.signerInUse.keyIdentifier == keyIdentifier,
-                let token = makeToken(signedBy: state.signerInUse, unixSeconds: unixSeconds)
+            let isInUse = state.signerInUse.keyIdentifier == keyIdentifier
+            guard let signer = isInUse ? state.signerInUse : state.candidateSigner,
+                signer.keyIdentifier == keyIdentifier,
+                let token = makeToken(signedBy: signer, unixSeconds: unixSeconds)
             else { return nil }
-            state.tokenInUse = token
+            if isInUse {
+                (state.tokenInUse, state.tokenAwaitedSinceSeconds) = (token, nil)
+            } else {
+                (state.candidateToken, state.candidateTokenAwaitedSinceSeconds) = (token, nil)
+            }
             return SharedToken(text: token.text, issuedAtSeconds: unixSeconds)
         }
     }
@@ -168,7 +252,8 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             state.offeredKeyCount += 1
             state.candidateSigner = Signer(key: key, keyIdentifier: keyIdentifier, generation: state.offeredKeyCount)
-            state.trialToken = nil
+            (state.trialToken, state.candidateToken) = (nil, nil)
+            state.candidateTokenAwaitedSinceSeconds = nil
         }
     }
 
@@ -205,17 +290,36 @@ public final class ProviderTokenSource: Sendable {
     /// must try the token, and then call `endKeyTrial`. Until then, for at most `keyTrialSecondsMax`, other pools get
     /// nil.
     ///
+    /// All trials use one token, because Apple limits how often a team may create tokens. If the workers share tokens,
+    /// this is a shared token, and a pool gets nil while the source waits for it (``sharedTokenWaitSecondsMax``).
+    ///
     /// Every pool gets nil if there is no candidate. A candidate that cannot sign a token is discarded.
     func beginKeyTrial(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidateSigner = state.candidateSigner,
                 state.trialToken == nil || unixSeconds - state.keyTrialBeganAtSeconds >= Self.keyTrialSecondsMax
             else { return nil }
-            guard let token = makeToken(signedBy: candidateSigner, unixSeconds: unixSeconds) else {
+            if state.candidateToken.map({ state.isUsable($0, unixSeconds: unixSeconds) }) != true {
+                let sinceSeconds = state.candidateTokenAwaitedSinceSeconds ?? unixSeconds
+                if candidateSigner.keyIdentifier != state.signerInUse.keyIdentifier,
+                    state.mayAwaitSharedToken(sinceSeconds: sinceSeconds, unixSeconds: unixSeconds)
+                {
+                    state.candidateTokenAwaitedSinceSeconds = sinceSeconds
+                    return nil
+                }
+                state.candidateToken = makeToken(signedBy: candidateSigner, unixSeconds: unixSeconds)
+            }
+            state.candidateTokenAwaitedSinceSeconds = nil
+            guard let candidateToken = state.candidateToken else {
                 state.candidateSigner = nil
                 state.candidateRefusalReason = .absent
                 return nil
             }
+            // Each trial has an object of its own, so that the result of an earlier trial does not count as its result.
+            let token = ProviderToken(
+                SharedToken(text: candidateToken.text, issuedAtSeconds: candidateToken.issuedAtSeconds),
+                keyGeneration: candidateSigner.generation
+            )
             state.trialToken = token
             state.keyTrialBeganAtSeconds = unixSeconds
             return token
@@ -241,12 +345,14 @@ public final class ProviderTokenSource: Sendable {
             case .inconclusive:
                 break
             case .refused(let reason):
-                state.candidateSigner = nil
+                (state.candidateSigner, state.candidateToken) = (nil, nil)
                 state.candidateRefusalReason = reason
             case .accepted:
                 state.signerInUse = candidateSigner
-                state.tokenInUse = token
-                state.candidateSigner = nil
+                (state.tokenInUse, state.tokenAwaitedSinceSeconds) = (token, nil)
+                // APNs refused a token of the old key. This says nothing about tokens of the new key.
+                state.refusedTokenIssuedAtSeconds = nil
+                (state.candidateSigner, state.candidateToken) = (nil, nil)
                 state.candidateRefusalReason = nil
             }
         }

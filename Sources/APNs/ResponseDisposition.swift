@@ -115,8 +115,8 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// Decides by the status if the reason does not decide. A 410 without a reason still means a dead token, a 413 a
     /// body that is too large, and a 403 a refused provider.
     ///
-    /// For other statuses, a reason shows that APNs itself refuses the push. APNs gives a reason with each refusal, so a
-    /// response without one is probably from a proxy, which would respond in the same way to every push, or to every
+    /// For other statuses, a reason shows that APNs itself refuses the push. APNs gives a reason with each refusal, so
+    /// a response without one is probably from a proxy, which would respond in the same way to every push, or to every
     /// broadcast.
     private init(refusal status: UInt16, _ reason: Reason) {
         switch status {

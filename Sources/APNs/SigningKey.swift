@@ -55,6 +55,15 @@ public struct SigningKey: Sendable {
         key.signature(of: message)
     }
 
+    /// Whether this key has signed a provider token.
+    func hasSigned(_ token: String) -> Bool {
+        let bytes = Array(token.utf8)
+        guard let end = bytes.lastIndex(of: UInt8(ascii: ".")),
+            let signature = Base64URL.decode(bytes[(end + 1)...])
+        else { return false }
+        return key.verifies(Array(bytes[..<end]), signature: signature)
+    }
+
     /// Owns the `EVP_PKEY`. OpenSSL allows threads to share a key as long as no thread changes it.
     private final class OpenSSLKey: @unchecked Sendable {
         private let key: OpaquePointer
@@ -109,6 +118,31 @@ public struct SigningKey: Sendable {
                 }
                 return isWritten ? raw : nil
             }
+        }
+
+        /// Whether a signature in JWS form is this key's signature of the message.
+        func verifies(_ message: [UInt8], signature: [UInt8]) -> Bool {
+            guard signature.count == 64, let ecdsaSignature = ECDSA_SIG_new() else { return false }
+            defer {
+                ECDSA_SIG_free(ecdsaSignature)
+                ERR_clear_error()
+            }
+            let isSet = signature.withUnsafeBufferPointer { bytes -> Bool in
+                guard let start = bytes.baseAddress else { return false }
+                let (r, s) = (BN_bin2bn(start, 32, nil), BN_bin2bn(start + 32, 32, nil))
+                if ECDSA_SIG_set0(ecdsaSignature, r, s) == 1 { return true }
+                BN_free(r)
+                BN_free(s)
+                return false
+            }
+            guard isSet, let context = EVP_MD_CTX_new() else { return false }
+            defer { EVP_MD_CTX_free(context) }
+            var derSignature: UnsafeMutablePointer<UInt8>?
+            let count = i2d_ECDSA_SIG(ecdsaSignature, &derSignature)
+            guard count > 0, let derSignature else { return false }
+            defer { CRYPTO_free(derSignature, nil, 0) }
+            return EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1
+                && EVP_DigestVerify(context, derSignature, Int(count), message, message.count) == 1
         }
     }
 }

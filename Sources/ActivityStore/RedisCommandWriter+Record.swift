@@ -159,9 +159,10 @@ extension RedisCommandWriter {
             writeByte(0)
             writeVerbatim(audiences)
         }
-        if let shownVersion { writeVersionText(shownVersion) }
-        if case .reread(let milliseconds) = source {
-            writeNumber(StoredTime.clampedMilliseconds(milliseconds), byteCount: StoredActivity.millisecondsBytes)
+        if let shownVersion { writeStoredVersion(shownVersion) }
+        if case .reread(let alertsReleasedUntilMilliseconds, let writtenAtMilliseconds) = source {
+            writeMilliseconds(alertsReleasedUntilMilliseconds)
+            writeMilliseconds(writtenAtMilliseconds)
         }
     }
 
@@ -181,6 +182,10 @@ extension RedisCommandWriter {
 
     private mutating func writeVersionText(_ version: Version) {
         writeBytes(StoredVersion.textByteCount) { StoredVersion.writeText(version, to: $0) }
+    }
+
+    private mutating func writeMilliseconds(_ milliseconds: Int64) {
+        writeNumber(StoredTime.clampedMilliseconds(milliseconds), byteCount: StoredActivity.millisecondsBytes)
     }
 
     private mutating func writeNumber(_ value: UInt64, byteCount: Int) {

@@ -14,8 +14,8 @@ import Redis
 /// | 6–11 | when the token was registered, milliseconds | the time that an earlier reply gave with the departures |
 /// | 12– | the token | |
 /// | | if the registration names audiences: their number (1), a 0, and their digests | |
-/// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
-/// | | if the registration is read again: until when it may have released alerts, milliseconds (6) | |
+/// | | if the bits say so: the version of the command that the app shows (13) | |
+/// | | if the registration is read again: until when it may have released alerts, milliseconds (6); when its record was written, milliseconds (6) | |
 ///
 /// For a new activity, the script copies bytes 6 to the last digest as they are: they are also the end of the new
 /// value.
@@ -27,7 +27,7 @@ import Redis
 struct RegistrationBatch: ~Copyable {
     private static let headBytes = 5
     private static let callBytesMax =
-        headBytes + 2 * StoredActivity.millisecondsBytes + StoredDeviceToken.bytesMax + StoredVersion.textByteCount + 2
+        headBytes + 3 * StoredActivity.millisecondsBytes + StoredDeviceToken.bytesMax + StoredVersion.byteCount + 2
         + Limits.audiencesPerRegistrationMax * AudienceList.digestBytes
 
     private let capacity: Int

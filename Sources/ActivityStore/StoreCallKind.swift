@@ -32,7 +32,7 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    // `unknown` is only about starts. The other verdicts that are named here are not about ends.
+    // Only a start can be `unknown`. An end can be neither `unchanged` nor `activityOver`, and waits for no carrier.
     private static let verdictsOfUpdate = VerdictSet { AdmissionVerdict($0) != nil && $0 != .unknown }
     private static let verdictsOfEnd = VerdictSet {
         AdmissionVerdict($0) != nil && ![.unknown, .unchanged, .alertAwaitsCarrier, .activityOver].contains($0)

@@ -10,7 +10,8 @@ public enum StoreLimits {
     public static let heldStartsMax = 8
     /// The maximum number of a member's unconfirmed departures: audiences that the member left, but whose pages may
     /// still list it. With sixteen, all eight audiences of a member can change twice. A registration that would exceed
-    /// the number gets the reply `full` with the departures. The worker confirms them, and makes the registration again.
+    /// the number gets the reply `full` with the departures. The worker confirms them, and makes the registration
+    /// again.
     ///
     /// An unregistration, a retired token or an accepted end may exceed the number, because these only remove the
     /// member from its audiences.

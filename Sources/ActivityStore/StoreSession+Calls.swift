@@ -115,10 +115,12 @@ extension StoreSession {
                 $0.writeArgument(letter: UInt8(ascii: hasAlert ? "1" : "0"))
                 $0.writeArgument(version)
             }
-        case .unregister(let atMilliseconds):
-            write(.unregister, call.tag, key, argumentCount: 2, argumentBytes: 32, on: connection) {
+        case .unregister(let atMilliseconds, let type):
+            let (count, bytes) = (type == nil ? 2 : 3, 64 + (type?.count ?? 0))
+            write(.unregister, call.tag, key, argumentCount: count, argumentBytes: bytes, on: connection) {
                 $0.writeArgument(operation: call.subject.kind == .device ? "unregisterDevice" : "unregister")
                 $0.writeArgument(milliseconds: atMilliseconds)
+                if let type { $0.writeArgument(attributesType: type) }
             }
         case .reopen(let version):
             write(.reopen, call.tag, key, argumentCount: 2, argumentBytes: 32, on: connection) {
@@ -271,7 +273,9 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device && start.isWithinBounds && (retirement?.isWithinBounds ?? true)
         case .refundStart:
             kind == .device
-        case .unregister, .confirmDepartures:
+        case .unregister(_, let type):
+            type.map { kind == .device && Self.isAttributesTypeValid($0) } ?? true
+        case .confirmDepartures:
             true
         case .reportLifetimeEvent(_, let kept):
             kind == .activity && (kept.map { $0.version.isStorable && Self.isHoldable($0.record) } ?? true)

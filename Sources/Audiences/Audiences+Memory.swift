@@ -16,9 +16,10 @@ extension Audiences {
             + sampledSegments.count * bytesPerStoreCall + 2 * bytesPerTimer
     }
 
-    /// The memory of one fan-out record: its slot, with two rounds and two channels, because these tables have twice as
-    /// many slots (``Audiences/init(configuration:)``). A record is of a range or of a channel, but a table never
-    /// shrinks. So both kinds count, and so do their longest ids. The record's body and texts are not included
+    /// The memory that is planned for one fan-out record. The record belongs to a range or to a channel, but no table
+    /// ever shrinks. So a slot in each of the two tables of records is included. Two rounds and two channels with the
+    /// longest ids are included too, because their tables have twice as many slots
+    /// (``Audiences/init(configuration:)``). The record's body and texts are not included
     /// (``AudiencesConfiguration/fanoutRecordBytesMax``).
     public static var bytesPerFanoutRecord: Int {
         let bytesPerRoundOrChannel =
@@ -54,9 +55,10 @@ extension Audiences {
     private static var bytesPerStoreCall: Int { 2 * 2 * MemoryLayout<AudienceTicket>.stride }
     /// A slot may have two timers in the queue: the current one, and an obsolete one that is not removed yet.
     private static var bytesPerTimer: Int { 2 * 2 * MemoryLayout<TimerQueue.Timer>.stride }
-    /// Most keys have 16 bytes.
+    /// The memory of an entry whose key has 16 bytes, as most keys have.
     private static var bytesPerDictionaryEntry: Int { dictionaryEntryBytes(keyBytes: 16) }
-    /// An entry has a key and an index of 4 bytes. A dictionary that has just doubled is only three eighths full.
+    /// The memory of an entry: its key, and an index of 4 bytes. A dictionary that has just doubled is only three
+    /// eighths full.
     private static func dictionaryEntryBytes(keyBytes: Int) -> Int { (keyBytes + 4) * 8 / 3 + 1 }
     /// The bytes of a block on the heap, with what the allocator adds.
     private static func heapBytes(_ byteCount: Int) -> Int { byteCount + 16 }

@@ -74,6 +74,8 @@ public struct Audiences: ~Copyable {
     var channelRequests: [CoreChannelRequest] = []
 
     var commandsAwaitingChannelCount = 0
+    /// The bytes of the commands that wait for a channel. They are a part of ``commandBytes``.
+    var commandsAwaitingChannelBytes = 0
     /// For each audience with a pause: when the pause ends (monotonic milliseconds). A pause begins after a command of
     /// the audience has waited for a channel without success. During the pause, no command of the audience begins to
     /// wait for a channel.
@@ -225,7 +227,7 @@ public struct Audiences: ~Copyable {
             case .channel(let channel):
                 channels[channel].timerDueMilliseconds = .max
                 advance(channel: channel, now: now)
-            case .channelWait(let command): channelWaitTimedOut(command)
+            case .channelWait(let command): channelWaitTimedOut(command, now: now)
             }
         }
         dueTimers.removeAll(keepingCapacity: true)

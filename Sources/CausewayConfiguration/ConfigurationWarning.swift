@@ -21,11 +21,7 @@ extension ConfigurationWarning {
     private static let heartbeatsPerSessionMin = 3
 
     private static func sessionWarnings(_ kafka: WorkerConfiguration.Kafka) -> [ConfigurationWarning] {
-        let session = integerProperty(
-            "session.timeout.ms",
-            of: kafka,
-            default: KafkaProperties.sessionTimeoutMilliseconds
-        )
+        let session = sessionTimeout(of: kafka)
         let heartbeat = integerProperty(
             "heartbeat.interval.ms",
             of: kafka,
@@ -67,6 +63,11 @@ extension ConfigurationWarning {
         return warnings
     }
 
+    /// Returns the consumer's session timeout in milliseconds, and its key.
+    fileprivate static func sessionTimeout(of kafka: WorkerConfiguration.Kafka) -> (key: String, value: Int) {
+        integerProperty("session.timeout.ms", of: kafka, default: KafkaProperties.sessionTimeoutMilliseconds)
+    }
+
     /// Returns the value of an integer property in the consumer, and the configuration key that sets it. If no key sets
     /// it, returns the default, and the key with which an operator can set it.
     private static func integerProperty(
@@ -81,4 +82,9 @@ extension ConfigurationWarning {
         }
         return ("kafka.consumer.\(name)", defaultValue)
     }
+}
+
+extension WorkerConfiguration.Kafka {
+    /// The consumer's session timeout. The consumer group notices no sooner that a worker has died.
+    package var sessionTimeoutMilliseconds: Int { ConfigurationWarning.sessionTimeout(of: self).value }
 }

@@ -50,8 +50,7 @@ extension WorkerConfiguration.Kafka {
     /// All properties of the consumer. If a name occurs twice, the later value counts. So `kafka.consumer` comes last:
     /// its properties override those for all clients.
     ///
-    /// `statistics.interval.ms` makes librdkafka report statistics, which tell the worker whether a broker is
-    /// connected.
+    /// `statistics.interval.ms` makes librdkafka report statistics, which tell the worker whether a broker responds.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var consumerProperties: [(name: String, value: String)] {

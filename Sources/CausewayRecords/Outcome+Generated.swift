@@ -20,8 +20,9 @@ extension Outcome {
     public static let superseded = Outcome(rawValue: "superseded")
 
     /// No token is registered, or APNs says that the token is dead. The newest state, or the start, waits for the
-    /// next registration, and then has another result. It has none if no token registers, if a newer command replaces
-    /// it, or if it is a start that expires and gives up its place (`heldStartsFull`).
+    /// next registration, and then has another result. It has no other result if no token registers, or if a newer
+    /// command replaces it. A start also has none if Redis loses it, or if it expires and gives up its place to
+    /// another start (`heldStartsFull`).
     public static let held = Outcome(rawValue: "held")
 
     /// The activity has ended, so nothing can change it.

@@ -54,14 +54,14 @@ extension RecordRules {
         "type": "string", "minLength": 1, "maxLength": 64, "not": {"$ref": "#/definitions/controlCharacter"}}, \#
         "sequence": {"description": "integer, 0 to 18446744073709551615", "type": "integer", "minimum": 0, "maximum": \#
         18446744073709551615}, "priority": {"description": "5 or 10", "enum": [5, 10]}, "expiration": {"description": \#
-        "integer, 0 to 9999999999", "type": "integer", "minimum": 0, "maximum": 9999999999}, "policy": {"description": \#
-        "string, 1 to 64 of A-Z a-z 0-9 - _", "type": "string", "minLength": 1, "maxLength": 64, "pattern": \#
-        "^[A-Za-z0-9_-]+$", "not": {"$ref": "#/definitions/controlCharacter"}}, "token": {"description": "string, an \#
-        even number of hexadecimal digits, 8 to 200", "type": "string", "minLength": 8, "maxLength": 200, "pattern": \#
-        "^([0-9A-Fa-f]{2})+$", "not": {"$ref": "#/definitions/controlCharacter"}}, "environment": {"description": \#
-        "\"production\", \"sandbox\"", "enum": ["production", "sandbox"]}}, "required": ["app", "aps"], \#
-        "additionalProperties": false, "allOf": [{"description": "A command with the id of a channel has no \#
-        `activity`, `audience`, `device` or `token`, and is not a start.", "if": {"required": ["channel"], \#
+        "integer, UNIX seconds, 10 digits", "type": "integer", "minimum": 1000000000, "maximum": 9999999999}, \#
+        "policy": {"description": "string, 1 to 64 of A-Z a-z 0-9 - _", "type": "string", "minLength": 1, "maxLength": \#
+        64, "pattern": "^[A-Za-z0-9_-]+$", "not": {"$ref": "#/definitions/controlCharacter"}}, "token": \#
+        {"description": "string, an even number of hexadecimal digits, 8 to 200", "type": "string", "minLength": 8, \#
+        "maxLength": 200, "pattern": "^([0-9A-Fa-f]{2})+$", "not": {"$ref": "#/definitions/controlCharacter"}}, \#
+        "environment": {"description": "\"production\", \"sandbox\"", "enum": ["production", "sandbox"]}}, "required": \#
+        ["app", "aps"], "additionalProperties": false, "allOf": [{"description": "A command with the id of a channel \#
+        has no `activity`, `audience`, `device` or `token`, and is not a start.", "if": {"required": ["channel"], \#
         "properties": {"channel": {"type": "string"}}}, "then": {"properties": {"activity": false, "audience": false, \#
         "device": false, "token": false}, "not": {"required": ["aps"], "properties": {"aps": {"required": ["event"], \#
         "properties": {"event": {"const": "start"}}}}}}}, {"description": "A command to an audience has no `device`, \#

@@ -22,7 +22,8 @@ public struct PushToken: Codable, Hashable, Sendable {
 }
 
 /// A record for `causeway.registrations`: a token, and the activity or device that it reaches. To unregister, write a
-/// record with the same ``key`` and no value.
+/// record with the same ``key`` and no value. A device has a key for each attributes type: to unregister the device,
+/// write such a record for each of them (``key(device:attributesType:)``).
 public struct Registration: Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
         /// The record registers the update token of a running activity.
@@ -118,13 +119,17 @@ public struct Registration: Hashable, Sendable {
 extension Registration: KafkaRecord {
     public static var defaultTopic: String { "causeway.registrations" }
 
-    /// The activity's or device's id.
+    /// The activity's id; or for a device, ``key(device:attributesType:)``.
     public var key: String {
         switch kind {
         case .activity(let activity): activity.id
-        case .device(let device): device.id
+        case .device(let device): Self.key(device: device.id, attributesType: device.attributesType)
         }
     }
+
+    /// The key of a device's registration: the id, a slash and the attributes type. The topic keeps the newest record
+    /// of each key, so each attributes type needs a key of its own.
+    public static func key(device: String, attributesType: String) -> String { "\(device)/\(attributesType)" }
 
     private enum CodingKeys: String, CodingKey {
         case app, environment, registeredAt, token, audiences

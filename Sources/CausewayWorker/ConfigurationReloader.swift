@@ -19,16 +19,16 @@ package struct ConfigurationSource: Sendable {
     }
 }
 
-/// Reads the configuration again on request or when its file has changed. Applies the keys that a running
-/// worker can change.
+/// Reads the configuration again on request, or when its file or a file of shapes has changed. Applies the keys that a
+/// running worker can change.
 ///
 /// If the configuration has any fault, none of it is applied.
 actor ConfigurationReloader {
-    /// The time between two polls of the file. A changed file is read only when two polls in a row find it in the same
-    /// state, because the first of these polls may find a half-written file.
+    /// The time between two polls of the files. Changed files are read only when two polls in a row find all files in
+    /// the same state, because the first of these polls may find a half-written file.
     static let pollInterval = Duration.seconds(1)
-    /// How many polls pass until a rejected configuration is read again, although its file has not changed. For
-    /// example, a file of shapes that was missing may now be there.
+    /// How many polls pass until a rejected configuration is read again, although no polled file has changed. For
+    /// example, a password file that was missing may now be there.
     static let pollsPerRetry = 10
 
     private let source: ConfigurationSource
@@ -36,30 +36,38 @@ actor ConfigurationReloader {
     /// The contract in use of each app of `runningConfiguration`; nil for an app without shapes.
     private var contracts: [ContractRule?]
     private let log: SharedLimitedLog
+    /// Says in the metrics and on the status page whether the last reload was rejected.
+    private let condition: SharedWorkerCondition
     /// Gives the new settings, and the contracts of the apps, to the lanes.
     private let applyToLanes: @Sendable (WorkerConfiguration, [ContractRule?]) -> Void
     /// The errors of the last rejection, and the polls since then; nil if the last reload was not rejected.
     private var rejection: (errors: String, pollCount: Int)?
-    private var fileStateAtLastRead: FileState?
-    private var fileStateAtLastPoll: FileState?
+    /// The files of shapes that the configuration names. If the last reload was rejected, they are those of the
+    /// rejected configuration, unless it could not be read.
+    private var shapesPaths: [String]
+    private var fileStatesAtLastRead: WatchedFileStates
+    private var fileStatesAtLastPoll: WatchedFileStates
 
     init(
         _ source: ConfigurationSource,
         running: WorkerConfiguration,
         contracts: [ContractRule?],
         log: SharedLimitedLog,
+        condition: SharedWorkerCondition,
         applyToLanes: @escaping @Sendable (WorkerConfiguration, [ContractRule?]) -> Void
     ) {
         self.source = source
         runningConfiguration = running
         self.contracts = contracts
         self.log = log
+        self.condition = condition
         self.applyToLanes = applyToLanes
-        fileStateAtLastRead = source.path.flatMap(FileState.init)
-        fileStateAtLastPoll = fileStateAtLastRead
+        shapesPaths = running.apps.compactMap(\.shapes.file)
+        fileStatesAtLastRead = WatchedFileStates(configuration: source.path, shapes: shapesPaths)
+        fileStatesAtLastPoll = fileStatesAtLastRead
     }
 
-    /// Watches the file until the task is cancelled.
+    /// Watches the files until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.pollInterval)
@@ -67,12 +75,12 @@ actor ConfigurationReloader {
         }
     }
 
-    /// Reads the configuration again if its file has changed, or if a retry is due.
+    /// Reads the configuration again if its file or a file of shapes has changed, or if a retry is due.
     func poll() {
-        let state = source.path.flatMap(FileState.init)
-        defer { fileStateAtLastPoll = state }
-        guard state != nil, state == fileStateAtLastPoll else { return }
-        guard state == fileStateAtLastRead else { return reload() }
+        let states = WatchedFileStates(configuration: source.path, shapes: shapesPaths)
+        defer { fileStatesAtLastPoll = states }
+        guard states.configuration != nil || source.path == nil, states == fileStatesAtLastPoll else { return }
+        guard states == fileStatesAtLastRead else { return reload() }
         rejection?.pollCount += 1
         if let rejection, rejection.pollCount >= Self.pollsPerRetry { readAndApply() }
     }
@@ -86,16 +94,19 @@ actor ConfigurationReloader {
     private func reject(_ errors: String) {
         if errors != rejection?.errors { log(.configurationRejected, ["errors": "\(errors)"]) }
         rejection = (errors, 0)
+        condition.change { $0.isConfigurationRejected = true }
     }
 
     private func readAndApply() {
-        fileStateAtLastRead = source.path.flatMap(FileState.init)
+        fileStatesAtLastRead = WatchedFileStates(configuration: source.path, shapes: shapesPaths)
         let newConfiguration: WorkerConfiguration
         do {
             newConfiguration = try source.loader.load(path: source.path)
         } catch {
             return reject(error.faults.map(\.description).joined(separator: "; "))
         }
+        shapesPaths = newConfiguration.apps.compactMap(\.shapes.file)
+        fileStatesAtLastRead.readShapes(shapesPaths)
         // The loader does not read the apps' files of shapes, so a fault in one of these files shows only here.
         var newContracts = contracts
         do throws(ShapesFileError) {
@@ -110,6 +121,7 @@ actor ConfigurationReloader {
             return reject("\(error)")
         }
         (contracts, rejection) = (newContracts, nil)
+        condition.change { $0.isConfigurationRejected = false }
         let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
         runningConfiguration = change.configuration
         source.logThreshold.level = runningConfiguration.log.level
@@ -125,6 +137,20 @@ actor ConfigurationReloader {
             ["changed": "\(change.appliedKeys.isEmpty ? "nothing" : change.appliedKeys.joined(separator: ", "))"]
         )
     }
+}
+
+/// The states of the configuration file and of the files of shapes; nil for a file that is missing.
+private struct WatchedFileStates: Equatable {
+    /// Also nil if there is no configuration file.
+    let configuration: FileState?
+    private var shapes: [FileState?] = []
+
+    init(configuration path: String?, shapes paths: [String]) {
+        configuration = path.flatMap(FileState.init)
+        readShapes(paths)
+    }
+
+    mutating func readShapes(_ paths: [String]) { shapes = paths.map(FileState.init) }
 }
 
 /// The properties that distinguish two states of a file. Kubernetes updates a ConfigMap by replacing its file with

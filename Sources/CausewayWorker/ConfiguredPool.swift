@@ -19,8 +19,8 @@ struct ConfiguredPool: Equatable {
 extension WorkerConfiguration {
     /// The pools of each lane. Their indices are the numbers of the pools in the metrics.
     ///
-    /// If broadcasts have another host or port, each app has a second pool: commands of any app may name a channel, even
-    /// if its audiences have none.
+    /// If broadcasts have another host or port, each app has a second pool: commands of any app may name a channel,
+    /// even if its audiences have none.
     var pools: [ConfiguredPool] {
         var pools: [ConfiguredPool] = []
         for (appIndex, app) in apps.enumerated() {

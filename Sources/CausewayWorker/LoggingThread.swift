@@ -20,7 +20,9 @@ extension LoggingThread {
             kind,
             level: level,
             nowMilliseconds: loop.nowMilliseconds,
-            wallMilliseconds: loop.wallMilliseconds,
+            // Not the loop's wall clock, which may be corrected: /statusz computes the line's age by the system's
+            // clock.
+            wallMilliseconds: WallClock.systemMilliseconds,
             metadata()
         )
         if !isWritten { metrics.add(.logLinesSuppressed, Int(kind.rawValue)) }

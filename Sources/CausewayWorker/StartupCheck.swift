@@ -32,6 +32,7 @@ package enum StartupCheck {
         checkRedis(configuration.redis, &findings)
         checkTracing(configuration.tracing, &findings)
         checkKafka(configuration.kafka, &findings)
+        checkMemory(configuration, &findings)
         return findings.faults
     }
 
@@ -121,6 +122,18 @@ package enum StartupCheck {
             }
         } catch {
             findings.add("kafka.properties", "\(error)")
+        }
+    }
+
+    /// Checks whether the memory is enough for the lanes, if both numbers are configured. If one is not, the worker
+    /// derives it from its machine, which may not be the machine of this check.
+    private static func checkMemory(_ configuration: WorkerConfiguration, _ findings: inout Findings) {
+        let worker = configuration.worker
+        guard worker.lanes > 0, worker.memoryMebibytes > 0 else { return }
+        do {
+            _ = try MemoryBudget(configuration, laneCount: worker.lanes)
+        } catch {
+            findings.add("worker.memoryMebibytes", error.reason)
         }
     }
 

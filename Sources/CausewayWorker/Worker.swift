@@ -28,6 +28,7 @@ package final class Worker: Service {
 
     /// - Parameters:
     ///   - source: where the configuration came from; nil: the configuration is never read again.
+    ///   - events: the object in which `logger` counts its lost lines.
     ///   - version: the release, as the worker shows it.
     /// - Throws: a fault in the configuration or in a file that it names, for example a key, a certificate or shapes.
     ///   Faults of librdkafka's properties show only in ``run()``.
@@ -35,16 +36,21 @@ package final class Worker: Service {
         configuration: WorkerConfiguration,
         source: ConfigurationSource? = nil,
         logger: Logger,
+        events: RecentEvents = RecentEvents(),
         version: String
     ) throws {
         let signals = IntakeSignals()
         self.signals = signals
-        let setup = try WorkerSetup(configuration: configuration, logger: logger, version: version)
+        let setup = try WorkerSetup(configuration: configuration, logger: logger, events: events, version: version)
         self.setup = setup
         configurationReloader = source.map { source in
-            ConfigurationReloader(source, running: configuration, contracts: setup.initialContracts, log: setup.log) {
-                configuration,
-                contracts in
+            ConfigurationReloader(
+                source,
+                running: configuration,
+                contracts: setup.initialContracts,
+                log: setup.log,
+                condition: setup.metricRegistry.condition
+            ) { configuration, contracts in
                 setup.offerSettings(of: configuration, contracts: contracts)
                 signals.offerSettings()
                 setup.kafkaWakeup.signal()
@@ -76,6 +82,8 @@ package final class Worker: Service {
         let providerTokenSharer = try setup.makeProviderTokenSharer()
         let channelKeeper = try setup.makeChannelKeeper()
         let lifetimeKeeper = try setup.makeLifetimeKeeper()
+        let clockWatch = try setup.makeClockWatch()
+        await clockWatch.awaitFirstReading()
         await providerTokenSharer?.awaitFirstTokens()
         let storeWatch = try setup.makeStoreWatch { fault in
             signals.fail(fault)
@@ -93,6 +101,7 @@ package final class Worker: Service {
             if let configurationReloader { group.addTask { await configurationReloader.run() } }
             if let exporter = setup.traceExporter { group.addTask { await exporter.run() } }
             if let providerTokenSharer { group.addTask { await providerTokenSharer.run() } }
+            group.addTask { await clockWatch.run() }
             group.addTask { await lifetimeKeeper.run() }
             if let channelKeeper {
                 group.addTask {
@@ -154,6 +163,7 @@ package final class Worker: Service {
         laneSetup: LaneSetup,
         signals: IntakeSignals
     ) {
+        loop.wallClock = setup.wallClock
         do {
             let lane = try Lane(
                 number: number,
@@ -181,6 +191,7 @@ package final class Worker: Service {
         lanes: [LoopThread],
         signals: IntakeSignals
     ) {
+        loop.wallClock = setup.wallClock
         do {
             let intake = try Intake(loop: loop, setup: intakeSetup, signals: signals)
             loop.run()

@@ -46,14 +46,16 @@ extension WorkerSetup {
     }
 
     /// Makes the limits for connections to APNs from the whole process: for all connections, and for those to one
-    /// address. Both limits allow two connections for each pool of each lane, so that a pool can open a new connection
-    /// before it closes the old one. Each limit is at least the default of ``ConnectionBudget``, and at most 4,096. A
-    /// pool's only connection is never refused.
-    private static func makeConnectionBudget(poolCount: Int) -> ConnectionBudget {
+    /// address. Both limits allow each pool of each lane twice `connectionsPerPool`. A pool never has more: it has at
+    /// most `connectionsPerPool` connections, and as many retired ones that these replace. So below 4,096 connections,
+    /// no app uses up the connections of another. (R22) Each limit is at least the default of ``ConnectionBudget``, and
+    /// at most 4,096. A pool's only connection is never refused.
+    private static func makeConnectionBudget(poolCount: Int, connectionsPerPool: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
+        let neededCount = 2 * poolCount * connectionsPerPool
         return ConnectionBudget(
-            connectionsMax: min(4_096, max(defaults.connectionsMax, poolCount * 2)),
-            connectionsPerAddressMax: min(4_096, max(defaults.connectionsPerAddressMax, poolCount * 2)),
+            connectionsMax: min(4_096, max(defaults.connectionsMax, neededCount)),
+            connectionsPerAddressMax: min(4_096, max(defaults.connectionsPerAddressMax, neededCount)),
             poolCount: poolCount
         )
     }
@@ -72,7 +74,10 @@ extension WorkerSetup {
     ) throws -> [LaneSetup.PoolSetup] {
         let tls = try Self.makeTLSContext(of: configuration.apns)
         let configuredPools = configuration.pools
-        let budget = makeConnectionBudget(poolCount: laneCount * configuredPools.count)
+        let budget = makeConnectionBudget(
+            poolCount: laneCount * configuredPools.count,
+            connectionsPerPool: configuration.apns.connectionsPerPool
+        )
         return try configuredPools.map { configuredPool in
             let app = configuration.apps[configuredPool.appIndex]
             let key = app.signingKey(for: configuredPool.environment)

@@ -19,6 +19,8 @@ struct WorkerSetup: @unchecked Sendable {
     let memoryBudget: MemoryBudget
     let mailboxes: [LaneMailbox]
     let kafkaWakeup: Wakeup
+    /// The wall clock of all lanes and of the Kafka thread. ``ClockWatch`` corrects it.
+    let wallClock = WallClock()
     private let configuration: WorkerConfiguration
     private let deliveryConfiguration: DeliveryConfiguration
     private let redisConfiguration: RedisConfiguration
@@ -40,7 +42,12 @@ struct WorkerSetup: @unchecked Sendable {
     let traceExporter: TraceExporter?
     private let logger: Logger
 
-    init(configuration: WorkerConfiguration, logger: Logger, version: String) throws {
+    init(
+        configuration: WorkerConfiguration,
+        logger: Logger,
+        events: RecentEvents = RecentEvents(),
+        version: String
+    ) throws {
         laneCount =
             configuration.worker.lanes == 0 ? min(256, ProcessorLimit().processorCount) : configuration.worker.lanes
         let memoryBudget = try MemoryBudget(configuration, laneCount: laneCount)
@@ -62,7 +69,7 @@ struct WorkerSetup: @unchecked Sendable {
         self.tokenSources = tokenSources
         let keys = tokenSources.keys.sorted { ($0.teamIdentifier, $0.file) < ($1.teamIdentifier, $1.file) }
         let labels = Self.makeLabels(configuration, tokenSources: tokenSources, keys: keys, version: version)
-        metricRegistry = MetricRegistry(labels: labels, laneCount: laneCount)
+        metricRegistry = MetricRegistry(labels: labels, laneCount: laneCount, events: events)
         metricRegistry.lifetimeStatus.hasLifetimeLimits = configuration.limitsLifetimes
         let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
         self.log = log
@@ -108,6 +115,7 @@ struct WorkerSetup: @unchecked Sendable {
             Array(tokenSources.values),
             redis: redisConfiguration,
             cipher: tokenCipher,
+            wallClock: wallClock,
             log: log
         )
     }
@@ -131,6 +139,7 @@ struct WorkerSetup: @unchecked Sendable {
         return try ChannelKeeper.make(
             configuration,
             redis: redisConfiguration,
+            wallClock: wallClock,
             tokenSource: { app, environment in
                 guard let source = tokenSources[app.signingKey(for: environment)] else {
                     preconditionFailure("every configured key has a token source")
@@ -145,6 +154,10 @@ struct WorkerSetup: @unchecked Sendable {
     /// add such a policy.
     func makeLifetimeKeeper() throws -> LifetimeKeeper {
         try LifetimeKeeper(configuration, redis: redisConfiguration, status: metricRegistry.lifetimeStatus, log: log)
+    }
+
+    func makeClockWatch() throws(RedisError) -> ClockWatch {
+        try ClockWatch(redis: redisConfiguration, wallClock: wallClock, condition: metricRegistry.condition, log: log)
     }
 
     /// Makes the actor that notices a loss of data in Redis.
@@ -193,10 +206,18 @@ struct WorkerSetup: @unchecked Sendable {
     /// Passes the channel keeper's response to all lanes, not only to the one that sent the request: all lanes may have
     /// commands or broadcasts that wait for this channel.
     func passToLanes(_ response: ChannelResponse, to request: ChannelRequest) {
-        let (name, channel): (String, AudienceChannel?) =
+        let (name, content): (String, LaneChannelResponse.Content) =
             switch response {
-            case .channel(let entry): (entry.environment, AudienceChannel(entry))
-            case .failed(let environment, _): (environment, nil)
+            case .channel(let entry):
+                (
+                    entry.environment,
+                    AudienceChannel(entry).map(LaneChannelResponse.Content.channel)
+                        ?? .refused(isRegistryComplete: true)
+                )
+            case .endNoted(let environment): (environment, .endNoted)
+            case .lookedUp(let environment, let isFound): (environment, .lookedUp(isFound: isFound))
+            case .failed(let environment, _, let isRegistryComplete):
+                (environment, .refused(isRegistryComplete: isRegistryComplete))
             }
         guard let appIndex = configuration.apps.firstIndex(where: { $0.bundleId == request.app }),
             let environment = APNsEnvironment.allCases.first(where: { $0.name.description == name })
@@ -205,7 +226,7 @@ struct WorkerSetup: @unchecked Sendable {
             appIndex: UInt16(appIndex),
             audience: Array(request.audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) },
             environment: environment,
-            channel: channel
+            content: content
         )
         for mailbox in mailboxes {
             mailbox.channelResponses.append(laneResponse)
@@ -264,6 +285,7 @@ struct WorkerSetup: @unchecked Sendable {
             seed: deliveryConfiguration.seed
         )
         audiencesConfiguration.commandsTopic = deliveryConfiguration.commandsTopic
+        audiencesConfiguration.consumerSessionMilliseconds = Int64(configuration.kafka.sessionTimeoutMilliseconds)
         if case .cluster = redisConfiguration.topology { audiencesConfiguration.hasSeveralStoreServers = true }
         for (index, app) in configuration.apps.enumerated() {
             let environments = app.channels.environments.filter(app.environments.contains)
@@ -349,29 +371,6 @@ struct WorkerSetup: @unchecked Sendable {
         if let file = tracing.headersFile { _ = try CollectorHeaders.readLines(path: file) }
         let tls = address.isSecure ? try TLSContext.client(caFile: tracing.caFile, applicationProtocols: []) : nil
         return TraceCollector(address: address, tls: tls, headersFile: tracing.headersFile)
-    }
-
-    private static func warnOfKeysReadableByOthers(
-        _ keys: [ConfiguredSigningKey],
-        tokenSources: [ConfiguredSigningKey: ProviderTokenSource],
-        _ log: SharedLimitedLog
-    ) {
-        for key in keys where tokenSources[key]?.signingKey.isReadableByOthers == true {
-            log(.keyReadableByOthers, ["file": "\(key.file)"])
-        }
-    }
-
-    private func warnOfSecretsReadableByOthers(_ configuration: WorkerConfiguration) {
-        let redis = configuration.redis
-        var files: [(key: String, path: String?)] = [
-            ("redis.passwordFile", redis.passwordFile), ("redis.sentinelPasswordFile", redis.sentinelPasswordFile),
-            ("redis.keyFile", redis.keyFile), ("apns.sharedTokenKeyFile", configuration.apns.sharedTokenKeyFile),
-            ("tracing.headersFile", configuration.tracing.headersFile),
-        ]
-        files += configuration.kafka.propertyFiles.map { ("kafka.propertyFiles.\($0.name)", $0.path) }
-        for case (let key, let path?) in files where SecretFile.isReadableByOthers(path) {
-            log(.keyReadableByOthers, ["file": "\(path)", "key": "\(key)"])
-        }
     }
 }
 

@@ -288,23 +288,59 @@ extension Consumer {
         of partitions: [TopicPartition],
         atOrAfterMilliseconds: Int64
     ) throws(KafkaError) -> [TopicPartition: Result<Int64?, KafkaError>] {
-        var offsets: [TopicPartition: Result<Int64?, KafkaError>] = [:]
+        // `rd_kafka_offsets_for_times` takes -1 as the end of the log and -2 as its beginning. So replace a negative
+        // time by 0.
+        let offsets = try fetchRawOffsets(
+            of: partitions,
+            at: max(0, atOrAfterMilliseconds),
+            until: Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds))
+        )
+        return offsets.mapValues { result in result.map { offset in offset >= 0 ? offset : nil } }
+    }
+
+    /// Asks the brokers which offsets the logs of these partitions have now. Waits for the brokers.
+    ///
+    /// - Returns: for each of `partitions` the range from its log's first offset to its log's end. If the partition has
+    ///   no leader, or its leader refused a request, its value is a failure.
+    /// - Throws: if a broker does not respond within `requestTimeoutMilliseconds`.
+    public func fetchLogOffsets(
+        of partitions: [TopicPartition]
+    ) throws(KafkaError) -> [TopicPartition: Result<Range<Int64>, KafkaError>] {
+        let deadline = Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds))
+        let startOffsets = try fetchRawOffsets(of: partitions, at: SeekPosition.beginning.rawOffset, until: deadline)
+        let endOffsets = try fetchRawOffsets(of: partitions, at: SeekPosition.end.rawOffset, until: deadline)
+        var logOffsets: [TopicPartition: Result<Range<Int64>, KafkaError>] = [:]
+        for (partition, startOffset) in startOffsets {
+            guard let endOffset = endOffsets[partition] else { continue }
+            logOffsets[partition] = startOffset.flatMap { start in
+                endOffset.map { end in max(0, start)..<max(0, start, end) }
+            }
+        }
+        return logOffsets
+    }
+
+    /// Returns what the leaders of partitions respond to ``lookUpOffsets(of:at:timeoutMilliseconds:)``; a failure for a
+    /// partition without a leader.
+    ///
+    /// - Parameter timestamp: UNIX milliseconds, or the raw offset of `SeekPosition.beginning` or `SeekPosition.end`.
+    private func fetchRawOffsets(
+        of partitions: [TopicPartition],
+        at timestamp: Int64,
+        until deadline: Deadline
+    ) throws(KafkaError) -> [TopicPartition: Result<Int64, KafkaError>] {
+        var offsets: [TopicPartition: Result<Int64, KafkaError>] = [:]
         for partition in partitions {
             offsets[partition] = .failure(KafkaError(RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, partition: partition))
         }
-        // `rd_kafka_offsets_for_times` takes -1 as the end of the log and -2 as its beginning. So replace a negative
-        // time by 0.
         let responses = try lookUpOffsets(
             of: partitions,
-            at: max(0, atOrAfterMilliseconds),
-            timeoutMilliseconds: Self.requestTimeoutMilliseconds
+            at: timestamp,
+            timeoutMilliseconds: deadline.remainingMilliseconds(atMost: Self.requestTimeoutMilliseconds)
         )
         for response in responses {
-            if response.code == RD_KAFKA_RESP_ERR_NO_ERROR {
-                offsets[response.partition] = .success(response.offset >= 0 ? response.offset : nil)
-            } else {
-                offsets[response.partition] = .failure(KafkaError(response.code, partition: response.partition))
-            }
+            offsets[response.partition] =
+                response.code == RD_KAFKA_RESP_ERR_NO_ERROR
+                ? .success(response.offset) : .failure(KafkaError(response.code, partition: response.partition))
         }
         return offsets
     }

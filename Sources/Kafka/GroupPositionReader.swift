@@ -63,8 +63,8 @@ public final class GroupPositionReader {
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var committedOffsets: [Int64?] = []
         for element in UnsafeBufferPointer(start: list.pointee.elems, count: partitions.count) {
-            // If the coordinator refused this partition, its offset is not known. So throw: nil would say that the group
-            // has committed nothing.
+            // If the coordinator refused this partition, its offset is not known. So throw: nil would say that the
+            // group has committed nothing.
             guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw makeError(element.err, element.partition) }
             committedOffsets.append(element.offset >= 0 ? element.offset : nil)
         }

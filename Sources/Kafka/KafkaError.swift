@@ -43,6 +43,9 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART.rawValue || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC.rawValue
     }
 
+    /// Whether an offset is not in its partition's log (``offsetOutOfRange(_:)``).
+    public var isOffsetOutOfRange: Bool { code == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE.rawValue }
+
     /// Whether no broker has responded to the client (``noBroker(_:)``).
     public var saysNoBrokerResponded: Bool { code == RD_KAFKA_RESP_ERR__TRANSPORT.rawValue }
 
@@ -97,6 +100,11 @@ extension KafkaError {
     /// Makes the error for a topic that the brokers do not have, or that this client is not allowed to see.
     public static func unknownTopic(_ reason: String) -> KafkaError {
         makeError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, describedOnlyBy: reason)
+    }
+
+    /// Makes the error for an offset that is not in its partition's log.
+    public static func offsetOutOfRange(_ reason: String) -> KafkaError {
+        makeError(RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE, describedOnlyBy: reason)
     }
 
     /// Makes the error for a property that cannot be used: librdkafka or Causeway refuses it, its file cannot be

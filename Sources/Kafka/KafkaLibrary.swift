@@ -1,5 +1,4 @@
 import CRdkafka
-import Glibc
 
 /// The version and the errors of the loaded librdkafka.
 public enum KafkaLibrary {
@@ -16,28 +15,6 @@ public enum KafkaLibrary {
             .compactMap { entry in
                 entry.name.map { (entry.code.rawValue, String(cString: $0)) }
             }
-    }
-
-    /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. Only the statistics show
-    /// that a broker is back: librdkafka reports an error when the client loses its last broker, but reports nothing
-    /// when a broker is back.
-    public static func hasBrokerUp(statistics json: UnsafeRawBufferPointer) -> Bool {
-        let pattern: StaticString = "\"state\":\"UP\""
-        let count = pattern.utf8CodeUnitCount
-        // The index of `U` in the pattern. `memchr` looks for this letter, because it is rare in the statistics.
-        let rareLetterIndex = 9
-        var start = rareLetterIndex
-        while start < json.count, let base = json.baseAddress,
-            let found = memchr(base + start, Int32(UInt8(ascii: "U")), json.count - start)
-        {
-            let position = found - UnsafeMutableRawPointer(mutating: base)
-            let patternStart = position - rareLetterIndex
-            if patternStart + count <= json.count, memcmp(base + patternStart, pattern.utf8Start, count) == 0 {
-                return true
-            }
-            start = position + 1
-        }
-        return false
     }
 }
 

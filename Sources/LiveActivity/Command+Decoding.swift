@@ -179,7 +179,13 @@ extension Command {
             guard PushPriority.isValid(priority) else { throw Fault(.outOfRange, field, at: position) }
             return next
         case .expiration:
-            let (value, next) = try text.readInteger(position, from: 0, to: Limits.timestampMax, field)
+            // To Apple, 0 means one attempt to deliver a push. Here it would be a time in the past.
+            let (value, next) = try text.readInteger(
+                position,
+                from: Limits.timestampMin,
+                to: Limits.timestampMax,
+                field
+            )
             expirationSeconds = value
             return next
         case .alertTimestamp:

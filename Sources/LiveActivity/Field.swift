@@ -74,7 +74,7 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
         case .sequence, .alertSequence, .showsSequence: "a whole number from 0 to 18446744073709551615"
         case .priority: "5 or 10"
         case .policy: "a string of 1 to 64 letters, digits, \"-\" and \"_\""
-        case .expiration: "whole seconds since 1970, at most 10 digits (milliseconds have 13)"
+        case .expiration: "whole seconds since 1970, 10 digits (milliseconds have 13, and 0 is not allowed)"
         case .token: "an even number of hexadecimal digits, 8 to 200"
         case .environment: "\"production\" or \"sandbox\""
         case .event: "\"start\", \"update\" or \"end\""

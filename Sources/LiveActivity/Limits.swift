@@ -40,9 +40,9 @@ public enum Limits {
     static let unescapedKeyBufferBytes = 32
     /// The maximum number of audiences that one registration names. A worker writes the member into each of them (R27).
     public static let audiencesPerRegistrationMax = 8
-    /// The range of `aps.timestamp`, UNIX seconds: 2001-09-09 to 2286-11-20. All its numbers have ten digits, so that a
-    /// timestamp can be replaced in place. A number with more or fewer digits is refused: it probably counts
-    /// milliseconds, or seconds since 2001.
+    /// The range of `aps.timestamp` and `expiration`, UNIX seconds: 2001-09-09 to 2286-11-20. All its numbers have ten
+    /// digits, so that a timestamp can be replaced in place. A number with more or fewer digits is refused: it probably
+    /// counts milliseconds, or seconds since 2001.
     public static let timestampMin: Int64 = 1_000_000_000
     public static let timestampMax: Int64 = 9_999_999_999
     /// How many seconds `aps.timestamp` may be ahead of the worker's clock. A version that is further ahead would

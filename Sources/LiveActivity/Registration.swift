@@ -16,7 +16,8 @@ public struct Registration: Sendable, BitwiseCopyable {
         public var token: TextRange
         /// Whether the user allows frequent updates, so that the activity has a larger budget. False if absent.
         public var allowsFrequentUpdates: Bool
-        /// The version that the app already displays; nil if the registration names none.
+        /// The version that the app already displays; nil if the registration names none that counts
+        /// (``Registration/limitTimes(toLeadOver:)``).
         public var shownVersion: Version?
         /// The array of audience ids, including its brackets. Every element is a valid id. Absent means no audience.
         public var audiences: ByteRange
@@ -50,11 +51,21 @@ extension Registration {
     /// Limits the registration's time to ``Limits/timestampLeadSecondsMax`` after the record's own time. If a time were
     /// far in the future, all later registrations, tombstones and refusals of the token would count as older.
     ///
+    /// Removes a shown version whose timestamp is beyond the same limit. No worker has sent such a command, and all
+    /// commands with earlier timestamps would count as older.
+    ///
     /// - Parameter milliseconds: Kafka's timestamp of the record, so that a reread record gets the same time; without a
     ///   timestamp, when the record was received.
-    public mutating func limitTime(toLeadOver milliseconds: Int64) {
+    public mutating func limitTimes(toLeadOver milliseconds: Int64) {
         let leadMillisecondsMax = Limits.timestampLeadSecondsMax * 1_000
-        guard registeredAtMilliseconds - leadMillisecondsMax > milliseconds else { return }
-        registeredAtMilliseconds = milliseconds + leadMillisecondsMax
+        if registeredAtMilliseconds - leadMillisecondsMax > milliseconds {
+            registeredAtMilliseconds = milliseconds + leadMillisecondsMax
+        }
+        if case .activity(var activity) = kind, let shownVersion = activity.shownVersion,
+            shownVersion.timestamp * 1_000 - leadMillisecondsMax > milliseconds
+        {
+            activity.shownVersion = nil
+            kind = .activity(activity)
+        }
     }
 }

@@ -65,8 +65,12 @@ public final class EventLoop {
     public private(set) var nowMilliseconds: Int64 = 0
     /// CLOCK_MONOTONIC in µs, read together with `nowMilliseconds`. For durations shorter than a millisecond.
     public private(set) var nowMicroseconds: Int64 = 0
-    /// CLOCK_REALTIME in UNIX ms, read together with `nowMilliseconds`.
+    /// `wallClock` in UNIX ms, read together with `nowMilliseconds`.
     public private(set) var wallMilliseconds: Int64 = 0
+    /// The clock of `wallMilliseconds`. At first, each loop has a clock of its own, without a correction.
+    public var wallClock = WallClock() {
+        didSet { refreshClock() }
+    }
 
     /// Creates a loop and ignores SIGPIPE for the whole process. A write to a connection that the peer has
     /// closed then fails with an error, and does not end the process.
@@ -141,7 +145,7 @@ public final class EventLoop {
         iterationBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = iterationBeganAtNanoseconds / 1_000
         nowMilliseconds = iterationBeganAtNanoseconds / 1_000_000
-        wallMilliseconds = readNanoseconds(CLOCK_REALTIME) / 1_000_000
+        wallMilliseconds = wallClock.nowMilliseconds
         for index in 0..<max(0, Int(count)) {
             dispatch(eventBuffer[index])
         }
@@ -226,7 +230,7 @@ public final class EventLoop {
     public func refreshClock() {
         nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
         nowMilliseconds = nowMicroseconds / 1_000
-        wallMilliseconds = readNanoseconds(CLOCK_REALTIME) / 1_000_000
+        wallMilliseconds = wallClock.nowMilliseconds
     }
 
     // MARK: - Watching descriptors

@@ -47,6 +47,9 @@ extension SharedHashes {
     public struct Claim: Sendable, Equatable {
         public var name: [UInt8]
         public var entryText: String
+
+        /// How often the entry was claimed, this claim included; 0 if its text is not valid.
+        public var claimCount: Int { entryText.split(separator: " ").last.flatMap { Int($0) } ?? 0 }
     }
 
     /// Reads the due entries of a timetable. Changes nothing.

@@ -13,11 +13,12 @@ public final class SharedHashes {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// Reads all fields of a hash; empty if the hash does not exist.
-    public func readHash(_ key: [UInt8]) throws(RedisError) -> HashFields {
-        guard let parts = try send(key, ["HGETALL"]).elements, parts.count.isMultiple(of: 2) else {
-            throw RedisError(.protocolViolation)
-        }
+    /// Reads all fields of a hash; none if the hash does not exist. Also asks the server that has the hash for
+    /// `INFO server`.
+    public func readHashAndServer(_ key: [UInt8]) throws(RedisError) -> (fields: HashFields, server: ServerInformation)
+    {
+        let (reply, server) = try sendAndReadServer(key, ["HGETALL"])
+        guard let parts = reply.elements, parts.count.isMultiple(of: 2) else { throw RedisError(.protocolViolation) }
         var hash: HashFields = []
         for index in stride(from: 0, to: parts.count, by: 2) {
             guard case .string(let field) = parts[index], case .string(let value) = parts[index + 1] else {
@@ -25,7 +26,7 @@ public final class SharedHashes {
             }
             hash.append((field, value))
         }
-        return hash
+        return (hash, server)
     }
 
     /// Reads the value of a field; nil if the hash has no such field.
@@ -39,9 +40,20 @@ public final class SharedHashes {
 
     /// Reads the values of several fields of a hash; nil for each field that the hash does not have.
     public func readFields(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) -> [[UInt8]?] {
-        guard let parts = try send(key, ["HMGET"], fields).elements, parts.count == fields.count else {
-            throw RedisError(.protocolViolation)
-        }
+        try Self.parseValues(send(key, ["HMGET"], fields), of: fields)
+    }
+
+    /// Reads the values of several fields as ``readFields(_:_:)`` does. Also asks the server that has the hash for
+    /// `INFO server`.
+    public func readFieldsAndServer(_ key: [UInt8], _ fields: [[UInt8]])
+        throws(RedisError) -> (values: [[UInt8]?], server: ServerInformation)
+    {
+        let (reply, server) = try sendAndReadServer(key, ["HMGET"], fields)
+        return (try Self.parseValues(reply, of: fields), server)
+    }
+
+    private static func parseValues(_ reply: RedisValue, of fields: [[UInt8]]) throws(RedisError) -> [[UInt8]?] {
+        guard let parts = reply.elements, parts.count == fields.count else { throw RedisError(.protocolViolation) }
         return parts.map { if case .string(let value) = $0 { value } else { nil } }
     }
 
@@ -163,6 +175,23 @@ public final class SharedHashes {
     {
         guard let reply = try sendAll([(key, command, arguments)]).first else { throw RedisError(.closed) }
         return reply
+    }
+
+    /// Sends a command together with `INFO server`. Both replies come from one connection, so the information is about
+    /// the server that has replied. Exception: the command was redirected to another server of a cluster. If the user
+    /// may not call INFO, the information is empty.
+    private func sendAndReadServer(_ key: [UInt8], _ command: [String], _ arguments: [[UInt8]] = [])
+        throws(RedisError) -> (reply: RedisValue, server: ServerInformation)
+    {
+        try closingConnectionsAfterErrors { () throws(RedisError) -> (reply: RedisValue, server: ServerInformation) in
+            let location = try connections.findLocation(of: key)
+            let replies = connections.send([
+                (location, command.map { Array($0.utf8) } + [key] + arguments),
+                (location, ["INFO", "server"].map { Array($0.utf8) }),
+            ])
+            guard replies.count == 2 else { throw RedisError(.closed) }
+            return (try replies[0].get().valueOrThrow(), ServerInformation(reply: try replies[1].get()))
+        }
     }
 
     /// Sends all commands together. If some of them fail, throws the first error.

@@ -104,7 +104,7 @@ import Testing
             )
             // Two push-to-start tokens are registered. The activities are on a channel, so they have no update token.
             let newRegistrations = try await fixture.simulator.registrations(since: cursorBefore + 50).records
-            #expect(newRegistrations.map(\.key) == ["by-push", "elsewhere"])
+            #expect(newRegistrations.map(\.key) == ["by-push/MatchAttributes", "elsewhere/MatchAttributes"])
 
             let response = try fixture.connect()
                 .perform(fixture.broadcastHeaders(channel), body: fixture.update(home: 3))

@@ -29,6 +29,7 @@ import Testing
             let records = try #require(started.object["registrations"] as? [Object])
             #expect(records.count == 1_000 && records.last?["key"] as? String == "o-999")
             let token = try #require((records[7]["value"] as? Object)?["token"] as? String)
+            #expect((records[7]["value"] as? Object)?["shows"] == nil, "no command brought the content")
             let headers = fixture.headers(["apns-topic": "com.example.shop.push-type.liveactivity"], token: token)
             let push = "{\"aps\":{\"event\":\"update\",\"timestamp\":\(time(nil)),\"content-state\":{\"minutes\":3}}}"
             #expect(try fixture.connect().perform(headers, body: push).status == 200)

@@ -189,8 +189,8 @@ import Testing
         #expect(fixture.submit(100_000))
     }
 
-    /// The bundle id is wrong, so APNs refuses the topic with every key. Other apps may use the new key, so the trial must
-    /// not discard it.
+    /// The bundle id is wrong, so APNs refuses the topic with every key. Other apps may use the new key, so the trial
+    /// must not discard it.
     @Test func `A key is not discarded if APNs refuses the topic with the old key too`() throws {
         let fixture = try PoolFixture {
             $0.breaker.providerTokenRefusalsMax = 1

@@ -62,6 +62,32 @@ import Testing
         #expect(nextActionWithoutLease(storedToken(ageSeconds: 60, iat: nowSeconds - ageSeconds)) == .keep)
     }
 
+    /// Redis' clock was set back by ten minutes, so the token seems to have longer to live than any token gets. This
+    /// worker uses Redis' time.
+    @Test func `A token from the future is replaced if Redis' clock was set back`() {
+        var stored = storedToken(ageSeconds: -301)
+        #expect(nextAction(stored) == .renew)
+        #expect(nextAction(stored, tokenInUseIssuedAtSeconds: nowSeconds) == .keep)
+        #expect(nextActionWithoutLease(stored) == .keep)
+        stored.remainingMilliseconds = ProviderTokenRenewal.timeToLiveMilliseconds
+        #expect(nextAction(stored) == .keep, "only this process's clock is behind")
+        #expect(nextAction(storedToken(ageSeconds: -300)) != .renew, "the token can still be used")
+    }
+
+    /// Redis' clock was set back by more than 35 minutes, and this worker does not follow it. Without a renewal, all
+    /// workers would sign at once when the token is 55 minutes old.
+    @Test func `After Redis' clock was set back, a worker renews the token in use by its own clock`() {
+        func nextAction(ageSeconds: Int64, extraMilliseconds: Int64) -> ProviderTokenRenewal.Action {
+            var stored = storedToken(ageSeconds: ageSeconds)
+            stored.remainingMilliseconds = ProviderTokenRenewal.timeToLiveMilliseconds + extraMilliseconds
+            return self.nextAction(stored, tokenInUseIssuedAtSeconds: nowSeconds - ageSeconds)
+        }
+        #expect(nextAction(ageSeconds: 2_101, extraMilliseconds: 1) == .renew)
+        #expect(nextAction(ageSeconds: 2_100, extraMilliseconds: 1) == .renew)
+        #expect(nextAction(ageSeconds: 2_099, extraMilliseconds: 1) == .keep)
+        #expect(nextAction(ageSeconds: 2_101, extraMilliseconds: 0) == .keep, "perhaps this process's clock is ahead")
+    }
+
     @Test(arguments: [-300, 3_299] as [Int64])
     func `Clocks may differ by five minutes`(ageSeconds: Int64) {
         #expect(nextAction(storedToken(ageSeconds: 60, iat: nowSeconds - ageSeconds)) != .keep)
@@ -70,6 +96,17 @@ import Testing
     @Test func `A token that was refused is not used again`() {
         #expect(nextAction(storedToken(ageSeconds: 60), refusedTokenIssuedAtSeconds: nowSeconds - 60) == .keep)
         #expect(nextAction(storedToken(ageSeconds: 60), refusedTokenIssuedAtSeconds: nowSeconds - 61) != .keep)
+        // After 20 minutes, Apple allows the team another token.
+        #expect(nextAction(storedToken(ageSeconds: 1_199), refusedTokenIssuedAtSeconds: nowSeconds - 1_199) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 1_200), refusedTokenIssuedAtSeconds: nowSeconds - 1_200) == .renew)
+        #expect(
+            nextAction(
+                storedToken(ageSeconds: 1_200),
+                tokenInUseIssuedAtSeconds: nowSeconds,
+                refusedTokenIssuedAtSeconds: nowSeconds - 1_200
+            ) == .keep,
+            "the process has signed one of its own meanwhile"
+        )
         // The token's renewal is due, and another process signs.
         #expect(
             nextActionWithoutLease(storedToken(ageSeconds: 2_500), refusedTokenIssuedAtSeconds: nowSeconds - 2_500)
@@ -102,23 +139,36 @@ import Testing
 
     // MARK: - The source of provider tokens
 
-    /// Returns a source with its own key file, because tests that run in parallel write key files too.
-    private func makeSource() throws -> ProviderTokenSource {
+    /// Returns a new key with its own file, because tests that run in parallel write key files too.
+    private func makeKey() throws -> SigningKey {
         let file = TestCredentials.keyPath("Shared-\(UInt64.random(in: .min ... .max)).p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        return try ProviderTokenSource(
-            key: SigningKey(path: file),
+        return try SigningKey(path: file)
+    }
+
+    private func makeSource(_ key: SigningKey? = nil) throws -> ProviderTokenSource {
+        try ProviderTokenSource(
+            key: key ?? makeKey(),
             keyIdentifier: "ABC123DEFG",
             teamIdentifier: "TEAM123456"
         )
     }
 
+    /// Returns two sources of the same key, as two workers have. They share tokens.
+    private func makeSharingSources() throws -> (ProviderTokenSource, ProviderTokenSource) {
+        let key = try makeKey()
+        let sources = (try makeSource(key), try makeSource(key))
+        sources.0.beginSharing()
+        sources.1.beginSharing()
+        return sources
+    }
+
     @Test func `A shared token is used to its end, and then one of the process's own`() throws {
-        let source = try makeSource()
-        source.beginSharing()
-        source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "ABC123DEFG")
-        #expect(source.currentToken(unixSeconds: nowSeconds - 300)?.text == "a.b.c", "the signer's clock is ahead")
-        #expect(source.currentToken(unixSeconds: nowSeconds + 3_299)?.text == "a.b.c", "Redis is away")
+        let (signer, source) = try makeSharingSources()
+        let token = try #require(signer.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds))
+        source.adopt(token, keyIdentifier: "ABC123DEFG")
+        #expect(source.currentToken(unixSeconds: nowSeconds - 300)?.text == token.text, "the signer's clock is ahead")
+        #expect(source.currentToken(unixSeconds: nowSeconds + 3_299)?.text == token.text, "Redis is away")
         let ownToken = try #require(source.currentToken(unixSeconds: nowSeconds + 3_300))
         #expect(ownToken.issuedAtSeconds == nowSeconds + 3_300)
     }
@@ -129,6 +179,10 @@ import Testing
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "OTHERKEY00")
         #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
         #expect(source.signSharedToken(keyIdentifier: "OTHERKEY00", unixSeconds: nowSeconds) == nil)
+        // Another worker's file has another key under the same id.
+        let otherToken = try makeSource().signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds)
+        source.adopt(try #require(otherToken), keyIdentifier: "ABC123DEFG")
+        #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
     }
 
     @Test func `A token that was signed for all is also used by its signer`() throws {
@@ -141,6 +195,96 @@ import Testing
         source.forgetRefusedToken(tokenInUse, unixSeconds: nowSeconds + 1_300)
         #expect(source.keyAndIssueTimes.refusedTokenIssuedAtSeconds == nowSeconds)
         #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
+    }
+
+    /// APNs refuses the token of all workers. If each of them signed at once, the team would create too many tokens.
+    @Test func `After a refusal, a worker waits for the others' token`() throws {
+        let (signer, source) = try makeSharingSources()
+        let token = try #require(signer.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds))
+        source.adopt(token, keyIdentifier: "ABC123DEFG")
+        let refusedAtSeconds = nowSeconds + 1_300
+        func refuse() throws {
+            let tokenInUse = try #require(source.currentToken(unixSeconds: refusedAtSeconds))
+            source.forgetRefusedToken(tokenInUse, unixSeconds: refusedAtSeconds)
+        }
+        try refuse()
+        #expect(source.currentToken(unixSeconds: refusedAtSeconds) == nil)
+        #expect(source.awaitsSharedToken)
+        let newToken = try #require(
+            signer.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: refusedAtSeconds + 1)
+        )
+        source.adopt(newToken, keyIdentifier: "ABC123DEFG")
+        #expect(source.currentToken(unixSeconds: refusedAtSeconds + 1)?.text == newToken.text)
+        #expect(!source.awaitsSharedToken)
+        // Nobody signs a token, or Redis is away.
+        source.adopt(token, keyIdentifier: "ABC123DEFG")
+        try refuse()
+        #expect(source.currentToken(unixSeconds: refusedAtSeconds + 14) == nil)
+        #expect(source.currentToken(unixSeconds: refusedAtSeconds + 15) != nil)
+        source.adopt(token, keyIdentifier: "ABC123DEFG")
+        try refuse()
+        source.noteSharing(isInterrupted: true)
+        #expect(source.currentToken(unixSeconds: refusedAtSeconds) != nil)
+    }
+
+    /// The key file of all workers is replaced. If each of them signed a token for the trial, the team would create too
+    /// many tokens.
+    @Test func `All workers try a new key with one token`() throws {
+        let (signer, source) = try makeSharingSources()
+        let newKey = try makeKey()
+        for worker in [signer, source] { try worker.offer(newKey, keyIdentifier: "NEXTKEY000") }
+        #expect(source.beginKeyTrial(unixSeconds: nowSeconds) == nil, "the shared token is awaited")
+        #expect(source.awaitsSharedToken)
+        #expect(source.candidateKeyAndIssueTimes?.keyIdentifier == "NEXTKEY000")
+        let token = try #require(signer.signSharedToken(keyIdentifier: "NEXTKEY000", unixSeconds: nowSeconds))
+        source.adopt(token, keyIdentifier: "NEXTKEY000")
+        #expect(!source.awaitsSharedToken)
+        for worker in [signer, source] {
+            let first = try #require(worker.beginKeyTrial(unixSeconds: nowSeconds))
+            worker.endKeyTrial(of: first, .inconclusive)
+            let second = try #require(worker.beginKeyTrial(unixSeconds: nowSeconds + 60))
+            #expect(first.text == token.text && second.text == token.text)
+            worker.endKeyTrial(of: second, .accepted)
+            #expect(worker.currentToken(unixSeconds: nowSeconds + 61)?.text == token.text)
+        }
+    }
+
+    /// A pool tries a new key for so long that the token of the trials becomes too old.
+    @Test func `A trial whose token has become too old waits for a shared one`() throws {
+        let (signer, source) = try makeSharingSources()
+        let newKey = try makeKey()
+        for worker in [signer, source] { try worker.offer(newKey, keyIdentifier: "NEXTKEY000") }
+        func signAndAdopt(atSeconds: Int64) throws -> SharedToken {
+            let token = try #require(signer.signSharedToken(keyIdentifier: "NEXTKEY000", unixSeconds: atSeconds))
+            source.adopt(token, keyIdentifier: "NEXTKEY000")
+            return token
+        }
+        _ = try signAndAdopt(atSeconds: nowSeconds)
+        let trial = try #require(source.beginKeyTrial(unixSeconds: nowSeconds))
+        source.endKeyTrial(of: trial, .inconclusive)
+        #expect(!source.awaitsSharedToken)
+        let laterSeconds = nowSeconds + ProviderTokenTimes.ageSecondsMax
+        #expect(source.beginKeyTrial(unixSeconds: laterSeconds) == nil)
+        #expect(source.awaitsSharedToken)
+        let newToken = try signAndAdopt(atSeconds: laterSeconds)
+        #expect(!source.awaitsSharedToken)
+        #expect(source.beginKeyTrial(unixSeconds: laterSeconds)?.text == newToken.text)
+    }
+
+    @Test func `A trial does not wait for a shared token forever, nor use one of another key`() throws {
+        let (signer, source) = try makeSharingSources()
+        try signer.offer(makeKey(), keyIdentifier: "NEXTKEY000")
+        try source.offer(makeKey(), keyIdentifier: "NEXTKEY000")
+        let token = try #require(signer.signSharedToken(keyIdentifier: "NEXTKEY000", unixSeconds: nowSeconds))
+        source.adopt(token, keyIdentifier: "NEXTKEY000")
+        #expect(source.beginKeyTrial(unixSeconds: nowSeconds) == nil)
+        #expect(source.beginKeyTrial(unixSeconds: nowSeconds + 14) == nil)
+        let ownToken = try #require(source.beginKeyTrial(unixSeconds: nowSeconds + 15))
+        #expect(ownToken.text != token.text)
+        // Redis has only one token for each id, so a candidate with the id of the key in use needs no wait.
+        try source.offer(makeKey(), keyIdentifier: "ABC123DEFG")
+        #expect(source.candidateKeyAndIssueTimes == nil)
+        #expect(source.beginKeyTrial(unixSeconds: nowSeconds) != nil)
     }
 
     /// A pool that sends nothing cannot try a new key. After 30 s another pool may try it.

@@ -143,7 +143,7 @@ import Testing
             attributesType: nil,
             registration: token,
             shownVersion: nil,
-            source: .reread(alertsReleasedUntilMilliseconds: milliseconds)
+            source: .readAgain(at: milliseconds)
         )
     }
 

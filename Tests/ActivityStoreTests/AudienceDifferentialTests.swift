@@ -112,8 +112,8 @@ import Testing
         #expect(try verdict(.update, 9) == .ended)
     }
 
-    /// The budget is used up with a bucket that fills in 15 hours, and a command has a bucket that fills in one hour. If
-    /// the slower bucket is no longer configured, the faster one refills from empty.
+    /// The budget is used up with a bucket that fills in 15 hours, and a command has a bucket that fills in one hour.
+    /// If the slower bucket is no longer configured, the faster one refills from empty.
     @Test(arguments: [false, true])
     func `An audience with an empty budget gets priority 10 after one refill`(isSlowBucketConfigured: Bool) throws {
         let server = try RedisServer()

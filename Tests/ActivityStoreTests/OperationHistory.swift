@@ -208,9 +208,14 @@ struct OperationHistory {
                 allowsFrequentUpdates: pick([true, false, nil]),
                 shownVersion: below(2) == 0 ? randomVersion() : nil,
                 // The versions have timestamps of few seconds, and most registrations have a time of few milliseconds.
+                // The eight hours count from a time that is up to eight hours ago.
                 source: pick([
                     .record, .command,
-                    .reread(alertsReleasedUntilMilliseconds: 1_000 * token.registeredAtMilliseconds),
+                    .reread(
+                        alertsReleasedUntilMilliseconds: token.registeredAtMilliseconds
+                            * (registrationsBeginMilliseconds == nil ? 1_000 : 1),
+                        writtenAtMilliseconds: nowMilliseconds - token.registeredAtMilliseconds % 9 * 3_600_000
+                    ),
                 ]),
                 audiences: randomAudiences()
             )
@@ -238,7 +243,11 @@ struct OperationHistory {
                     ? .registerToken(audiences: randomAudiences()) : .nextHeldStart(after: randomHeldStart(type)),
                 isFromCommand: below(3) == 0
             )
-        case 13..<15: return .unregister(atMilliseconds: randomRegistrationTime())
+        case 13..<15:
+            return .unregister(
+                atMilliseconds: randomRegistrationTime(),
+                attributesType: below(2) == 0 ? nil : type
+            )
         default:
             return .settleStart(
                 randomHeldStart(type),

@@ -103,7 +103,7 @@ import Testing
             (.activity("nobody"), .confirmDepartures(atMilliseconds: 1)),
             (key, makeRegistration("bb", at: 300, in: [2])),
             (key, makeRegistration("cc", at: 299, in: [3])),
-            (key, makeRegistration("dd", at: 400, in: [], source: .reread(alertsReleasedUntilMilliseconds: 400))),
+            (key, makeRegistration("dd", at: 400, in: [], source: .readAgain(at: 400))),
             (key, makeRegistration("ee", at: 500, in: [])),
         ]
         perform(calls)

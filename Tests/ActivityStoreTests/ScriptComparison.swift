@@ -106,7 +106,7 @@ extension RedisServer {
     private static let nextRegistrationTimeLua = """
         if index > 1 then
           TIME = redis.call('LPOP', 'times')
-          _, seconds = readServerTime()
+          now, seconds = readServerTime()
           updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
         end
 

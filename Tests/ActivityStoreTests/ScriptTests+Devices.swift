@@ -52,6 +52,36 @@ extension ScriptTests {
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
     }
 
+    @Test func `An unregistration of one attributes type leaves the tokens of the others`() throws {
+        let comparison = try ScriptComparison(.device("phone"))
+        func register(_ type: String, in audiences: [UInt8]) {
+            comparison.perform(
+                .register(
+                    attributesType: type,
+                    registration: token("aa"),
+                    shownVersion: nil,
+                    audiences: audiences.flatMap { [$0, 0, 0, 0, 0, 0, 0, 0] }
+                )
+            )
+        }
+        func unregister(_ type: String, at milliseconds: Int64 = 200) -> StoreReply<[UInt8]> {
+            comparison.perform(.unregister(atMilliseconds: milliseconds, attributesType: Array(type.utf8)))
+        }
+        func hasToken(_ type: String) -> Bool {
+            comparison.verdict(.takeStartToken(attributesType: type, registration: nil)) == .tokenFound
+        }
+        register("Game", in: [1, 2])
+        register("Race", in: [2, 3])
+        #expect(unregister("Game", at: 99).verdict == .stale)
+        let reply = unregister("Game")
+        // The device stays in audience 2, because the registration of the other type names it.
+        #expect(reply.verdict == .unregistered && reply.departures == [200, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0])
+        #expect(!hasToken("Game") && hasToken("Race"))
+        // Redis stores nothing about a type without a registration.
+        #expect(unregister("Walk").verdict == .unregistered)
+        #expect(unregister("Rac").verdict == .unregistered && hasToken("Race"))
+    }
+
     /// Former releases stored the times of clocks that are ahead.
     @Test func `After a device's registration whose time is a day ahead, later tokens and tombstones count`() throws {
         let presentMilliseconds: Int64 = 1_700_000_000_000

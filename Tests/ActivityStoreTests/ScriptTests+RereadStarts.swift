@@ -66,6 +66,31 @@ extension ScriptTests {
         #expect(comparison.verdict(start(200, claim: 3)) == .duplicate)
     }
 
+    /// The start began the activity, and the activity's token was registered. Then Redis lost its data. Now workers
+    /// read the start again, and a second copy of the start for the first time.
+    @Test(
+        arguments: [
+            (registeredAt: 201_000, verdict: StoreVerdict.duplicate), (200_000, .duplicate), (199_999, .send),
+        ] as [(registeredAt: Int64, verdict: StoreVerdict)],
+        [false, true]
+    )
+    func `A start read again is a duplicate if the activity's token is not older`(
+        token: (registeredAt: Int64, verdict: StoreVerdict),
+        isDeferred: Bool
+    ) throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(recordStart(200)) == .settled)
+        #expect(comparison.verdict(makeRegistration("aa", at: token.registeredAt)) == .registered)
+        let repeatedStart = Operation.admitStart(
+            version: version(200),
+            claim: 2,
+            previousClaim: isDeferred ? 1 : nil
+        )
+        #expect(comparison.verdict(repeatedStart) == token.verdict)
+        guard token.verdict == .duplicate else { return }
+        #expect(comparison.verdict(command(.update, 250)) == .send, "the token stays")
+    }
+
     /// APNs responded to the start's push after Redis had lost its data.
     @Test func `A start read again that is settled is a duplicate`() throws {
         let comparison = try ScriptComparison()

@@ -65,7 +65,7 @@ extension ScriptTests {
             token("aa", at: 50),
             allowsFrequentUpdates: nil,
             shownVersion: nil,
-            source: .reread(alertsReleasedUntilMilliseconds: 50),
+            source: .readAgain(at: 50),
             audiences: nil
         )
         #expect(comparison.verdict(repeatedRegistration) == .registered)
@@ -139,7 +139,7 @@ extension ScriptTests {
             token("aa", at: 50),
             allowsFrequentUpdates: nil,
             shownVersion: nil,
-            source: .reread(alertsReleasedUntilMilliseconds: 50),
+            source: .readAgain(at: 50),
             audiences: nil
         )
         #expect(comparison.perform(repeatedRegistration).heldCommand == [1])

@@ -243,6 +243,13 @@ extension Operation {
     }
 }
 
+extension RegistrationSource {
+    /// A record that was written at this time, and is read again.
+    static func readAgain(at milliseconds: Int64) -> Self {
+        .reread(alertsReleasedUntilMilliseconds: milliseconds, writtenAtMilliseconds: milliseconds)
+    }
+}
+
 extension Policy.Pace {
     /// A pace with this spacing, and with budgets of 15 pushes and of 200 frequent pushes.
     static func spaced(_ milliseconds: Int64) -> Self {

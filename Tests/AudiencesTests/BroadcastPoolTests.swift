@@ -87,8 +87,8 @@ import Testing
         #expect(waitingCount(.broadcasts) == 1)
     }
 
-    /// The breaker of the only pool is open, and a proxy refuses the path of broadcasts. The refusals of broadcasts would
-    /// keep the breaker open although pushes to devices would succeed.
+    /// The breaker of the only pool is open, and a proxy refuses the path of broadcasts. The refusals of broadcasts
+    /// would keep the breaker open although pushes to devices would succeed.
     @Test func `While broadcasts are refused, they probe a pool after all other pushes`() throws {
         let harness = try makeHarness()
         var order = ProbeOrder()

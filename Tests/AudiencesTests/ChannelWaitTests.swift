@@ -5,8 +5,8 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// If an audience has no channel yet, its start or update waits for the channel, but only for a limited time. After a
-/// command has waited without success, the audience's commands of the next minute do not wait.
+/// If an audience has no channel, its command waits for the channel, but only for a limited time. After a command has
+/// waited without success, the audience's commands of the next minute do not wait.
 @Suite struct ChannelWaitTests {
     private func makeHarness(_ environments: APNsEnvironment...) -> RoundHarness {
         RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: environments))
@@ -75,12 +75,112 @@ import Testing
         #expect(harness.instructions.contains { $0.channel != nil })
     }
 
-    @Test func `An end does not wait for a channel`() {
+    private func noteEnd(_ harness: RoundHarness) {
+        harness.core.audienceEndNoted(appIndex: 0, audience: RoundHarness.digest, environment: .production)
+        harness.performPendingWork()
+    }
+
+    /// The keeper looks for a channel that Redis may have lost, and creates none.
+    @Test func `An end without a channel waits only until the keeper has noted it`() {
         let harness = makeHarness(.production)
         handOver(1, .end, to: harness)
+        #expect(harness.instructions.isEmpty)
+        noteEnd(harness)
         #expect(!harness.instructions.isEmpty)
-        #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil })
+        #expect(harness.instructions.allSatisfy { $0.channel == nil && $0.channelAbsence == nil })
     }
+
+    @Test func `The result of an end that the keeper has not noted says that there was no channel`() {
+        let harness = makeHarness(.production)
+        handOver(1, .end, to: harness)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notInTime })
+    }
+
+    /// The keeper responds to an earlier end. The start needs a new channel, which the keeper creates next.
+    @Test func `A start waits although the keeper has noted an end`() {
+        let harness = makeHarness(.production)
+        handOver(1, .start, to: harness)
+        noteEnd(harness)
+        #expect(harness.instructions.isEmpty)
+    }
+
+    // MARK: - Channels that Redis has lost
+
+    /// Redis came back empty. The members are back before the keeper has restored the channels.
+    @Test(arguments: [Event.update, .end])
+    func `After a loss of the store, a command is broadcast when its channel is restored`(event: Event) throws {
+        let harness = makeHarness(.production)
+        harness.core.storeMayHaveLostDataAtMilliseconds = harness.nowMilliseconds
+        harness.core.membersLastCompleteAtMilliseconds = .min
+        handOver(1, event, to: harness)
+        for _ in 0..<3 { harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax) }
+        harness.core.membersLastCompleteAtMilliseconds = harness.nowMilliseconds
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        #expect(harness.instructions.isEmpty)
+        let requestKinds = harness.takeChannelRequests().map(\.kind)
+        #expect(requestKinds.count { $0 == .sought } == 5, "the request is repeated, because it may have been dropped")
+        #expect(requestKinds.count { $0 != .sought } == 5)
+        let channel = try makeChannel()
+        harness.store.setChannel(channel, in: .production, of: RoundHarness.digest, app: RoundHarness.app)
+        if event == .end { noteEnd(harness) } else { create(channel, harness) }
+        #expect(harness.instructions.contains { $0.channel == channel })
+        #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil })
+        #expect(harness.core.commandsAwaitingChannelCount == 0)
+    }
+
+    /// An operator has emptied Redis, and the lane has not noticed it. The keeper has, but Kafka does not respond to
+    /// it.
+    @Test func `A command waits on while the keeper cannot restore the channels`() throws {
+        let harness = makeHarness(.production)
+        handOver(1, to: harness)
+        harness.core
+            .channelRefused(
+                appIndex: 0,
+                audience: RoundHarness.digest,
+                environment: .production,
+                isRegistryComplete: false,
+                now: harness.moment
+            )
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        #expect(harness.instructions.isEmpty)
+        create(try makeChannel(), harness)
+        #expect(harness.instructions.contains { $0.channel != nil })
+    }
+
+    /// Without this limit, the members with tokens would get nothing while `causeway.channels` cannot be read.
+    @Test func `The wait for lost channels ends after ten minutes`() {
+        let harness = makeHarness(.production)
+        harness.core.membersLastCompleteAtMilliseconds = .min
+        handOver(1, to: harness)
+        let waitCount = Audiences.memberWaitMillisecondsMax / Audiences.channelWaitMillisecondsMax
+        for _ in 1..<waitCount { harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax) }
+        #expect(harness.instructions.isEmpty)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notInTime })
+        harness.instructions.removeAll()
+        harness.advanceClock(milliseconds: 30_000)
+        handOver(40, to: harness)
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notAwaited })
+    }
+
+    /// The wait may be long, and a partition that is being revoked must not wait for it.
+    @Test func `A command that waits for its channel is dropped if its partition is revoked`() {
+        let harness = makeHarness(.production)
+        harness.core.membersLastCompleteAtMilliseconds = .min
+        handOver(1, to: harness)
+        harness.core.dropWaitingCommands { _ in true }
+        let command = harness.core.takeReturnedCommand()
+        #expect(command?.record.rawValue == 1 && command?.handoverResult == .dropped)
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        #expect(harness.instructions.isEmpty)
+        #expect(harness.core.commandsAwaitingChannelCount == 0 && harness.core.commandCount == 0)
+    }
+
+    // MARK: - The limits of a wait
 
     @Test func `After two seconds a command continues without a channel`() {
         let harness = makeHarness(.production)
@@ -91,6 +191,51 @@ import Testing
         #expect(!harness.instructions.isEmpty)
         #expect(harness.instructions.allSatisfy { $0.channel == nil && $0.channelAbsence == .notInTime })
         #expect(harness.core.commandsAwaitingChannelCount == 0)
+    }
+
+    /// How many waits of two seconds a start has at most.
+    private static let startWaitCount =
+        Audiences.startChannelWaitMillisecondsMax / Audiences.channelWaitMillisecondsMax
+
+    /// At kick-off, the keeper creates the channels of many audiences, a few at a time.
+    @Test func `A start waits longer while the keeper provides channels of other audiences`() throws {
+        let harness = makeHarness(.production)
+        handOver(1, .start, to: harness)
+        for _ in 1..<Self.startWaitCount { try waitWhileOthersGetChannels(.production, harness) }
+        #expect(harness.instructions.isEmpty)
+        create(try makeChannel(), harness)
+        #expect(!harness.instructions.isEmpty)
+        #expect(harness.instructions.allSatisfy { $0.channelsForStarts.production != nil })
+    }
+
+    @Test func `A start waits at most half a minute`() throws {
+        let harness = makeHarness(.production)
+        handOver(1, .start, to: harness)
+        for _ in 1...Self.startWaitCount { try waitWhileOthersGetChannels(.production, harness) }
+        #expect(harness.instructions.contains { $0.channelAbsence == .notInTime })
+        #expect(harness.core.commandsAwaitingChannelCount == 0)
+    }
+
+    /// The channels of one environment do not show that APNs creates those of the other one. The next update may be
+    /// broadcast, so an update does not wait longer.
+    @Test(arguments: [(Event.start, APNsEnvironment.sandbox), (.update, .production)])
+    func `Only a start waits longer, and only for channels of its environment`(
+        event: Event,
+        environment: APNsEnvironment
+    ) throws {
+        let harness = makeHarness(.production)
+        handOver(1, event, to: harness)
+        try waitWhileOthersGetChannels(environment, harness)
+        #expect(harness.instructions.contains { $0.channelAbsence == .notInTime })
+    }
+
+    /// Lets the time of one wait pass. Shortly before its end, the keeper provides the channel of another audience.
+    private func waitWhileOthersGetChannels(_ environment: APNsEnvironment, _ harness: RoundHarness) throws {
+        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax - 1)
+        let otherAudience = RoundHarness.digest(of: "other")
+        let channel = try makeChannel(environment)
+        harness.core.channelProvided(appIndex: 0, audience: otherAudience, channel, now: harness.moment)
+        harness.advanceClock(milliseconds: 1)
     }
 
     @Test func `A channel that comes too late is used by the next command`() throws {

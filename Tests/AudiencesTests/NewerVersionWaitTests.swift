@@ -7,8 +7,8 @@ import Testing
 /// Redis has admitted a newer version than all that a round knows. The round waits for the record of this version, but
 /// not forever.
 @Suite struct NewerVersionWaitTests {
-    /// A worker died when the audience's only member was parked. The next owner reads the member again. Redis replies to
-    /// this read only after the wait for the newer version is over.
+    /// A worker died when the audience's only member was parked. The next owner reads the member again. Redis replies
+    /// to this read only after the wait for the newer version is over.
     @Test func `The wait for a newer version may end while the parked members are read again`() throws {
         let harness = RoundHarness()
         let name = SimulatedNames.names[0][0]

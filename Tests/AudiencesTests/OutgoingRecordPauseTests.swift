@@ -61,8 +61,8 @@ import Testing
         #expect(recordAfterPause == invalidation)
     }
 
-    /// The fan-out topic takes no writes, but librdkafka keeps the records. The queue of fan-out records has a limit too:
-    /// a command has up to 258 of them. (R4)
+    /// The fan-out topic takes no writes, but librdkafka keeps the records. The queue of fan-out records has a limit
+    /// too: a command has up to 258 of them. (R4)
     @Test func `Fan-out records that are not acknowledged leave the other topics their places`() throws {
         let harness = RoundHarness()
         harness.join(SimulatedNames.names[0][0])

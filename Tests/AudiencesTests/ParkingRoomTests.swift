@@ -116,8 +116,8 @@ import Testing
         #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.member) == [Self.names[100]])
     }
 
-    /// The sandbox is unavailable, so the round of the first audience is halted. It has read more members, and its pages
-    /// use all the app's room for pages.
+    /// The sandbox is unavailable, so the round of the first audience is halted. It has read more members, and its
+    /// pages use all the app's room for pages.
     @Test func `A halted round leaves the room for pages to other rounds of its app, and goes on later`() {
         let harness = RoundHarness(pagesMax: 16, parkedCountThatHaltsRound: 4)
         for name in Self.names.prefix(20) { harness.join(name, environment: .sandbox) }
@@ -237,8 +237,8 @@ import Testing
         return members
     }
 
-    /// A turn of the other round has 64 pushes and lasts more than a second. If the halted round had to wait for it, the
-    /// members that it has just read would be too old again.
+    /// A turn of the other round has 64 pushes and lasts more than a second. If the halted round had to wait for it,
+    /// the members that it has just read would be too old again.
     @Test(arguments: [256, 16], [false, true])
     func `A halted round reaches the members that it has read again although another round is busy`(
         pagesMax: Int,

@@ -150,8 +150,8 @@ import Testing
     }
 
     /// Both command 1 and command 2 have alerts. While Redis decides about command 2, the record of command 1 is read
-    /// again, and command 3 replaces this copy. Command 3 must not carry the alert of command 1, which is older than the
-    /// alert under way. If command 2 must wait again, command 3 carries the alert of command 2. (R14)
+    /// again, and command 3 replaces this copy. Command 3 must not carry the alert of command 1, which is older than
+    /// the alert under way. If command 2 must wait again, command 3 carries the alert of command 2. (R14)
     @Test(arguments: [true, false])
     func `The alert of a copy that is read again does not ring after a newer alert`(isAdmitted: Bool) {
         let harness = RoundHarness()
@@ -172,8 +172,8 @@ import Testing
         #expect(harness.core.commandCount == 0)
     }
 
-    /// Command 3650 carries the alert of command 1, which becomes too old. While command 3650 waits again, a late command
-    /// brings another alert.
+    /// Command 3650 carries the alert of command 1, which becomes too old. While command 3650 waits again, a late
+    /// command brings another alert.
     @Test func `A command whose carried alert became too old can carry the alert of another command`() {
         let harness = RoundHarness()
         harness.handOver(1, .update, hasAlert: true)

@@ -19,7 +19,8 @@ import Testing
         #expect(AppWork().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
     }
 
-    /// The worker's memory budget counts a record with the tables that a full table of records needs beside it.
+    /// A full table of fan-out records needs full tables of rounds and channels beside it. The memory budget of a
+    /// worker must include them.
     @Test func `The planned memory of a fan-out record includes its rounds and channels`() {
         let slotBytes =
             MemoryLayout<RangeVersionSlot>.size + MemoryLayout<BroadcastSlot>.size

@@ -73,8 +73,15 @@ extension RoundHarness {
 
     /// Appends the fan-out record of a start, as another worker would have written it.
     ///
-    /// - Parameter members: further members of the `aps` dictionary.
-    func appendStart(_ number: Int, _ members: String = "", on channels: AudienceChannels) throws {
+    /// - Parameters:
+    ///   - members: further members of the `aps` dictionary.
+    ///   - absence: why a channel that the audience should have is missing; nil: none is missing.
+    func appendStart(
+        _ number: Int,
+        _ members: String = "",
+        on channels: AudienceChannels,
+        absence: ChannelAbsence? = nil
+    ) throws {
         let timestamp = Self.startSeconds + Int64(number)
         let value =
             #"{"app":"com.example.match","audience":"match-1","activity":"final-{device}","id":"\#(number)","aps":{\#(members)"timestamp":\#(timestamp),"event":"start","attributes-type":"A","attributes":{},"content-state":{"c":\#(number)},"alert":{"title":"t","body":"b"}}}"#
@@ -90,7 +97,8 @@ extension RoundHarness {
             partition: 0,
             offset: Int64(number),
             admittedAtMilliseconds: nowMilliseconds,
-            channelsForStarts: channels
+            channelsForStarts: channels,
+            channelAbsence: absence
         )
         log.append(SimulatedFanout(value: Array(value.utf8), instruction: instruction))
         readLog()

@@ -48,10 +48,17 @@ extension RoundHarness {
     }
 
     /// Admits and settles a version in the store's model, which then keeps its body for members that join.
-    func admit(_ number: Int, timestamp: Int64, hasAlert: Bool = false, isEnd: Bool = false) {
+    func admit(
+        _ number: Int,
+        timestamp: Int64,
+        hasAlert: Bool = false,
+        isEnd: Bool = false,
+        audience: String = "match-1",
+        appIndex: Int = 0
+    ) {
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let text = Array(
-            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"sequence\":\(number),\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(isEnd ? "end" : "update")\",\"content-state\":{\"c\":\(number)}}}"
+            "{\"app\":\"com.example.match\",\"audience\":\"\(audience)\",\"sequence\":\(number),\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(isEnd ? "end" : "update")\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
         )
         text.withUnsafeBytes { text in
@@ -77,8 +84,11 @@ extension RoundHarness {
                 )
             )
             store.nowMilliseconds = nowMilliseconds
-            _ = store.perform(makeCall(.admit(admission)))
-            _ = store.perform(makeCall(.settle(version: command.version)))
+            for operation in [AudienceCall<[UInt8]>.Operation.admit(admission), .settle(version: command.version)] {
+                var call = makeCall(operation, about: Self.digest(of: audience))
+                call.app = Self.apps[appIndex]
+                _ = store.perform(call)
+            }
             alertlessBody.free()
             stored.free()
         }

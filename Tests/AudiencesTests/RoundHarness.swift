@@ -157,14 +157,16 @@ final class RoundHarness {
         return counts.indices.map { counts[$0] }
     }
 
-    /// Gives the core a member's registration that names the audiences; with `isLeaving`, one that no longer names them.
+    /// Gives the core a member's registration that names the audiences; with `isLeaving`, one that no longer names
+    /// them.
     func register(
         _ name: String,
         _ audiences: [String] = ["match-1"],
         record: UInt32 = 1,
         shows: Version? = nil,
         wasMemberOfAllAudiences: Bool = false,
-        isLeaving: Bool = false
+        isLeaving: Bool = false,
+        appIndex: UInt16 = 0
     ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + namesByToken.count)
         namesByToken[token] = name
@@ -175,7 +177,7 @@ final class RoundHarness {
             name.withUTF8 { name in
                 token.withUTF8 { token in
                     let incoming = IncomingMembershipChange(
-                        member: ChangingMember(record: RecordIndex(rawValue: record), appIndex: 0, kind: .activity),
+                        member: .init(record: RecordIndex(rawValue: record), appIndex: appIndex, kind: .activity),
                         identifier: UnsafeRawBufferPointer(name),
                         joinedAudiences: AudienceList(isLeaving ? none : digests),
                         wasMemberOfAllAudiences: wasMemberOfAllAudiences,
@@ -297,9 +299,7 @@ final class RoundHarness {
         }
     }
 
-    /// Takes the core's outgoing records and acknowledges each.
-    ///
-    /// - Returns: whether there was one.
+    /// Takes the core's outgoing records and acknowledges each. Returns whether there was one.
     @discardableResult
     func acknowledgeOutgoingRecords() -> Bool {
         var hadRecord = false

@@ -20,7 +20,9 @@ import Testing
     }
 
     /// Returns the addresses that the start of each device names, by device.
-    private func addresses(_ members: String = "", on channels: AudienceChannels) throws -> [String: [String]] {
+    private func addresses(_ members: String = "", on channels: AudienceChannels, absence: ChannelAbsence? = nil) throws
+        -> [String: [String]]
+    {
         let harness = RoundHarness()
         for (device, environment, supportsChannels) in [
             ("new", APNsEnvironment.production, true), ("old", .production, false), ("test-new", .sandbox, true),
@@ -28,7 +30,7 @@ import Testing
         ] {
             harness.join(device, kind: .device, environment: environment, supportsChannels: supportsChannels)
         }
-        try harness.appendStart(1, members, on: channels)
+        try harness.appendStart(1, members, on: channels, absence: absence)
         harness.performPendingWork()
         var addresses: [String: [String]] = [:]
         for start in harness.producedRecords where start.contains(#""device":""#) {
@@ -71,8 +73,20 @@ import Testing
         )
     }
 
-    @Test func `A channel that a start names itself stays`() throws {
-        let own = try addresses(#""input-push-channel":"b3du","#, on: channels(.production, .sandbox))
+    /// The audience should have a channel, but it was not created in time. Nothing else would reach the activities.
+    @Test func `A start whose channel is missing asks for a token`() throws {
+        let allTokens = ["new": token, "old": token, "test-new": token, "test-old": token]
+        for members in ["", #""input-push-token":1,"#] {
+            #expect(try addresses(members, on: channels(), absence: .notInTime) == allTokens)
+        }
+        let production = try addresses(on: channels(.production), absence: .refused)
+        #expect(production == allTokens.merging(["new": channel]) { $1 })
+    }
+
+    @Test(arguments: [nil, .notInTime] as [ChannelAbsence?])
+    func `A channel that a start names itself stays`(absence: ChannelAbsence?) throws {
+        let audienceChannels = try absence == nil ? channels(.production, .sandbox) : channels()
+        let own = try addresses(#""input-push-channel":"b3du","#, on: audienceChannels, absence: absence)
         #expect(own == ["new": channel, "old": channel, "test-new": channel, "test-old": channel])
     }
 

@@ -190,8 +190,9 @@ import Testing
         #expect(reached == Array(Self.names.suffix(2)))
     }
 
-    /// The member of the sandbox has the lowest position, and its pool takes no push. So the alert of command 1 waits, and
-    /// command 2 carries it. The round waits one lap above this member (K15), but no longer than the alert may ring.
+    /// The member of the sandbox has the lowest position, and its pool takes no push. So the alert of command 1 waits,
+    /// and command 2 carries it. The round waits one lap above this member (K15), but no longer than the alert may
+    /// ring.
     @Test func `An alert that is too old does not hold up the members of the other pool`() {
         let harness = RoundHarness()
         harness.join(Self.names[0], environment: .sandbox)

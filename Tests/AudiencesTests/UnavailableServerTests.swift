@@ -4,8 +4,8 @@ import Testing
 
 @testable import Audiences
 
-/// A lane postpones the calls whose Redis server is unavailable, until the core has no other call. So each call must come
-/// once, and only after a pause again. (R19)
+/// A lane postpones the calls whose Redis server is unavailable, until the core has no other call. So each call must
+/// come once, and only after a pause again. (R19)
 @Suite struct UnavailableServerTests {
     @Test func `Calls that are postponed do not come again before the calls behind them`() {
         let harness = RoundHarness()

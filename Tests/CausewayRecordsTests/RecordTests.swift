@@ -34,7 +34,9 @@ struct RecordTests {
             }
         }
         #expect(Registration.defaultTopic == "causeway.registrations")
-        #expect(kinds.map { registration($0).key } == ["ride-7", "ride-7", "ride-7", "phone/7", "phone/7"])
+        let deviceKey = "phone/7/RideAttributes"
+        #expect(kinds.map { registration($0).key } == ["ride-7", "ride-7", "ride-7", deviceKey, deviceKey])
+        #expect(Registration.key(device: "phone/7", attributesType: "RideAttributes") == deviceKey)
     }
 
     private func registration(_ kind: Registration.Kind) -> Registration {

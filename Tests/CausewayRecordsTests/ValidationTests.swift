@@ -27,6 +27,12 @@ struct ValidationTests {
     @Test func `A fault names the field and what it must be`() throws {
         #expect(try faults(Self.update { _ in }) == [])
         #expect(try faults(Self.update { $0.priority = 7 }) == ["priority: expected 5 or 10"])
+        // To APNs, the expiration 0 means one attempt. The worker would take it for a time in the past.
+        #expect(
+            try faults(Self.update { $0.expiration = Date(timeIntervalSince1970: 0) }) == [
+                "expiration: expected integer, UNIX seconds, 10 digits"
+            ]
+        )
         #expect(try faults(Self.update { $0.app = "" }) == ["app: expected string, 1 to 256 bytes"])
         #expect(
             try faults(Self.update { $0.id = String(repeating: "é", count: 33) }) == [

@@ -11,8 +11,8 @@ struct AudiencePlanTests {
         // for its wake-ups.
         #expect(plan.podCount == 3 && plan.laneCount == 12 && plan.busyProcessorHundredths == 20 + 3 * 10)
         #expect(plan.rangeCount == 256 && plan.fanoutRecordCount == 256 && plan.resultRecordCount == 257)
-        // 1,000,000 members x 135 B, and 1,000,000 activities x 330 B, with 50 % more for Redis' overhead.
-        #expect(plan.membersMebibytes == 194 && plan.activitiesMebibytes == 473 && plan.redisNodeCount == 1)
+        // 1,000,000 members x 226 B, and 1,000,000 activities x 330 B, with 50 % more for Redis' overhead.
+        #expect(plan.membersMebibytes == 324 && plan.activitiesMebibytes == 473 && plan.redisNodeCount == 1)
         #expect(plan.connectionsPerPool == 2 && plan.connectionCount == 24)
         // The lane with the most members has 22 of the 256 ranges: 85,938 members. Its streams carry 2,000
         // pushes in each round trip of 60 ms, so it needs 2,579 ms. One more round trip and the fan-out are

@@ -143,8 +143,18 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         }
     }
 
+    /// Makes the next creation request APNs' list first, as if time had passed since the last list.
+    func forgetRecordedList() { server.command("HDEL", Self.registryKey, "l:") }
+
     func isChannelBeingCreated(_ audience: String) -> Bool {
         server.command("EXISTS", Self.registryKey + "create:\(audience)") == ["1"]
+    }
+
+    /// The number of these audiences whose channel is being created, at one moment.
+    func creationCount(of audiences: [String]) -> Int {
+        let keys = audiences.map { Array((Self.registryKey + "create:\($0)").utf8) }
+        let reply = server.command(bytes: [Array("EXISTS".utf8)] + keys).first
+        return reply.flatMap { Int(String(decoding: $0, as: UTF8.self)) } ?? 0
     }
 
     /// Takes the lease for the creation of an audience's channel, as another process would.
@@ -212,6 +222,9 @@ extension ChannelKeeper {
     /// Lets the keeper write to the topic again, as if time had passed since Kafka failed to take a record.
     func endTopicPause() { topicWritePause = nil }
 
+    /// Lets the keeper look up channels again, as if time had passed since Redis failed.
+    func endLookupPauses() { lookupFailures = [:] }
+
     func removeChannelFromAudienceHash(of entry: ChannelEntry) throws {
         try registry.removeChannelFromAudienceHash(of: entry)
     }
@@ -235,7 +248,7 @@ extension Reconciliation {
             content: content,
             isUnderWay: { _ in false },
             deletesUnknownChannels: false,
-            nowMilliseconds: readWallClockMilliseconds()
+            nowMilliseconds: WallClock.systemMilliseconds
         )
     }
 }

@@ -132,27 +132,6 @@ import Testing
         return olderEntry
     }
 
-    // MARK: - Creating
-
-    /// The client of APNs' channel management carries out one request at a time. If all leases began at once, the last
-    /// ones could expire before their requests are sent.
-    @Test func `The lease of a creation begins when the earlier creations of the app have ended`() async throws {
-        try await ChannelKeeperFixture.run { fixture in
-            let worker = try await fixture.makeKeeper()
-            try await fixture.delayNextResponse(milliseconds: 1_000)
-            async let entry = worker.create("final", Self.appEnvironment)
-            async let otherEntry = worker.create("semifinal", Self.appEnvironment)
-            let keys = ["final", "semifinal"].map { ChannelKeeperFixture.registryKey + "create:\($0)" }
-            var leaseCounts: Set<String> = []
-            try await eventuallyInTask("two channels") {
-                leaseCounts.formUnion(fixture.server.command("EXISTS", keys[0], keys[1]))
-                return try await fixture.channelsAtAPNs().count == 2
-            }
-            #expect(leaseCounts.contains("1") && !leaseCounts.contains("2"))
-            _ = try await (entry, otherEntry)
-        }
-    }
-
     // MARK: - Deleting
 
     /// A deletion has begun, and two workers complete it. APNs responds late to the first worker. By then, the second

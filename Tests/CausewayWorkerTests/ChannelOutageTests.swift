@@ -1,6 +1,8 @@
+import APNsSimulator
 import Kafka
 import Reactor
 import RedisTestbed
+import Synchronization
 import Testbed
 import Testing
 
@@ -26,7 +28,8 @@ import Testing
         try await worker.readEntries(Self.appEnvironment).filter { $0.isPublished != true }.map(\.audience)
     }
 
-    /// If the end of the pause were a time of the wall clock, a clock that is set back would lengthen the pause by hours.
+    /// If the end of the pause were a time of the wall clock, a clock that is set back would lengthen the pause by
+    /// hours.
     @Test func `The pause after a failure is measured with the monotonic clock`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
@@ -127,7 +130,8 @@ import Testing
         }
     }
 
-    /// APNs responds late to a deletion. Until the registry is restored, admission does not know the audiences' channels.
+    /// APNs responds late to a deletion. Until the registry is restored, admission does not know the audiences'
+    /// channels.
     @Test func `A lost registry is restored while the periodic work waits for APNs`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
@@ -148,6 +152,81 @@ import Testing
             requests.continuation.finish()
             run.cancel()
             await run.value
+        }
+    }
+
+    /// Collects the keeper's responses as texts, in order.
+    private final class ResponseLog: Sendable {
+        private let texts = Mutex<[String]>([])
+        var responses: [String] { texts.withLock { $0 } }
+
+        func append(_ response: ChannelResponse, to request: ChannelRequest) {
+            let text =
+                switch response {
+                case .lookedUp(_, let isFound): "looked up \(request.audience), found: \(isFound)"
+                case .channel, .endNoted, .failed: "\(response)"
+                }
+            texts.withLock { $0.append(text) }
+        }
+    }
+
+    /// Creations have all permits, and APNs' channel management responds late to each of their requests.
+    @Test func `A look-up does not wait for creations, restores the channel in the hash, and creates none`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            _ = try await worker.create("final", Self.appEnvironment)
+            try fixture.expireAudienceHash(of: "final")
+            fixture.preventDailyReconciliation()
+            var faults = Faults()
+            (faults.lateShare, faults.lateMilliseconds) = (1, 1_500)
+            try await fixture.simulator.setFaults(faults, of: .management)
+            let requests = AsyncStream.makeStream(of: ChannelRequest.self)
+            let log = ResponseLog()
+            let run = Task { await worker.run(requests.stream, respond: { log.append($1, to: $0) }) }
+            defer { run.cancel() }
+            for number in 0..<2 * ChannelRequestQueues.permitsMax {
+                requests.continuation.yield(
+                    ChannelRequest(.wanted, app: Self.appEnvironment.app, audience: "match-\(number)")
+                )
+            }
+            for audience in ["final", "semifinal"] {
+                requests.continuation.yield(
+                    ChannelRequest(.sought, app: Self.appEnvironment.app, audience: audience)
+                )
+            }
+            try await eventuallyInTask("two responses") { log.responses.count >= 2 }
+            #expect(
+                log.responses.prefix(2) == ["looked up final, found: true", "looked up semifinal, found: false"]
+            )
+            #expect(try fixture.channelInAudienceHash(of: "final") != nil)
+            requests.continuation.finish()
+            run.cancel()
+            await run.value
+            #expect(try await !worker.readEntries(Self.appEnvironment).contains { $0.audience == "semifinal" })
+        }
+    }
+
+    /// While a primary of a cluster is unreachable, each call to it waits for Redis' timeout. The requests of other
+    /// apps would wait too.
+    @Test func `After Redis has failed to look up a channel, further look-ups of the app fail without a call`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let managedEnvironment = await worker.managedEnvironment
+            // The keeper looks up an entry with HMGET.
+            fixture.server.command("ACL", "SETUSER", "default", "-hmget")
+            await #expect(throws: ChannelFailure.self) {
+                _ = try await worker.restoreInHash(of: "final", at: managedEnvironment)
+            }
+            fixture.server.command("ACL", "SETUSER", "default", "+hmget")
+            await #expect(throws: ChannelFailure.self) {
+                _ = try await worker.restoreInHash(of: "semifinal", at: managedEnvironment)
+            }
+            await worker.endLookupPauses()
+            #expect(try await !worker.restoreInHash(of: "final", at: managedEnvironment))
         }
     }
 
@@ -262,7 +341,7 @@ import Testing
         Reconciliation(
             content,
             listedChannels: content.entries.map(\.channel),
-            listedAtMilliseconds: readWallClockMilliseconds()
+            listedAtMilliseconds: WallClock.systemMilliseconds
         )
     }
 }

@@ -183,6 +183,20 @@ import Testing
         }
     }
 
+    /// In a cluster, the server with the audience's hash came back empty, and the server with the registry did not. The
+    /// end waits for its channel.
+    @Test func `An end brings the channel back into the audience's hash`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try fixture.expireAudienceHash(of: Self.audience)
+            try fixture.admit(.end, to: Self.audience)
+            try #require(try fixture.channelInAudienceHash(of: Self.audience) == nil)
+            try await Self.planDeletionAfterEnd(by: worker, at: worker.managedEnvironment)
+            #expect(try fixture.channelInAudienceHash(of: Self.audience) == entry.channelFieldValue)
+        }
+    }
+
     /// The worker that admitted the end has died before it planned the deletion.
     @Test func `The new channel of an ended audience gets the planned deletion that the lost one lacks`()
         async throws

@@ -10,15 +10,16 @@ import Testing
 @testable import CausewayWorker
 @testable import Observability
 
-/// Which shapes a reload of the configuration gives to the lanes, and when a rejected reload is tried again.
+/// When the configuration is read again, which shapes a reload gives to the lanes, and what a rejected reload shows.
 @Suite(.ownThread) struct ConfigurationReloaderTests {
     /// A configuration file and its files of shapes, in a directory of their own.
     private struct ConfigurationFiles {
         private let directory: TemporaryDirectory
         private let keyFile: String
-        private let loader = ConfigurationLoader(environment: [:], requiresFiles: false)
+        private let loader: ConfigurationLoader
 
-        init() throws {
+        init(requiresFiles: Bool = false) throws {
+            loader = ConfigurationLoader(environment: [:], requiresFiles: requiresFiles)
             directory = try TemporaryDirectory()
             keyFile = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile
         }
@@ -61,6 +62,10 @@ import Testing
             try FileManager.default.removeItem(atPath: directory.path("\(app).json"))
         }
 
+        func removeKey() throws { try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".removed") }
+
+        func restoreKey() throws { try FileManager.default.moveItem(atPath: keyFile + ".removed", toPath: keyFile) }
+
         func readContracts() throws -> [ContractRule?] { try load().apps.map { try $0.readContractRule() } }
 
         private func load() throws -> WorkerConfiguration { try loader.load(path: directory.path("causeway.yaml")) }
@@ -99,23 +104,63 @@ import Testing
         #expect(try Self.takeContracts(worker) == [newContracts[0], oldContracts[1]])
     }
 
-    /// The configuration names a file of shapes that is mounted later.
+    /// The configuration names a key file that is mounted later. The polls do not watch this file.
     @Test func `A reload that lacked a file is tried again without a change of the configuration`() async throws {
-        let files = try ConfigurationFiles()
+        let files = try ConfigurationFiles(requiresFiles: true)
         try files.writeShapes(of: "a", "int")
         try files.writeConfiguration(apps: ["a"])
         let worker = try files.makeWorker()
         let reloader = try #require(worker.configurationReloader)
         let events = worker.metricRegistry.events
-        try files.removeShapes(of: "a")
+        try files.removeKey()
         await worker.reload()
         for _ in 1...2 * ConfigurationReloader.pollsPerRetry { await reloader.poll() }
         #expect(events[.configurationRejected].count == 1, "the same errors are logged once")
+        #expect(worker.metricRegistry.condition.current.isConfigurationRejected)
+        let rejectedSettings = worker.setup.mailboxes[0].takeSettings()
+        #expect(rejectedSettings == nil)
+        try files.restoreKey()
+        for _ in 1...2 * ConfigurationReloader.pollsPerRetry { await reloader.poll() }
+        #expect(events[.configurationReloaded].count == 1)
+        #expect(!worker.metricRegistry.condition.current.isConfigurationRejected)
+        #expect(try Self.takeContracts(worker) == files.readContracts())
+    }
+
+    /// With the chart, only a poll can notice the change, because nobody can send SIGHUP to the worker.
+    @Test func `A file of shapes that changes alone is read again`() async throws {
+        let files = try ConfigurationFiles()
+        for app in ["a", "b"] { try files.writeShapes(of: app, "int") }
+        try files.writeConfiguration(apps: ["a", "b"])
+        let worker = try files.makeWorker()
+        let reloader = try #require(worker.configurationReloader)
+        let oldContracts = try files.readContracts()
+        await reloader.poll()
+        try files.writeShapes(of: "b", "string")
+        await reloader.poll()
+        let earlySettings = worker.setup.mailboxes[0].takeSettings()
+        #expect(earlySettings == nil, "the first poll may have found a half-written file")
+        await reloader.poll()
+        let newContracts = try files.readContracts()
+        try #require(newContracts[1] != oldContracts[1])
+        #expect(try Self.takeContracts(worker) == newContracts)
+        for _ in 1...2 * ConfigurationReloader.pollsPerRetry { await reloader.poll() }
+        #expect(worker.metricRegistry.events[.configurationReloaded].count == 1)
+    }
+
+    @Test func `A damaged file of shapes is rejected until it is corrected`() async throws {
+        let files = try ConfigurationFiles()
+        try files.writeShapes(of: "a", "int")
+        try files.writeConfiguration(apps: ["a"])
+        let worker = try files.makeWorker()
+        let reloader = try #require(worker.configurationReloader)
+        try files.writeShapes(of: "a", "no type")
+        for _ in 1...2 { await reloader.poll() }
+        #expect(worker.metricRegistry.condition.current.isConfigurationRejected)
         let rejectedSettings = worker.setup.mailboxes[0].takeSettings()
         #expect(rejectedSettings == nil)
         try files.writeShapes(of: "a", "string")
-        for _ in 1...2 * ConfigurationReloader.pollsPerRetry { await reloader.poll() }
-        #expect(events[.configurationReloaded].count == 1)
+        for _ in 1...2 { await reloader.poll() }
+        #expect(!worker.metricRegistry.condition.current.isConfigurationRejected)
         #expect(try Self.takeContracts(worker) == files.readContracts())
     }
 }

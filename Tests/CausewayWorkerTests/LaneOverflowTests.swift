@@ -180,7 +180,7 @@ import Testing
     }
 
     /// Makes the topics with one partition each, and writes records to the commands topic.
-    private static func makeTopics(of broker: EmbeddedBroker, recordCount: Int) throws {
+    static func makeTopics(of broker: EmbeddedBroker, recordCount: Int) throws {
         for topic in ["commands", "registrations", "deferred", "fanout"] {
             try broker.createTopic("causeway.\(topic)", partitionCount: 1)
         }
@@ -210,7 +210,7 @@ import Testing
     }
 
     /// Gives back the records that no lane has taken. The consumer cannot close before.
-    private static func discardRecords(of intake: Intake) {
+    static func discardRecords(of intake: Intake) {
         for mailbox in intake.setup.mailboxes {
             while let entry = mailbox.inbox.pop() { entry.discard() }
         }

@@ -95,6 +95,13 @@ import Testing
             _ = command(Self.words("HSET") + [LifetimeKey.livesKey(number)] + keys.flatMap { [$0] + Self.words(life) })
         }
 
+        /// Replaces a timetable by a text, which the keeper cannot read.
+        func damageTimetable(_ number: Int) {
+            _ = command(Self.words("SET") + [LifetimeKey.timetableKey(number)] + Self.words("text"))
+        }
+
+        func removeTimetable(_ number: Int) { _ = command(Self.words("DEL") + [LifetimeKey.timetableKey(number)]) }
+
         func life(_ key: [UInt8]) -> String? {
             text(Self.words("HGET") + [LifetimeKey.livesKey(key.withUnsafeBytes(LifetimeKey.timetableNumber)), key])
         }
@@ -337,64 +344,36 @@ import Testing
         #expect(fixture.life(firstKeys[1]) == "b \(beganAtMilliseconds) 0")
         await fixture.keeper.poll()
         #expect(fixture.life(firstKeys[1]) == "b \(beganAtMilliseconds) 1")
-        #expect(fixture.events[.lifetimeEndsResumed].count == 1)
     }
-}
 
-/// The keeper reads the timetable in batches of names. The tests show which due activities of a batch it claims. (R35)
-@Suite struct DueActivitySelectionTests {
-    private static let nowMilliseconds: Int64 = 1_790_000_000_000
-
-    /// - Parameter batch: the names in the timetable. `{own=1}` is activity 1 of the app `own`, which the worker has.
-    private static func dueActivities(_ batch: [String], from rank: Int, dueForMilliseconds: Int64 = 1)
-        -> DueActivitySelection
-    {
-        let entries = batch.map {
-            SharedHashes.DueEntries.Entry(Array($0.utf8), dueMilliseconds: nowMilliseconds &- dueForMilliseconds)
+    /// Kafka refuses the command of a claimed life. Until the claim ends, no poll finds the life, so polls succeed
+    /// although the life is not ended.
+    @Test func `The keeper fails until a claim whose command Kafka refused has ended`() async throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.commands", partitionCount: 1)
+        let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
+        await fixture.keeper.poll()
+        #expect(!fixture.status.isFailing)
+        fixture.putLife(Self.activityKey("a"), "b \(beganAtMilliseconds) 4")
+        broker.failNextRequests(.produce, with: [Self.topicAuthorizationFailedCode])
+        let refusedAt = ContinuousClock.now
+        await fixture.keeper.poll(now: refusedAt)
+        for seconds in [1, 319] {
+            await fixture.keeper.poll(now: refusedAt + .seconds(seconds))
+            #expect(fixture.status.isFailing, "\(seconds) s after the refusal, in a claim of 320 s")
         }
-        return DueActivitySelection(
-            SharedHashes.DueEntries(nowMilliseconds: nowMilliseconds, timetableEntryCount: 100, entries: entries),
-            from: rank,
-            dueEntriesPerReadMax: 4,
-            claimsMax: 2,
-            apps: [Array("own".utf8)],
-            ageMillisecondsMax: 1_000
-        )
+        #expect(fixture.events[.lifetimeEndsInterrupted].count == 1 && fixture.events[.lifetimeEndsResumed].count == 0)
+        await fixture.keeper.poll(now: refusedAt + .seconds(400))
+        #expect(!fixture.status.isFailing && fixture.events[.lifetimeEndsResumed].count == 1)
     }
 
-    private static func texts(_ due: DueActivitySelection) -> [String] {
-        due.namesToClaim.map { String(decoding: $0, as: UTF8.self) }
-    }
-
-    @Test func `The next batch begins behind the activities of other apps`() {
-        let full = Self.dueActivities(["{other=1}", "{own=1}", "{third=1}", "{other=2}"], from: 8)
-        #expect(Self.texts(full) == ["{own=1}"])
-        // A claimed activity moves to a later rank. So the next batch begins behind the three activities of
-        // other apps, which keep their ranks.
-        #expect(full.nextRank == 11)
-        #expect(full.unknownApps == [Array("other".utf8), Array("third".utf8)])
-        #expect(Self.dueActivities(["{other=1}", "{own=1}"], from: 8).nextRank == 0, "the last batch")
-        #expect(Self.dueActivities([], from: 8).nextRank == 0)
-    }
-
-    @Test func `What one poll does not claim is in the next batch`() {
-        let selection = Self.dueActivities(["{other=1}", "{own=1}", "{own=2}", "{own=3}"], from: 0)
-        #expect(Self.texts(selection) == ["{own=1}", "{own=2}"])
-        #expect(selection.nextRank == 1)
-    }
-
-    @Test func `A due time that another program has written does not overflow`() {
-        #expect(
-            Self.texts(Self.dueActivities(["{other=1}"], from: 0, dueForMilliseconds: Self.nowMilliseconds &- .min))
-                == [
-                    "{other=1}"
-                ]
-        )
-    }
-
-    @Test func `Activities of other apps that have been due for long, and names of no app, are claimed`() {
-        #expect(Self.texts(Self.dueActivities(["{other=1}"], from: 0, dueForMilliseconds: 1_000)) == [])
-        #expect(Self.texts(Self.dueActivities(["{other=1}"], from: 0, dueForMilliseconds: 1_001)) == ["{other=1}"])
-        #expect(Self.texts(Self.dueActivities(["damaged"], from: 0)) == ["damaged"])
+    @Test func `The keeper fails while Redis cannot read a timetable`() async throws {
+        let fixture = try KeeperFixture()
+        fixture.damageTimetable(1)
+        for _ in 1...2 { await fixture.keeper.poll() }
+        #expect(fixture.status.isFailing && fixture.events[.lifetimeEndsInterrupted].count == 1)
+        fixture.removeTimetable(1)
+        await fixture.keeper.poll()
+        #expect(!fixture.status.isFailing && fixture.events[.lifetimeEndsResumed].count == 1)
     }
 }

@@ -25,8 +25,8 @@ import Testing
         }
     }
 
-    private func deal(_ offset: Int64, _ intake: Intake) {
-        intake.assignments.noteDealtRecord(Self.partition.topic.index, Self.partition.partition, offset: offset)
+    private func deal(_ offset: Int64, _ intake: Intake, of partition: TopicPartition = Self.partition) {
+        intake.assignments.noteDealtRecord(partition.topic.index, partition.partition, offset: offset)
     }
 
     private func reachLogEnd(_ intake: Intake) {
@@ -34,13 +34,17 @@ import Testing
     }
 
     /// Reports that all records below the offset are settled.
-    private func reportSettled(_ offset: Int64, _ intake: Intake) throws {
-        let assignment = try #require(intake.assignments[Self.partition])
+    private func reportSettled(
+        _ offset: Int64,
+        _ intake: Intake,
+        of partition: TopicPartition = Self.partition
+    ) throws {
+        let assignment = try #require(intake.assignments[partition])
         let isPushed = intake.setup.mailboxes[0].partitionReports
             .push(
                 PartitionReport(
-                    topic: Self.partition.topic.index,
-                    partition: Self.partition.partition,
+                    topic: partition.topic.index,
+                    partition: partition.partition,
                     assignmentNumber: assignment.assignmentNumber,
                     progress: RingBox.passRetained(PartitionProgress(committableOffset: offset, metadata: [])),
                     isDrained: false
@@ -114,6 +118,24 @@ import Testing
         _ = table.apply(report, committableOffset: 100)
         #expect(table[Self.partition]?.rereading?.isComplete == true)
         #expect(table[Self.partition]?.settledLogEndOffset == Self.logEndOffset)
+    }
+
+    /// The committed offset passes the marker. If the lane did not know this, it would conclude that another worker has
+    /// settled a record, and would give up the pushes of new members. (K24)
+    @Test func `A release tells the lane that a log is settled up to its end`() throws {
+        let partition = TopicPartition(topic: TopicIdentifier(index: Intake.registrationsTopicIndex), partition: 5)
+        try withIntake { intake, _, _ in
+            intake.partitionsAssigned([partition])
+            deal(9, intake, of: partition)
+            intake.noteReachedLogEnd(of: partition, offset: 11)
+            try reportSettled(10, intake, of: partition)
+            intake.partitionsRevoked([partition], areLost: true)
+            var settledEndOffset: Int64?
+            while let order = intake.setup.mailboxes[0].orders.pop() {
+                if order.kind == .release { settledEndOffset = order.settledEndOffset }
+            }
+            #expect(settledEndOffset == 11)
+        }
     }
 
     /// The records of such a partition are read, but stay unsettled.

@@ -32,8 +32,23 @@ import Testing
 
     @Test func `Nothing is done for an unchanged primary`() {
         #expect(next(status(), ("a", "a 100 -")) == .nothing)
-        #expect(next(status(), ("a", "a 100 -"), ("b", "b 120 -")) == .nothing)
+        #expect(next(status(), ("a", "a 100 -"), ("b", "b 100 -")) == .nothing)
         #expect(next(status(), ("a", "a 99 -"), ("b", "b 100 -")) == .advance([0]))
+    }
+
+    /// The topic was deleted and created again, or the previous owner had committed less than it had settled.
+    @Test func `A mark above the settled offset is lowered`() {
+        let statusOfNewLog = status(startOffset: 0, settledEndOffset: 5)
+        #expect(next(statusOfNewLog, ("a", "a 501 -"), isFirstCheck: true) == .lower([0]))
+        #expect(next(statusOfNewLog, ("a", "a 501 -")) == .lower([0]), "Redis refused the first write")
+        #expect(next(status(), ("a", "a 100 -"), ("b", "b 120 -")) == .lower([1]))
+        #expect(next(statusOfNewLog, ("a", "a 4 -"), ("b", "b 501 -"), isFirstCheck: true) == .lower([1]))
+        #expect(next(statusOfNewLog, ("a", "a 4 -"), ("b", "b 5 -"), isFirstCheck: true) == .advance([0]))
+        // A loss comes first. The Kafka thread finds that offset 501 is not in the log (`RereadingStart`).
+        #expect(
+            next(statusOfNewLog, ("b", "a 501 -"), isFirstCheck: true)
+                == .reread([0], from: 501, isPrimaryEmptied: false)
+        )
     }
 
     @Test func `For an empty primary everything is read again`() {

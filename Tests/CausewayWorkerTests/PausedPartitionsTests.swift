@@ -89,6 +89,30 @@ import Testing
         #expect(partitions.partitions.isEmpty)
     }
 
+    @Test func `Deferred commands are counted, and are as old as their first receipt`() {
+        func deferred(_ partition: Int32) -> TopicPartition {
+            TopicPartition(topic: TopicIdentifier(index: 2), partition: partition)
+        }
+        var partitions = PausedPartitions()
+        #expect(partitions.countDeferred { _ in 9 } == .init())
+        let firstRecords: [Int32: PausedPartitions.DeferredRecord] = [
+            3: .init(offset: 40, receivedAtWallMilliseconds: 7_000),
+            4: .init(offset: 10, receivedAtWallMilliseconds: 5_000),
+            5: .init(offset: 0, receivedAtWallMilliseconds: 6_000),
+        ]
+        for (partition, record) in firstRecords {
+            partitions.add(deferred(partition), untilMilliseconds: 5_030_000, firstRecord: record)
+        }
+        // In this paused partition, no record waits until it is due.
+        partitions.add(deferred(6), untilMilliseconds: 5_030_000)
+        // The logs end at 42 and at 10; the end of the last one is not known.
+        let logEndOffsets: [Int32: Int64] = [3: 42, 4: 10, 6: 1_000]
+        let backlog = partitions.countDeferred { logEndOffsets[$0.partition] }
+        #expect(backlog == .init(commandCount: 2 + 1 + 1, receivedAtWallMilliseconds: 5_000))
+        partitions.remove(deferred(4))
+        #expect(partitions.countDeferred { _ in nil } == .init(commandCount: 2, receivedAtWallMilliseconds: 6_000))
+    }
+
     @Test func `The return of a pool is reported once`() throws {
         let mailbox = try LaneMailbox(recordsMax: 64)
         #expect(mailbox.takePoolRecoveryAtWallMilliseconds() == nil)

@@ -330,22 +330,26 @@ import Testing
 
     // MARK: - The process's connections
 
-    /// Each case: the numbers of lanes and apps, the process's limit on connections, and its limit on connections to
-    /// one address. A lane has two pools for an app, one for each environment. Both limits are two connections for each
-    /// pool, but at least the default (64 and 16) and at most 4,096.
+    /// Each case: the numbers of lanes and apps, `apns.connectionsPerPool`, the process's limit on connections, and its
+    /// limit on connections to one address. A lane has two pools for an app, one for each environment. Both limits are
+    /// twice `connectionsPerPool` for each pool, but at least the default (64 and 16) and at most 4,096.
     @Test(
         arguments: [
-            (1, 1, 64, 16), (2, 8, 64, 64), (4, 16, 256, 256), (16, 64, 4_096, 4_096), (17, 64, 4_096, 4_096),
+            (1, 1, 2, 64, 16), (2, 1, 8, 64, 64), (16, 1, 8, 512, 512), (2, 8, 2, 128, 128), (4, 16, 2, 512, 512),
+            (16, 64, 1, 4_096, 4_096), (17, 64, 2, 4_096, 4_096),
         ]
     )
-    func `The limits on connections follow from the number of pools`(
+    func `The limits on connections follow from the number of pools and their connections`(
         laneCount: Int,
         appCount: Int,
+        connectionsPerPool: Int,
         connectionsMax: Int,
         perAddressMax: Int
     ) throws {
         try withKey { _, keyFile in
-            let setup = try makeSetup(makeConfiguration(keyFile: keyFile, laneCount: laneCount, appCount: appCount))
+            var configuration = try makeConfiguration(keyFile: keyFile, laneCount: laneCount, appCount: appCount)
+            configuration.apns.connectionsPerPool = connectionsPerPool
+            let setup = try makeSetup(configuration)
             let producer = try setup.makeProducer()
             defer { _ = producer.close(timeoutMilliseconds: 1_000) }
             let pools = try setup.makeLaneSetup(producer).pools

@@ -58,7 +58,8 @@ struct FirstCommandTests {
         let worker = try RunningProgram(process)
 
         _ = try curl("--data", #"{"app":"com.example.ride","devices":["phone-7"]}"#, "\(control)/phones")
-        #expect(try TopicReader(broker, topic: "causeway.registrations").read(1).map(\.key) == ["phone-7"])
+        let registrations = try TopicReader(broker, topic: "causeway.registrations")
+        #expect(try registrations.read(1).map(\.key) == ["phone-7/RideAttributes"])
         let sent = try ProgramRun.run("send", "-b", broker.bootstrapServers, "--now", input: Self.command)
         #expect(sent.output.hasPrefix("1 sent, 1 acknowledged, 0 failed"))
 

@@ -59,7 +59,8 @@ struct RecordSplitterTests {
         arguments: [
             (#"{"activity":"a","device":"d"}"#, "a"), (#"{"audience":"é\n"}"#, "é\n"),
             (#"{"activity":"f-{device}","audience":"m"}"#, "m"),
-            (#"{"device":"d","x":[1]}"#, "d"), (#"{"channel":"YWI="}"#, "YWI="),
+            (#"{"device":"d","x":[1]}"#, "d"), (#"{"device":"d","attributesType":"T"}"#, "d/T"),
+            (#"{"channel":"YWI="}"#, "YWI="),
             (#"{"channel":true,"audience":"m"}"#, "m"), (#"{"channel":true}"#, nil),
             (#"{"app":"x"}"#, nil), (#"{"activity":1}"#, nil), ("{", nil), ("", nil),
         ] as [(String, String?)]

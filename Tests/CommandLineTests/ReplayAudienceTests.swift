@@ -1,4 +1,5 @@
 import ActivityStore
+import CausewayConfiguration
 import LiveActivity
 import Redis
 import Testbed
@@ -26,7 +27,7 @@ extension ReplayScene {
             {"app":"\#(Self.app)","device":"\#(device)","attributesType":"Ride","environment":"sandbox","token":"0af70af8",
              "registeredAt":\#(seconds * 1_000),"audiences":["\#(audience)"]}
             """#
-        return Record(key: device, value: value, timestampMilliseconds: seconds * 1_000)
+        return Record(key: "\(device)/Ride", value: value, timestampMilliseconds: seconds * 1_000)
     }
 
     fileprivate func command(
@@ -195,6 +196,61 @@ struct ReplayAudienceTests {
             newerAdmission.verdict == .send && newerAdmission.grant?.rangeCount == 4,
             "no round is under way, so the number of ranges may change"
         )
+    }
+
+    /// The earlier command has four ranges, so the restored one has four too.
+    @Test func `If an earlier command is unfinished, a rebuild finishes all ranges of the newest one`() throws {
+        let scene = try ReplayScene()
+        let nowSeconds = scene.nowSeconds
+        let writer = try scene.writer("final")
+        #expect(try writer.perform(.admit(scene.admission(at: nowSeconds - 200))).verdict == .send)
+        try scene.produce([scene.command(to: "final", at: nowSeconds - 100)])
+        try scene.commit([0: 1])
+        let run = try scene.replay("rebuild", "--offsets", "0:0-0", "--json", "--execute")
+        #expect(try rebuiltCounts(run) == ["audiencesWritten": 1], "\(run.errors)")
+        let fanouts = try scene.inspection(ofAudience: "final").fanouts
+        #expect(fanouts.map(\.rangeCount) == [4, 4] && fanouts.map(\.isFinished) == [false, true])
+    }
+
+    /// The worker admits the command after the rebuild has read Redis. If the rebuild then finished the ranges, their
+    /// results would have no members, and the worker could send nothing.
+    @Test func `A fan-out that a worker begins during a rebuild is left to the worker`() throws {
+        let scene = try ReplayScene()
+        let timestamp = scene.nowSeconds - 100
+        let loader = ConfigurationLoader(environment: [:], requiresFiles: false)
+        let configuration = try loader.load(path: scene.directory.path("causeway.yaml"))
+        let scope = ReplayScope(configuration, contractRules: [nil], app: nil, activity: nil)
+        let candidate = ReplayCandidate(
+            event: .update,
+            version: Version(timestamp: timestamp, sequence: 0),
+            audience: Array("final".utf8),
+            partition: 0,
+            offset: 0,
+            timestampMilliseconds: timestamp * 1_000,
+            value: Array(try #require(scene.command(to: "final", at: timestamp).value).utf8)
+        )
+        let redisKey = try #require(AudienceKeyWriter(app: ReplayScene.app, audience: "final")).audienceKey
+        let calls = try #require(AudienceRebuildCalls(candidate, redisKey: redisKey, appIndex: 0, scope: scope))
+        let redis = RedisConfiguration(url: try RedisURL("redis://127.0.0.1:\(scene.redis.port)"))
+        let (queries, store) = (try RedisQueries(configuration: redis), try BlockingStore(configuration: redis))
+        defer {
+            store.close()
+            queries.close()
+        }
+        var rebuilder = ReplayRebuilder(
+            scope: scope,
+            queries: queries,
+            store: store,
+            callsPerSecond: nil,
+            isCancelled: { false }
+        )
+        #expect(try scene.writer("final").perform(.admit(scene.admission(at: timestamp, digest: 5))).verdict == .send)
+        try rebuilder.write([calls])
+        #expect(rebuilder.tally.counts == [.audiencesKnown: 1])
+        let inspection = try scene.inspection(ofAudience: "final")
+        #expect(inspection.newestVersion?.isSettled == false)
+        let fanout = try #require(inspection.fanouts.first)
+        #expect(fanout.rangeCount == 4 && fanout.finishedRanges.isEmpty && !fanout.isFinished)
     }
 
     /// If the rebuild wrote the command, Redis would have its fan-out as finished with zero counts, before a worker has

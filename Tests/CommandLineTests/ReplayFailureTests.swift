@@ -60,8 +60,8 @@ struct ReplayFailureTests {
         #expect(try scene.reasonCounts(runForOtherPartition) == ["sendAgain": 1])
     }
 
-    /// The lines of the first partition are more than a pipe holds, so the replay waits in the middle of them. Meanwhile
-    /// the second partition loses its leader. It gets none for longer than brokers may be silent (30 s).
+    /// The lines of the first partition are more than a pipe holds, so the replay waits while it writes them. Meanwhile
+    /// the second partition loses its leader, and gets none for longer than the replay waits for a record (30 s).
     @Test func `If a partition loses its leader during the reading, the replay waits for one and reads on`() throws {
         let scene = try ReplayScene(partitionCount: 2)
         let count = 3_000
@@ -221,7 +221,7 @@ struct ReplayFailureTests {
         try scene.produce([scene.update("a", at: scene.nowSeconds - 10)])
         try scene.commit([0: 1])
         let output = Pipe()
-        Self.fill(output)
+        output.fill()
         let process = scene.process(["report", "--from", "1h"])
         process.standardOutput = output
         try process.start()
@@ -236,16 +236,6 @@ struct ReplayFailureTests {
         process.interrupt()
         process.waitUntilExit()
         #expect(process.terminationReason == .uncaughtSignal && process.terminationStatus == SIGINT)
-    }
-
-    /// Fills a pipe, so that the next write waits for a reader.
-    private static func fill(_ pipe: Pipe) {
-        let descriptor = pipe.fileHandleForWriting.fileDescriptor
-        let flags = fcntl(descriptor, F_GETFL)
-        _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK)
-        let page = [UInt8](repeating: UInt8(ascii: " "), count: 4_096)
-        while write(descriptor, page, page.count) > 0 {}
-        _ = fcntl(descriptor, F_SETFL, flags)
     }
 
     /// Whether the process handles SIGINT: bit 1 of the mask `SigCgt` in its status.

@@ -78,6 +78,93 @@ struct ReplayRebuildTests {
         #expect(try scene.admit("a", at: scene.nowSeconds - 100, hasAlert: true) == .send)
     }
 
+    @Test func `A tombstone of an attributes type removes only the token of this type`() throws {
+        let scene = try ReplayScene()
+        let (registeredAtSeconds, unregisteredAtSeconds) = (scene.nowSeconds - 3_600, scene.nowSeconds - 1_800)
+        try scene.produce(
+            [
+                scene.pushToStart("phone", at: registeredAtSeconds, type: "Ride"),
+                scene.pushToStart("phone", at: registeredAtSeconds, type: "Match"),
+                .init(key: "phone/Ride", value: nil, timestampMilliseconds: unregisteredAtSeconds * 1_000),
+            ],
+            to: ReplayScene.registrationsTopic
+        )
+        let run = try scene.replay("rebuild", "--registrations", "--json", "--execute")
+        #expect(try rebuiltCounts(run) == ["registrationsWritten": 2, "unregistered": 1], "\(run.errors)")
+        // The field of a type without a token has only the time of the unregistration.
+        let key = "{\(ReplayScene.app)/phone}"
+        #expect(try scene.redis.ask("HGET", key, "t:Ride").hasSuffix("\(unregisteredAtSeconds * 1_000)"))
+        #expect(try scene.redis.ask("HSTRLEN", key, "t:Match") != scene.redis.ask("HSTRLEN", key, "t:Ride"))
+    }
+
+    /// If old tombstones were written, Redis would get a key for each activity that ever ended. The registration's own
+    /// time is old because the phone's clock is behind.
+    @Test func `Old tombstones write nothing, but a recent record of an old registration is written`() throws {
+        let scene = try ReplayScene()
+        let activityGoneAtSeconds = scene.nowSeconds - 13 * 3_600
+        let deviceGoneAtSeconds = scene.nowSeconds - 91 * 86_400
+        try scene.produce(
+            [
+                .init(key: "over", value: nil, timestampMilliseconds: activityGoneAtSeconds * 1_000),
+                .init(key: "phone", value: nil, timestampMilliseconds: deviceGoneAtSeconds * 1_000),
+            ],
+            to: ReplayScene.registrationsTopic
+        )
+        let run = try scene.replay("rebuild", "--registrations", "--json", "--execute")
+        #expect(try rebuiltCounts(run) == ["unregistered": 1, "registrationsOver": 1], "\(run.errors)")
+        #expect(try scene.redis.contents().isEmpty)
+
+        var registration = scene.registration("a", at: activityGoneAtSeconds)
+        registration.timestampMilliseconds = scene.nowSeconds * 1_000
+        try scene.produce([registration], to: ReplayScene.registrationsTopic)
+        let laterRun = try scene.replay("rebuild", "--registrations", "--execute")
+        #expect(laterRun.exitCode == 0 && laterRun.output.contains(/registrations written +1/), "\(laterRun.output)")
+        #expect(try scene.inspection(of: "a").token != nil)
+    }
+
+    /// If the eight hours began with the rebuild, a rebuilt activity would get updates for too long. Its token comes by
+    /// a registration, or with a command.
+    @Test(arguments: [false, true])
+    func `The eight hours of a rebuilt activity begin when the record of its token was written`(
+        comesWithCommand: Bool
+    ) throws {
+        let scene = try ReplayScene()
+        let writtenAtSeconds = scene.nowSeconds - 7 * 3_600
+        if comesWithCommand {
+            let tokenMembers = #""environment":"sandbox","token":"0af70af7","#
+            try scene.produce([scene.update("a", at: writtenAtSeconds, otherMembers: tokenMembers)])
+            try scene.commit([0: 1])
+        } else {
+            try scene.produce([scene.registration("a", at: writtenAtSeconds)], to: ReplayScene.registrationsTopic)
+        }
+        let run =
+            comesWithCommand
+            ? try scene.replay("rebuild", "--offsets", "0:0-0", "--execute")
+            : try scene.replay("rebuild", "--registrations", "--execute")
+        #expect(run.exitCode == 0, "\(run.errors)")
+        let inspection = try scene.inspection(of: "a")
+        #expect(inspection.token != nil)
+        #expect(inspection.updatesUntilMilliseconds == (writtenAtSeconds + 8 * 3_600) * 1_000 + 999)
+    }
+
+    /// Both tokens were registered nine hours ago. The record of the first is only an hour old, because the app has
+    /// reported the token again. So only the second activity is over.
+    @Test func `A dry run counts the eight hours as a real run does`() throws {
+        let scene = try ReplayScene()
+        var registration = scene.registration("a", at: scene.nowSeconds - 9 * 3_600)
+        registration.timestampMilliseconds = (scene.nowSeconds - 3_600) * 1_000
+        let otherRegistration = scene.registration("b", at: scene.nowSeconds - 9 * 3_600)
+        try scene.produce([registration, otherRegistration], to: ReplayScene.registrationsTopic)
+        try scene.produce([scene.update("a", at: scene.nowSeconds - 50), scene.update("b", at: scene.nowSeconds - 50)])
+        try scene.commit([0: 2])
+        let expectedCounts = ["registrationsWritten": 2, "statesWritten": 1, "statesTooOld": 1]
+        for options in [[], ["--execute"]] {
+            let arguments = ["rebuild", "--offsets", "0:0-1", "--json"] + options
+            let run = try ProgramRun.run(scene.process(arguments))
+            #expect(try rebuiltCounts(run) == expectedCounts, "\(run.errors)")
+        }
+    }
+
     /// A worker logs the same warning.
     @Test func `If Redis may evict what is rebuilt, the rebuild warns and continues`() throws {
         let scene = try ReplayScene()

@@ -18,7 +18,7 @@ final class ReplayScene: ConsumerHandler {
     static let commandsTopic = "causeway.commands"
     static let registrationsTopic = "causeway.registrations"
 
-    /// A record to produce: its key is the activity, the device or the audience.
+    /// A record to produce: its key is the activity or the audience, or the device and the attributes type.
     struct Record {
         var key: String
         /// The record's value; nil for a tombstone.
@@ -106,12 +106,12 @@ final class ReplayScene: ConsumerHandler {
         return Record(key: activity, value: value, timestampMilliseconds: seconds * 1_000)
     }
 
-    func pushToStart(_ device: String, at seconds: Int64) -> Record {
+    func pushToStart(_ device: String, at seconds: Int64, type: String = "Ride") -> Record {
         let value = #"""
-            {"app":"\#(Self.app)","device":"\#(device)","attributesType":"Ride","environment":"sandbox","token":"0af70af8",
-             "registeredAt":\#(seconds * 1_000)}
+            {"app":"\#(Self.app)","device":"\#(device)","attributesType":"\#(type)","environment":"sandbox",
+             "token":"0af70af8","registeredAt":\#(seconds * 1_000)}
             """#
-        return Record(key: device, value: value, timestampMilliseconds: seconds * 1_000)
+        return Record(key: "\(device)/\(type)", value: value, timestampMilliseconds: seconds * 1_000)
     }
 
     func produce(_ records: [Record], to topic: String = ReplayScene.commandsTopic, partition: Int32 = 0) throws {

@@ -85,6 +85,26 @@ struct WorkerStartTests {
         withExtendedLifetime(socket) {}
     }
 
+    /// A reader of the log may stop reading at any time. The threads and the stop of a worker must not wait for it.
+    @Test func `A worker whose log nobody reads responds on its pages, and stops`() throws {
+        let directory = try TemporaryDirectory()
+        let port = try Listener.findUnusedLoopbackPort()
+        let process = ProgramRun.process(
+            ["worker", "-c", try writeConfiguration(directory, http: "{host: 127.0.0.1, port: \(port)}")],
+            environment: ["CAUSEWAY_WORKER_DRAIN_MILLISECONDS": "4000"]
+        )
+        let log = Pipe()
+        log.fill()
+        process.standardError = log
+        let worker = try RunningProgram(process)
+        try eventually("iterations of all threads") {
+            let page = try curl("http://127.0.0.1:\(port)/livez")
+            return page.hasSuffix("\nok\n") && !page.contains("no iteration")
+        }
+        #expect(worker.terminate() == 0)
+        withExtendedLifetime((directory, log)) {}
+    }
+
     @Test func `A worker names each unusable file and property, as a check does, and exits with 78`() throws {
         let directory = try TemporaryDirectory()
         try directory.write("hello", to: "hello.p8")
@@ -97,6 +117,7 @@ struct WorkerStartTests {
                 with: #"bootstrapServers: "127.0.0.1:1", properties: {no.such: 1}, consumer: {nor.this: 2}, "#
                     + "producer: {security.protocol: ssl, ssl.ca.location: /nowhere.pem}}"
             )
+            .replacing("worker: {lanes: 1}", with: "worker: {lanes: 8, memoryMebibytes: 64}")
         try directory.write(text, to: "c.yaml")
         let worker = try ProgramRun.run("worker", "-c", path)
         #expect(worker.exitCode == 78)
@@ -107,6 +128,8 @@ struct WorkerStartTests {
                 "c.yaml:3:79: kafka.consumer.nor.this: librdkafka does not know this property",
                 "c.yaml:3:128: kafka.producer.ssl.ca.location: /nowhere.pem: cannot be opened: No such file or directory",
                 "c.yaml:5:77: apps.match.keyFile: hello.p8: not an unencrypted private key in PEM",
+                "c.yaml:6:37: worker.memoryMebibytes: 64 MiB (if not set: 85 % of the control group's limit) is too "
+                    + "little for 8 lanes and 32 connections. Set fewer lanes (worker.lanes), or give more memory",
                 "c.yaml:7:16: apns.caFile: hello.pem: no certificate or crl found",
             ]
         )

@@ -82,6 +82,34 @@ struct DeferralTests {
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
+
+    /// Each command is deferred several times. Its age counts from its first receipt, not from its last deferral.
+    @Test func `The worker says how many commands are deferred, and since when`() async throws {
+        try await onOwnThread {
+            let run = try Self.makeRun(TCPRelay(), deferredDelayMilliseconds: 5_000)
+            defer { run.close() }
+            let trip = try TripUpdates(run)
+            let sentInstant = ContinuousClock.now
+            for number in 0..<5 { try trip.send(to: "waiting-\(number)") }
+            try run.awaitMetrics("five deferred commands") {
+                ($0.sum("causeway_deferred_total", ["app": "trip"]) ?? 0) >= 5
+            }
+            let deferredInstant = ContinuousClock.now
+            // A command that is deferred for the third time has been in the topic for at most the delay.
+            let scrape = try run.awaitMetrics("five commands that are deferred again and again") {
+                ($0.sum("causeway_deferred_total", ["app": "trip"]) ?? 0) >= 15
+                    && $0.sum("causeway_deferred_waiting") == 5
+            }
+            let scrapedInstant = ContinuousClock.now
+            let ageSeconds = scrape.sum("causeway_deferred_oldest_seconds") ?? 0
+            // The metrics are up to 250 ms old. The limits add some time for a slow machine.
+            #expect(ageSeconds > (scrapedInstant - deferredInstant) / .seconds(1) - 2)
+            #expect(ageSeconds < (scrapedInstant - sentInstant) / .seconds(1) + 1)
+            #expect(ageSeconds > 8, "longer than since the last deferral")
+            #expect(try WorkerPage("/statusz", port: run.deployment.httpPort).text.contains("from the deferred topic"))
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
 }
 
 /// Updates to one activity of the second app. The commands carry its token.
@@ -109,15 +137,17 @@ private final class TripUpdates {
 
     var outcomes: [String] { sentIdentifiers.map { run.results.outcome($0) ?? "none" } }
 
+    /// - Parameter activity: another activity, which the token does not reach; nil: that of the app.
     /// - Returns: the command's id.
     @discardableResult
-    func send() throws -> String {
+    func send(to activity: String? = nil) throws -> String {
         let identifier = "trip-\(sentIdentifiers.count)"
         var (command, aps) = (command, command["aps"] as? JSONObject ?? [:])
         aps["timestamp"] = Int(Date().timeIntervalSince1970)
         aps["relevance-score"] = sentIdentifiers.count
         command["aps"] = aps
         command["id"] = identifier
+        if let activity { command["activity"] = activity }
         command["sequence"] = sentIdentifiers.count + 1
         sentIdentifiers.append(identifier)
         try run.send(command)

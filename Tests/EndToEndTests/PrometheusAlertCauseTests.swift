@@ -233,6 +233,49 @@ struct PrometheusAlertCauseTests {
         }
     }
 
+    /// The file gets an error, which is then corrected. The worker gets no signal.
+    @Test func `A rejected configuration causes an alert`() async throws {
+        try await evaluatingAlerts { run, history in
+            let file = run.deployment.path("causeway.yaml")
+            let configuration = try String(contentsOfFile: file, encoding: .utf8)
+            let healthyScrape = try run.awaitSteadyState("no rejected configuration") { $0.hasAllDependencies }
+            history.addExpectingNoAlert(healthyScrape, minutes: 15)
+            try (configuration + "wroker: {}\n").write(toFile: file, atomically: true, encoding: .utf8)
+            let rejectedScrape = try run.awaitSteadyState(
+                "a rejected configuration",
+                alerting: [.configurationRejected]
+            ) { $0.hasAllDependencies }
+            #expect(try run.findings().contains("CausewayConfigurationRejected"))
+            history.add(rejectedScrape, minutes: 8, firing: "CausewayConfigurationRejected")
+            try configuration.write(toFile: file, atomically: true, encoding: .utf8)
+            let acceptedScrape = try run.awaitSteadyState("an accepted configuration") { $0.hasAllDependencies }
+            history.addExpectingNoAlert(acceptedScrape, minutes: 5)
+        }
+    }
+
+    /// Another program overwrites a timetable of lifetimes, so the worker cannot read it.
+    @Test func `Lifetimes that cannot be ended cause an alert`() async throws {
+        try await evaluatingAlerts { run, history in
+            try run.restartWorker(
+                replacing: "\nworker:\n",
+                with: "\npolicies:\n  default:\n    lifetimeSeconds: 3600\nworker:\n"
+            )
+            let healthyScrape = try run.awaitSteadyState("readable timetables") { $0.hasAllDependencies }
+            history.addExpectingNoAlert(healthyScrape, minutes: 15)
+            try run.deployment.runRedisCommand("SET {causeway:lifetimes:0} text")
+            let failingScrape = try run.awaitSteadyState("an unreadable timetable", alerting: [.lifetimesFailing]) {
+                $0.hasAllDependencies
+            }
+            #expect(try run.findings().contains("CausewayLifetimesFailing"))
+            history.add(failingScrape, minutes: 8, firing: "CausewayLifetimesFailing")
+            try run.deployment.runRedisCommand("RENAME {causeway:lifetimes:0} renamed")
+            let readableScrape = try run.awaitSteadyState("a timetable that can be read again") {
+                $0.hasAllDependencies
+            }
+            history.addExpectingNoAlert(readableScrape, minutes: 5)
+        }
+    }
+
     /// APNs refuses the stream of every push until the retry budget is empty. Then people end their activities, so APNs
     /// responds with 410 to the producer's further updates.
     @Test func `Failing pushes cause an alert`() async throws {

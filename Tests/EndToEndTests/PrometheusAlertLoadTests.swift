@@ -166,8 +166,30 @@ struct PrometheusAlertLoadTests {
         }
     }
 
-    /// The worker's clock advances by almost an hour, and OpenSSL signs no new token. Pushes wait, and the metric shows
-    /// the last token's age. Without a push that needs a token, the metric would show nothing.
+    /// The clock of the worker's machine is six minutes behind. By this clock, each command would be `invalid`: its
+    /// timestamp would be more than five minutes ahead.
+    @Test func `A wrong clock causes an alert, and no command is lost`() async throws {
+        try await evaluatingAlerts { run, history in
+            let faults = run.deployment.path("faults")
+            try "-360 0".write(toFile: faults, atomically: true, encoding: .utf8)
+            try run.replaceWorker(by: WorkerFaults.makeProgram(faults: faults, on: run.deployment))
+            let updates = try RideUpdates(run)
+            try updates.sendOne()
+            let wrongScrape = try run.awaitSteadyState("a wrong clock", alerting: [.clockWrong]) {
+                $0.hasAllDependencies && $0.highest("causeway_clock_difference_seconds") > 300
+            }
+            #expect(try run.findings().contains("CausewayClockWrong"))
+            history.add(wrongScrape, minutes: 10, firing: "CausewayClockWrong")
+            try "0 0".write(toFile: faults, atomically: true, encoding: .utf8)
+            let rightScrape = try run.awaitSteadyState("a right clock") { $0.hasAllDependencies }
+            try updates.sendOne()
+            history.addExpectingNoAlert(rightScrape, minutes: 5)
+        }
+    }
+
+    /// The worker's clock advances by almost an hour, which is too much for a correction by Redis' clock. OpenSSL signs
+    /// no new token. Pushes wait, and the metric shows the last token's age. Without a push that needs a token, the
+    /// metric would show nothing.
     @Test func `A provider token that is not renewed causes an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let faults = run.deployment.path("faults")
@@ -182,7 +204,7 @@ struct PrometheusAlertLoadTests {
             history.expect()
             try write("3400 1")
             try updates.sendWithoutWaiting()
-            let oldScrape = try run.awaitSteadyState("an old token", alerting: [.providerTokenOld]) {
+            let oldScrape = try run.awaitSteadyState("an old token", alerting: [.providerTokenOld, .clockWrong]) {
                 $0.sum("causeway_pushes_waiting") == 1
             }
             #expect(try run.findings().contains("CausewayProviderTokenOld"))

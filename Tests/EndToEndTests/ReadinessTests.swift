@@ -24,6 +24,34 @@ struct ReadinessTests {
         }
     }
 
+    /// The broker hangs, as if the network dropped its packets, so its connections stay up. The worker loses its
+    /// partitions, because its session ends.
+    @Test func `A worker whose broker hangs is ready, and says that it waits for Kafka`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"])
+            defer { run.close() }
+            try run.awaitMetrics("a worker with partitions") { $0.hasAllDependencies }
+            let broker = try #require(run.deployment.processesExceptWorker.first { $0.name == "broker" })
+            broker.signal(SIGSTOP)
+            defer { broker.signal(SIGCONT) }
+            // librdkafka closes the connections after a minute.
+            let frozenInstant = ContinuousClock.now
+            try run.awaitMetrics("a broker that does not respond", within: .seconds(30)) {
+                $0.sum("causeway_kafka_ready") == 0
+            }
+            try run.await("readiness that waits for Kafka") {
+                let page = try WorkerPage("/readyz", port: run.deployment.httpPort)
+                return page.status == 200 && page.text.contains("waits for Kafka, which is unreachable")
+            }
+            #expect(ContinuousClock.now - frozenInstant < .seconds(40))
+            #expect(try run.findings().contains("CausewayKafkaUnreachable"))
+            broker.signal(SIGCONT)
+            try run.awaitMetrics("a worker with partitions again") { $0.hasAllDependencies }
+            try run.await("a ready worker") { (try? run.status(of: "/readyz")) == 200 }
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
+
     /// APNs does not know the key of the only app, so no command could be sent.
     @Test func `A worker is not ready if its only key is refused`() async throws {
         try await onOwnThread {
@@ -48,8 +76,8 @@ struct ReadinessTests {
         }
     }
 
-    /// APNs refuses the key, or the topic of the key's app. An overloaded APNs may respond with 503 before it checks the
-    /// provider token. No command fails, so the phone gets the state when APNs accepts pushes again.
+    /// APNs refuses the key, or the topic of the key's app. An overloaded APNs may respond with 503 before it checks
+    /// the provider token. No command fails, so the phone gets the state when APNs accepts pushes again.
     @Test(arguments: ["Forbidden", "TopicDisallowed"])
     func `A 503 after a refusal does not make a worker ready`(reason: String) async throws {
         try await onOwnThread {

@@ -17,6 +17,9 @@ enum SingleScrapeAlert: String, CaseIterable {
     case redisServerUnavailable = "CausewayRedisServerUnavailable"
     case kafkaUnreachable = "CausewayKafkaUnreachable"
     case laneBusy = "CausewayLaneBusy"
+    case lifetimesFailing = "CausewayLifetimesFailing"
+    case configurationRejected = "CausewayConfigurationRejected"
+    case clockWrong = "CausewayClockWrong"
 
     /// Whether the reading meets the part of the alert's condition that one reading can show.
     func isCaused(in scrape: Scrape) -> Bool {
@@ -36,8 +39,11 @@ enum SingleScrapeAlert: String, CaseIterable {
         case .redisServerUnavailable:
             scrape.highest("causeway_redis_servers_unavailable") > 0 && scrape.sum("causeway_redis_ready") == 1
         case .kafkaUnreachable: scrape.sum("causeway_kafka_ready") == 0
+        case .clockWrong: scrape.highest("causeway_clock_difference_seconds") > 60
         case .laneBusy:
             max(scrape.highest("causeway_lane_busy_ratio"), scrape.highest("causeway_kafka_thread_busy_ratio")) > 0.8
+        case .lifetimesFailing: scrape.highest("causeway_lifetimes_failing") > 0
+        case .configurationRejected: scrape.highest("causeway_configuration_rejected") > 0
         }
     }
 }

@@ -26,7 +26,7 @@ import Testing
         func clientReportedStatistics(json: UnsafeRawBufferPointer) {
             isOnOneThread = isOnOneThread && pthread_equal(thread, pthread_self()) != 0
             statistics.append(String(decoding: json, as: UTF8.self))
-            hasBrokerUp = KafkaLibrary.hasBrokerUp(statistics: json)
+            hasBrokerUp = BrokerStatistics(json: json).isAnyBrokerUp(wasUp: hasBrokerUp)
         }
     }
 

@@ -22,6 +22,9 @@ import Testing
                 == [Self.partitions[0]: 3]
         )
         #expect(monotonicMilliseconds() - beganAtMilliseconds < Int64(timeoutMilliseconds))
+        let logOffsets = try reader.consumer.fetchLogOffsets(of: Self.partitions)
+        #expect(logOffsets[Self.partitions[0]] == .success(0..<3))
+        #expect(throws: KafkaError.self) { try logOffsets[Self.partitions[1]]?.get() }
         let offsets = try reader.consumer.fetchOffsets(of: Self.partitions, atOrAfterMilliseconds: 0)
         // The embedded broker finds no record by its time.
         #expect(offsets[Self.partitions[0]] == .success(nil))

@@ -216,6 +216,8 @@ struct CommandFaultTests {
         FaultCase(.update.with("policy", "\"`\""), .invalidCharacter, "policy"),
         FaultCase(.update.with("policy", #""\u0061""#), .invalidCharacter, "policy"),
         FaultCase(.update.with("expiration", "-1"), .outOfRange, "expiration"),
+        FaultCase(.update.with("expiration", "0"), .outOfRange, "expiration"),
+        FaultCase(.update.with("expiration", "999999999"), .outOfRange, "expiration"),
         FaultCase(.update.with("expiration", "1790000900000"), .outOfRange, "expiration"),
         FaultCase(.update.with("aps.timestamp", "1790000000000"), .outOfRange, "aps.timestamp"),
         FaultCase(.update.with("aps.timestamp", "811692800"), .outOfRange, "aps.timestamp"),

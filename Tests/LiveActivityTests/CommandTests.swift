@@ -63,7 +63,7 @@ struct CommandTests {
         ("a priority of 5", RecordText.update.with("priority", "5")),
         ("the greatest sequence", RecordText.update.with("sequence", "18446744073709551615")),
         ("a sequence of 0", RecordText.update.with("sequence", "0")),
-        ("an expiration long ago", RecordText.update.with("expiration", "0")),
+        ("an expiration long ago", RecordText.update.with("expiration", "1000000000")),
         ("the least timestamp", RecordText.update.with("aps.timestamp", "1000000000")),
         ("the greatest timestamp", RecordText.update.with("aps.timestamp", "9999999999")),
         ("no alert", RecordText.update.without("aps.alert")),

@@ -40,7 +40,7 @@ struct CommandModel: Equatable {
             Self.isAbsentOr(record["sequence"], { $0.unsigned != nil }),
             Self.isAbsentOr(record["priority"], { $0.unsigned == 5 || $0.unsigned == 10 }),
             Self.isAbsentOr(record["policy"], { Self.isPolicy($0.string) }),
-            Self.isAbsentOr(record["expiration"], { ($0.unsigned ?? .max) <= 9_999_999_999 }),
+            Self.isAbsentOr(record["expiration"], { (1_000_000_000...9_999_999_999).contains($0.unsigned ?? 0) }),
             Self.isAbsentOr(record["payload"], { $0.object != nil && $0.object?["aps"] == nil }),
             Self.isAbsentOr(
                 record["channel"],

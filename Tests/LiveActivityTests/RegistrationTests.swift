@@ -22,6 +22,22 @@ struct RegistrationTests {
         #expect(activity.audienceCount == 2)
     }
 
+    /// The registration shows the version of second 1,790,000,000.
+    @Test(arguments: [(1_789_999_700_000, true), (1_789_999_699_999, false)] as [(Int64, Bool)])
+    func `A shown version more than five minutes ahead of its record does not count`(
+        recordMilliseconds: Int64,
+        counts: Bool
+    ) throws {
+        var registration = try Record(RecordText.registration.text).registration()
+        registration.limitTimes(toLeadOver: recordMilliseconds)
+        guard case .activity(let activity) = registration.kind else {
+            Issue.record("not an activity's")
+            return
+        }
+        #expect((activity.shownVersion != nil) == counts)
+        #expect(registration.registeredAtMilliseconds == recordMilliseconds + 300_000)
+    }
+
     @Test func `Each field of a device's registration is found`() throws {
         let record = Record(RecordText.pushToStart.text)
         let registration = try record.registration()

@@ -226,7 +226,8 @@ struct WrittenRecordTests {
 
     static let commands: [RecordText] = [
         .update, .start, .end, .end.with("payload", "{ }"), .update.with("activity", #""\"\u20ac\ud83d\ude00\\""#),
-        .update.with("sequence", "18446744073709551615").with("expiration", "0").without("id").without("payload"),
+        .update.with("sequence", "18446744073709551615").with("expiration", "1000000000").without("id")
+            .without("payload"),
         .update.with("policy", #""slow""#),
         .update.with("alertTimestamp", "1789999999").with("alertSequence", "18446744073709551615"),
         .start.with("device", #""d\u0065vice""#).with("priority", "5").with("payload", #"{ "a" : 1 , "b":"é" }"#),

@@ -41,6 +41,21 @@ struct DiagnosisTests {
         #expect(busy == [])
     }
 
+    @Test func `A clock of Redis that was set back is not called a difference that is too large`() throws {
+        func finding(_ change: (inout WorkerCondition) -> Void) throws -> Finding {
+            var worker = HealthyWorker()
+            worker.publish(at: 0)
+            worker.metricRegistry.condition.change { $0.clockDifferenceMilliseconds = -600_000 }
+            worker.metricRegistry.condition.change(change)
+            worker.publish(at: 60_000)
+            return try #require(worker.report(before: nil, at: 60_000).findings.first)
+        }
+        let setBackFinding = try finding { $0.isRedisClockSetBack = true }
+        #expect(setBackFinding.severity == .attention && setBackFinding.meaning.contains("was set back"))
+        #expect(try finding { $0.isClockCorrected = true }.severity == .attention)
+        #expect(try finding { _ in }.severity == .broken)
+    }
+
     /// The host responds with a certificate. So the network's rules for outgoing connections (egress) do not block it.
     @Test func `A refused certificate is not reported as an egress problem`() throws {
         func finding(_ kinds: [LogKind]) throws -> Finding {
@@ -61,18 +76,15 @@ struct DiagnosisTests {
         #expect(unreachableFinding.action.contains("egress"))
     }
 
-    @Test func `Interrupted ends of lifetimes are a finding until they resume`() {
-        func findings(_ kinds: [LogKind]) -> [String] {
+    @Test func `Interrupted ends of lifetimes are a finding while policies limit lifetimes`() {
+        func findings(hasLifetimeLimits: Bool) -> [String] {
             Self.alerts { worker in
-                var log = LimitedLog(logger: LogCollector().logger, events: worker.metricRegistry.events)
-                for (second, kind) in kinds.enumerated() {
-                    log.log(kind, nowMilliseconds: 0, wallMilliseconds: Int64(second) * 1_000, ["detail": "\(second)"])
-                }
+                worker.metricRegistry.lifetimeStatus.isFailing = true
+                worker.metricRegistry.lifetimeStatus.hasLifetimeLimits = hasLifetimeLimits
             }
         }
-        let observation = "Activities whose lifetime is over cannot be ended or started again now."
-        #expect(findings([.lifetimeEndsInterrupted]) == [observation])
-        #expect(findings([.lifetimeEndsInterrupted, .lifetimeEndsResumed]) == [])
+        #expect(findings(hasLifetimeLimits: true) == ["CausewayLifetimesFailing"])
+        #expect(findings(hasLifetimeLimits: false) == [])
     }
 
     @Test func `Each fault is found`() {
@@ -87,6 +99,19 @@ struct DiagnosisTests {
                 "CausewayKeyFileRejected"
             ]
         )
+        #expect(
+            Self.alerts { $0.metricRegistry.condition.change { $0.isConfigurationRejected = true } } == [
+                "CausewayConfigurationRejected"
+            ]
+        )
+        for (difference, alerts) in [
+            (60_000, []), (-60_001, ["CausewayClockWrong"]), (7_200_000, ["CausewayClockWrong"]),
+        ] as [(Int64, [String])] {
+            #expect(
+                Self.alerts { $0.metricRegistry.condition.change { $0.clockDifferenceMilliseconds = difference } }
+                    == alerts
+            )
+        }
         #expect(Self.alerts { $0.firstLane.add(.deadLetters, 2) } == ["CausewayDeadLetters"])
         #expect(Self.alerts { $0.firstLane.set(.laneBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
         #expect(Self.alerts { $0.kafka.set(.kafkaThreadBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])

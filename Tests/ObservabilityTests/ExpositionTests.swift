@@ -54,6 +54,7 @@ struct ExpositionTests {
             "causeway_freshness_seconds_sum{app=\"match\"} 0.12\n",
             "causeway_freshness_seconds_count{app=\"match\"} 1\n",
             "causeway_redis_ready 1\n", "causeway_iteration_age_seconds{thread=\"lane-1\"} 0.1\n",
+            "causeway_configuration_rejected 0\n", "causeway_lifetimes_failing 0\n",
             "causeway_lane_busy_ratio{lane=\"1\"} 0\n", "# TYPE causeway_freshness_seconds histogram\n",
             "causeway_build_info{version=\"1.2.3\",librdkafka=\"2.0.2\",openssl=\"3.0.22\",hiredis=\"0.14.1\"} 1\n",
         ] { #expect(text.contains(expected), "\(expected)") }

@@ -1,5 +1,7 @@
 import CausewayConfiguration
+import Dispatch
 import Foundation
+import Glibc
 import Logging
 import Testbed
 import Testing
@@ -20,7 +22,8 @@ struct LoggingTests {
                 label: label,
                 threshold: threshold,
                 format: format,
-                descriptor: pipe.fileHandleForWriting.fileDescriptor
+                descriptor: pipe.fileHandleForWriting.fileDescriptor,
+                events: RecentEvents()
             )
         }
         body(logger)
@@ -92,6 +95,59 @@ struct LoggingTests {
             logger.info("x", metadata: ["app": "b"])
         }
         #expect(output.hasSuffix("x app=b lane=1\n"))
+    }
+
+    @Test func `A line for which the output has no room is lost and counted, and no thread waits`() throws {
+        let metricRegistry = Fixture.metricRegistry()
+        let pipe = Pipe()
+        let logger = Logger(label: "causeway.test") { label in
+            LineLogHandler(
+                label: label,
+                threshold: LogThreshold(.info),
+                format: .text,
+                descriptor: pipe.fileHandleForWriting.fileDescriptor,
+                events: metricRegistry.events
+            )
+        }
+        /// Logs a line on another thread. Returns false if this thread still waits after ten seconds.
+        func logWithoutWaiting(_ message: String) -> Bool {
+            let end = DispatchSemaphore(value: 0)
+            Thread {
+                logger.warning("\(message)", metadata: ["kind": "redis-lost"])
+                end.signal()
+            }
+            .start()
+            return end.wait(timeout: .now() + 10) == .success
+        }
+        func lostLineCount() -> Int64 {
+            metricRegistry.totals(nowMilliseconds: 1)[.logLinesSuppressed, Int(LogKind.redisLost.rawValue)]
+        }
+        pipe.fill()
+        try #require(logWithoutWaiting("no room"))
+        #expect(lostLineCount() == 1)
+
+        // With room for the beginning of a line, the line is cut. The next line still begins in a line of its own.
+        _ = readAvailableText(pipe, byteCount: Int(sysconf(Int32(_SC_PAGESIZE))))
+        try #require(logWithoutWaiting(String(repeating: "x", count: 6_000)))
+        #expect(lostLineCount() == 2)
+        #expect(readAvailableText(pipe, byteCount: .max).hasSuffix("xxx"))
+        try #require(logWithoutWaiting("room again"))
+        let output = readAvailableText(pipe, byteCount: .max)
+        #expect(output.hasPrefix("\n") && output.hasSuffix("causeway.test: room again kind=redis-lost\n"), "\(output)")
+        #expect(lostLineCount() == 2)
+    }
+
+    /// Reads what a pipe has, at most `byteCount` bytes.
+    private func readAvailableText(_ pipe: Pipe, byteCount: Int) -> String {
+        var request = pollfd(fd: pipe.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
+        var buffer = [UInt8](repeating: 0, count: min(byteCount, 65_536))
+        var text: [UInt8] = []
+        while text.count < byteCount, poll(&request, 1, 0) == 1 {
+            let count = read(request.fd, &buffer, min(buffer.count, byteCount - text.count))
+            guard count > 0 else { break }
+            text += buffer[..<count]
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 
     @Test func `A time is printed as in RFC 3339`() {

@@ -74,6 +74,18 @@ struct StatusPageTests {
         #expect(StatusJSON.json(report).contains(#""seen":["redis-lost, 10 s ago: reason=Connection <refused>"]"#))
     }
 
+    @Test func `The records that wait include deferred commands`() {
+        var worker = HealthyWorker()
+        worker.publish(at: 0)
+        let rowBefore = worker.report(before: nil, at: 0).table("waiting")?.rows.last?.map(\.text)
+        #expect(rowBefore == ["deferred", "their return from the deferred topic", "0"])
+        worker.kafka.set(.deferredWaiting, to: 1_200)
+        worker.kafka.set(.deferredOldest, to: 3_720_000)
+        worker.publish(at: 60_000)
+        let row = worker.report(before: nil, at: 60_000).table("waiting")?.rows.last?.map(\.text)
+        #expect(row == ["deferred", "their return from the deferred topic; the first came 1 h 2 min ago", "1,200"])
+    }
+
     @Test func `Audiences have their section`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)

@@ -276,6 +276,17 @@ extension ReactorTests {
             recorder.onIterationEnd = nil
         }
 
+        /// The threads of a process share a corrected clock.
+        @Test func `The wall clock is corrected from the next iteration on`() throws {
+            let loop = try EventLoop()
+            let wallClock = WallClock()
+            loop.wallClock = wallClock
+            wallClock.bootOffsetMilliseconds = WallClock.systemMilliseconds - WallClock.bootMilliseconds - 3_600_000
+            #expect(abs(loop.wallMilliseconds - WallClock.systemMilliseconds) < 60_000)
+            loop.runIteration(waitMilliseconds: 0)
+            #expect(abs(loop.wallMilliseconds - WallClock.systemMilliseconds + 3_600_000) < 60_000)
+        }
+
         @Test func `Both clocks advance`() throws {
             let loop = try EventLoop()
             let wall = Int64(time(nil)) * 1_000

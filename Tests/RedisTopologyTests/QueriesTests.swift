@@ -33,6 +33,7 @@ import Testing
         #expect(throws: RedisError.self) { try queries.readScore(of: bytes("one"), in: bytes("{app:odd}")) }
         server.command("DEL", "{app:times}")
         #expect(try isNow(queries.serverTimeMilliseconds()))
+        #expect(try queries.primaryTimesMilliseconds().map(isNow) == [true])
         let appScan = try queries.scanKeys(match: "{app:*}")
         #expect(Set(appScan.keys) == [bytes("{app:one}"), bytes("{app:odd}")] && appScan.isComplete)
         let limitedScan = try queries.scanKeys(match: "{other:*}", keysMax: 1_000)
@@ -47,6 +48,7 @@ import Testing
         #expect(try queries.readHash(bytes("{app:one}")).count == 2)
         server.kill()
         #expect(throws: RedisError.self) { try queries.readHash(bytes("{app:one}")) }
+        #expect(try queries.primaryTimesMilliseconds() == [])
         try server.start()
         #expect(try queries.readHash(bytes("{app:one}")).isEmpty)
     }
@@ -72,6 +74,7 @@ import Testing
         let scan = try queries.scanKeys(match: "{app:*}")
         #expect(Set(scan.keys) == Set(keys.map(bytes)) && scan.isComplete)
         #expect(try isNow(queries.serverTimeMilliseconds(for: bytes(keys[0]))))
+        #expect(try queries.primaryTimesMilliseconds().map(isNow) == [true, true, true])
         var resharding = try Resharding(cluster)
         var stepCount = 0
         while resharding.step() {

@@ -31,10 +31,11 @@
 {{-     fail (printf "extraVolumeMounts: %s is reserved for the chart; use secrets.files or another path" .mountPath) -}}
 {{-   end -}}
 {{- end -}}
-{{- range $key := list "initContainers" "sidecars" -}}
+{{- /* The pod of `helm test` has the init containers too, beside two containers of the chart. */ -}}
+{{- range $key, $reserved := dict "initContainers" (list "worker" "configuration" "readiness") "sidecars" (list "worker") -}}
 {{-   range get $.Values $key -}}
-{{-     if eq .name "worker" -}}
-{{-       fail (printf "%s: the name worker is reserved for the chart; use another name" $key) -}}
+{{-     if has .name $reserved -}}
+{{-       fail (printf "%s: the name %s is reserved for the chart; use another name" $key .name) -}}
 {{-     end -}}
 {{-   end -}}
 {{- end -}}

@@ -70,9 +70,9 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
 /// A client of Apple's service that creates, reads, lists and deletes broadcast channels, for one app in one
 /// environment.
 ///
-/// There are only a few requests an hour, so each request opens its own connection. Requests run one after the other.
-/// The client does not retry: a creation has no idempotency key, so the caller must decide what to do after a request
-/// without a response.
+/// Usually there are only a few requests an hour, so each request opens its own connection. At most eight requests run
+/// at the same time. The client does not retry: a creation has no idempotency key, so the caller must decide what to do
+/// after a request without a response.
 public final class ChannelManagement: Sendable {
     /// A channel that exists at APNs.
     public struct Channel: Sendable, Equatable {
@@ -83,12 +83,18 @@ public final class ChannelManagement: Sendable {
 
     /// The maximum number of requests that wait or run at one time (R4). A further request fails as `notProcessed`.
     public static let pendingRequestsMax = 64
+    /// The maximum number of requests that run at one time. Each request blocks a thread until it has its response.
+    private static let runningRequestsMax = 8
 
     private let bundleId: String
     private let endpoint: ManagementEndpoint
     private let makeAuthorization: @Sendable () -> String?
-    private let queue = DispatchQueue(label: "channel management")
-    private let pendingRequestCount = Atomic<Int>(0)
+    /// Each queue runs one request at a time, on a thread of its own. A concurrent queue would not do: all concurrent
+    /// queues of the process share a few threads, about one for each processor.
+    private let queues = (0..<ChannelManagement.runningRequestsMax)
+        .map { DispatchQueue(label: "channel management \($0)") }
+    /// How many requests wait or run in each of the queues.
+    private let pendingRequestCounts = Mutex([Int](repeating: 0, count: ChannelManagement.runningRequestsMax))
 
     /// - Parameters:
     ///   - bundleId: the app's bundle id. It has no suffix, unlike the topic of a push.
@@ -200,19 +206,31 @@ public final class ChannelManagement: Sendable {
         return ChannelError(cause: .refused(reason), status: response.status, detail: detail)
     }
 
-    /// Sends a request after all earlier ones, and returns the response. Throws if the response does not have the
-    /// expected status.
+    /// Chooses the queue that has the fewest requests, and adds 1 to its count. Returns nil if ``pendingRequestsMax``
+    /// is reached.
+    private func reserveQueue() -> Int? {
+        pendingRequestCounts.withLock { counts in
+            guard counts.reduce(0, +) < Self.pendingRequestsMax,
+                let choice = counts.enumerated().min(by: { $0.element < $1.element })
+            else { return nil }
+            counts[choice.offset] += 1
+            return choice.offset
+        }
+    }
+
+    /// Sends a request after the earlier requests of its queue, and returns the response. Throws if too many requests
+    /// wait, or if the response does not have the expected status.
     private func perform(_ request: ManagementRequest, expecting status: Int) async throws(ChannelError)
         -> ManagementResponse
     {
-        defer { pendingRequestCount.subtract(1, ordering: .relaxed) }
-        guard pendingRequestCount.add(1, ordering: .relaxed).newValue <= Self.pendingRequestsMax else {
+        guard let queueIndex = reserveQueue() else {
             throw ChannelError(
                 cause: .notProcessed,
                 status: 0,
                 detail: "more than \(Self.pendingRequestsMax) requests wait for \(endpoint.authority)"
             )
         }
+        defer { pendingRequestCounts.withLock { $0[queueIndex] -= 1 } }
         let cancellationWakeup: Wakeup
         do throws(SystemError) {
             cancellationWakeup = try Wakeup()
@@ -221,6 +239,7 @@ public final class ChannelManagement: Sendable {
         }
         let result: Result<ManagementResponse, ManagementFault> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
+                let queue = queues[queueIndex]
                 queue.async { [endpoint, makeAuthorization] in
                     continuation.resume(
                         returning: Self.performBlocking(request, endpoint, makeAuthorization, cancellationWakeup)

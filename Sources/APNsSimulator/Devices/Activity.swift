@@ -152,6 +152,9 @@ struct Activity {
     /// The phone ignores updates with a timestamp below this one (UNIX seconds). It is the timestamp of the push that
     /// brought the shown content, or of a later end without content.
     private(set) var shownTimestamp: Int64
+    /// Whether the app knows which command brought the shown content: a push brought it, or the start named a
+    /// timestamp.
+    private(set) var isShownVersionKnown: Bool
     private(set) var shownAtMilliseconds: Int64
     /// When the shown content becomes stale, UNIX seconds; nil: never.
     var staleDateSeconds: Int64?
@@ -163,7 +166,7 @@ struct Activity {
         identifier: String,
         attributes: [UInt8],
         contentState: UnsafeRawBufferPointer,
-        timestamp: Int64,
+        timestamp: Int64?,
         isStartedByPush: Bool,
         audiences: [String],
         budget: BudgetBucket,
@@ -177,7 +180,8 @@ struct Activity {
         self.audiences = audiences
         self.budget = budget
         startedAtMilliseconds = nowMilliseconds
-        shownTimestamp = timestamp
+        shownTimestamp = timestamp ?? nowMilliseconds / 1_000
+        isShownVersionKnown = timestamp != nil
         shownAtMilliseconds = nowMilliseconds
         shownContentState.append(contentsOf: contentState)
     }
@@ -191,6 +195,7 @@ struct Activity {
         shownContentState.removeAll(keepingCapacity: true)
         shownContentState.append(contentsOf: contentState)
         shownTimestamp = timestamp
+        isShownVersionKnown = true
         shownAtMilliseconds = nowMilliseconds
     }
 

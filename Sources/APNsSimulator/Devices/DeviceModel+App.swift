@@ -34,7 +34,8 @@ extension DeviceModel {
         public var attributes: String
         /// The content state as JSON.
         public var contentState: String
-        /// The timestamp of the activity's first content, UNIX seconds; nil: now.
+        /// The timestamp of the activity's first content, UNIX seconds; nil: now, and the app's registration does not
+        /// say which version the activity shows.
         public var timestamp: Int64?
         public var audiences: [String]
         /// The broadcast channel of the activity; nil: none. An activity on a channel gets no update token.
@@ -155,7 +156,7 @@ extension DeviceModel {
                 identifier: start.activity,
                 attributes: attributes,
                 contentState: UnsafeRawBufferPointer(bytes),
-                timestamp: start.timestamp ?? nowMilliseconds / 1_000,
+                timestamp: start.timestamp,
                 isStartedByPush: false,
                 audiences: start.audiences,
                 nowMilliseconds: nowMilliseconds
@@ -278,7 +279,7 @@ extension DeviceModel {
         identifier: String,
         attributes: [UInt8],
         contentState: UnsafeRawBufferPointer,
-        timestamp: Int64,
+        timestamp: Int64?,
         isStartedByPush: Bool,
         audiences: [String],
         nowMilliseconds: Int64
@@ -337,7 +338,8 @@ extension DeviceModel {
             }
             if installedPhone.supportsChannels { writer.member("channels", true) }
         }
-        registrations.append(RegistrationRecord(key: installedPhone.device, value: writer.bytes))
+        let key = "\(installedPhone.device)/\(type.name)"
+        registrations.append(RegistrationRecord(key: key, value: writer.bytes))
     }
 
     /// Gives the activity a new update token, which the app posts. If the table of tokens is full, does nothing and
@@ -369,7 +371,7 @@ extension DeviceModel {
                 )
             }
             writer.member("frequentUpdates", phone.hasFrequentUpdates)
-            if activity.shownTimestamp > 0 {
+            if activity.isShownVersionKnown, activity.shownTimestamp > 0 {
                 writer.member("shows", object: { writer in writer.member("timestamp", activity.shownTimestamp) })
             }
         }

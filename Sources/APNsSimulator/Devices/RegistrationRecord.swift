@@ -1,7 +1,7 @@
 /// A record for the registrations topic. An app on a simulated phone posts the record to its server when the app gets a
 /// token.
 public struct RegistrationRecord: Sendable, Equatable {
-    /// The record's key: the id of the activity or of the device.
+    /// The record's key: the id of the activity, or the id of the device, a slash and the attributes type.
     public var key: String
     /// The record's value, as JSON.
     public var value: [UInt8]

@@ -61,7 +61,7 @@ extension GoAway {
 }
 
 extension Faults {
-    /// All keys of a request.
+    /// All keys that the object of a request may have.
     private static let propertyNames = Set(
         requestShares.map { "\($0.key)" } + [
             "latencyMillisecondsMin", "latencyMillisecondsMax", "reasonShares", "lateMilliseconds", "resetCode",

@@ -124,8 +124,9 @@ public struct Faults: Sendable, Equatable {
         return nil
     }
 
-    /// The shares of valid requests that get a fault: the key at the control port, the property, and what these requests
-    /// get. A share that is not in this table, such as ``informationalShare``, does not count in the sum.
+    /// The shares of valid requests that get a fault: the key at the control port, the property, and what these
+    /// requests get. A request gets at most one of these faults, or one of ``reasonShares``, so all these shares
+    /// together are at most 1. ``informationalShare`` is independent of them.
     static var requestShares: [(key: StaticString, path: WritableKeyPath<Faults, Double>, handling: RequestHandling)] {
         [
             ("internalServerErrorShare", \.internalServerErrorShare, .rejected(.internalServerError)),

@@ -1,13 +1,26 @@
 /// The limits of what an audience's hash in Redis keeps: how many versions, and how long their data is used.
 enum AudienceHashLimits {
-    /// Redis stores the progress of at most this many versions of an audience (R4). If there are more, Redis removes
-    /// the oldest version. Normally all ranges have finished that version by then, because a round has fewer versions
-    /// under way (`versionsPerRoundMax`).
-    static let fanoutsMax = 64
-    /// For how long after its admission an unfinished version sets the number of ranges of later versions. With another
-    /// number, ranges of two versions would overlap, and two rounds would push to the same members. A version may wait
-    /// for APNs as long as its state can be visible: an update for 8 hours, an end for 12. After 12 hours the version
-    /// will probably never finish: the record of one of its ranges may be lost.
+    /// The limit of the progress that Redis stores (R4). It counts the ranges of all versions that are under way, which
+    /// means: unfinished, and admitted within ``rangeCountKeptMillisecondsMax``. For example, there is room for 320
+    /// versions of 256 ranges, or for 1,024 versions of at most 80. Above the limit, Redis removes the oldest versions,
+    /// so they get no result over all ranges (K27).
+    ///
+    /// One slow range is enough to keep many versions unfinished. While APNs is unavailable, it may carry an alert for
+    /// 300 s (the default), and a new version may come each second. The counts of a finished range take about 130
+    /// bytes, so one hash can grow to 11 MB.
+    static let rangesUnderWayMax = 320 * 256
+    /// A version with fewer ranges counts as this many ranges, because each version also needs room in the list of
+    /// versions.
+    static let countedRangesMin = 80
+    /// Redis stores at most this many versions that are not under way. It keeps finished versions because a worker may
+    /// repeat a call after a crash, and must get the same totals.
+    static let otherFanoutsMax = 64
+    /// For how long after its admission an unfinished version is under way: 12 hours. A version may wait for APNs as
+    /// long as a phone can show its state: an update for 8 hours, an end for 12. An older version will probably never
+    /// finish, because the record of one of its ranges may be lost.
+    ///
+    /// While an unfinished version is one of the last ``otherFanoutsMax``, newer versions get its number of ranges.
+    /// With another number, ranges of two versions would overlap, and two rounds would push to the same members.
     static let rangeCountKeptMillisecondsMax: Int64 = 12 * 3_600_000
     /// The maximum age, counted from its admission, of a state that members get when they join: 12 hours, because no
     /// activity is visible longer.

@@ -54,7 +54,10 @@ enum AudienceScript: Int, CaseIterable {
         // The audience's hash, which the script `audience` describes: its expiry and its limits.
         ("ACTIVITY_EXPIRY_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
-        ("FANOUTS_MAX", Int64(AudienceHashLimits.fanoutsMax)),
+        ("RANGES_UNDER_WAY_MAX", Int64(AudienceHashLimits.rangesUnderWayMax)),
+        ("COUNTED_RANGES_MIN", Int64(AudienceHashLimits.countedRangesMin)),
+        ("RANGES_MAX", Int64(MemberLocation.segmentCount)),
+        ("OTHER_FANOUTS_MAX", Int64(AudienceHashLimits.otherFanoutsMax)),
         ("RANGE_COUNT_KEPT_MILLISECONDS_MAX", AudienceHashLimits.rangeCountKeptMillisecondsMax),
         ("JOINER_BODY_AGE_MILLISECONDS_MAX", AudienceHashLimits.joinerBodyAgeMillisecondsMax),
         // Bits of a command to an audience and of its admission. Each has a modulus, with which the scripts test it

@@ -75,8 +75,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// The audiences that the activity left, but whose pages may still list it: no worker has confirmed the departure
     /// yet.
     public private(set) var formerAudiences: [AudienceDigest] = []
-    /// The last millisecond of the activity's first eight hours. Redis admits no update after this time. Nil if Redis
-    /// has no value, or knows only an unregistration.
+    /// The last millisecond of the activity's first eight hours. Redis admits no update after this time. Nil if the
+    /// activity's life has not begun (``ActivityState/hasLifeBegun``).
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the budget for pushes of priority 10 will be full, UNIX milliseconds.
     private var budgetFullAtMilliseconds: Int64 = 0
@@ -107,6 +107,7 @@ public struct ActivityInspection: Sendable, Equatable {
         }
         if tokenByteCountAndFlags & StoredActivity.audiencesFollowBit != 0 { try readAudiences(&unread) }
         try readOptionalParts(&unread, flags)
+        if token == nil, start == nil, registeredAtMilliseconds == nil { updatesUntilMilliseconds = nil }
         try readHeldCommand(unread.renamed("held"), phaseLetter)
     }
 

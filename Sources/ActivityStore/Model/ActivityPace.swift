@@ -3,8 +3,8 @@ import LiveActivity
 /// What limits an activity in time, in the model: until when Redis admits updates, how much of the budget is left, and
 /// how long the spacing is after a 429. Times are UNIX milliseconds.
 public struct ActivityPace: Hashable, Sendable {
-    /// When Redis allowed the activity's newest start. If Redis has allowed no start: when Redis first accepted a
-    /// command or a token of the activity.
+    /// When the activity's life began: when Redis allowed its newest start. If Redis knows no start that it has
+    /// allowed, ``ActivityState/beginLife(writtenAtMilliseconds:mayBeLaterLife:nowMilliseconds:)`` chooses the time.
     public internal(set) var beganAtMilliseconds: Int64
     /// When the budget for pushes of priority 10 will be full. A time in the past means that the budget is full.
     public internal(set) var budgetFullAtMilliseconds: Int64 = 0

@@ -18,7 +18,6 @@ extension ActivityState {
         if let reply = findObstacle(to: call, isRepeated: isRepeated, nowMilliseconds: nowMilliseconds) {
             return (reply, expiryChange)
         }
-        beginLife(at: nowMilliseconds)
         if settleIfShown(call) { return (StoreReply(.unchanged), .renewed) }
         // The scripts decide the same: search for `decision: no token`.
         guard let token else {
@@ -52,10 +51,13 @@ extension ActivityState {
         let lacksToken = token == nil
         guard let registration = call.registration, token?.isSameToken(as: registration) != true,
             retiredToken?.isSameToken(as: registration) != true,
-            storeTokenUnlessOlder(registration, nowMilliseconds: nowMilliseconds)
+            storeTokenUnlessOlder(
+                registration,
+                nowMilliseconds: nowMilliseconds,
+                writtenAtMilliseconds: call.isReread ? registration.registeredAtMilliseconds : nil
+            )
         else { return false }
         if call.isReread, lacksToken { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
-        beginLife(at: nowMilliseconds)
         return true
     }
 
@@ -117,7 +119,7 @@ extension ActivityState {
     ) -> StoreReply<[UInt8]>? {
         if call.isTooOld, newestVersion == nil { return StoreReply<[UInt8]>(.expired) }
         // The scripts decide the same: search for `decision: eight hours`.
-        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {
+        if !call.isEnd, hasLifeBegun, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {
             return StoreReply<[UInt8]>(.activityOver)
         }
         if let alert = call.carriedAlertVersion, let acceptedAlertVersion, alert <= acceptedAlertVersion {
@@ -230,7 +232,7 @@ extension ActivityState {
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
         // Whether only `recordStart` made this start the newest version. Then it is admitted like a new start, which
-        // begins a life.
+        // begins a life, unless a token shows that the activity lives already.
         let isRecordedAsNewest = isRecordedAgain && newestVersion == version && !newestIsEnd
         if let newest = newestVersion, newest >= version, !isRecordedAsNewest {
             // A settled update has exactly the start's version, so the start counts as a repetition.
@@ -248,6 +250,12 @@ extension ActivityState {
                 return (StoreReply(.superseded), .unchanged)
             }
         } else {
+            // A token that was registered at the start's timestamp or later shows that a record of the start has
+            // reached the phone.
+            let tokenAtMilliseconds = token?.registeredAtMilliseconds ?? -1
+            if isRecordedAgain, tokenAtMilliseconds >= version.timestamp * 1_000 {
+                return (StoreReply(.duplicate), .unchanged)
+            }
             // The start becomes the newest version and begins a life. Remove what belonged to the previous life.
             heldCommand = nil
             token = nil
@@ -275,7 +283,11 @@ extension ActivityState {
         // If the start became the newest version, the held command would be removed. But perhaps no worker ever sent
         // this start. So keep the held command, and do not store the start.
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
-        beginLife(at: nowMilliseconds)
+        beginLife(
+            writtenAtMilliseconds: version.timestamp * 1_000,
+            mayBeLaterLife: true,
+            nowMilliseconds: nowMilliseconds
+        )
         // A start that is newer than the stored version, or the first version of all, becomes the newest version. It
         // counts as settled.
         if isNewest {

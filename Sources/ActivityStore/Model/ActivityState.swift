@@ -55,7 +55,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     ///
     /// Phones ignore a push if its timestamp is lower than that of the last push. So after a loss of data (R25), two
     /// kinds of records raise this value when they are read again: a token raises it to the present second, and a start
-    /// to the start's own timestamp.
+    /// to the start's own timestamp. Each registration raises it to the timestamp of the version that the app shows.
     public internal(set) var lastAssignedTimestamp: Int64 = 0
     /// When Redis last allowed a push, UNIX milliseconds; 0 if never.
     public internal(set) var lastSendAtMilliseconds: Int64 = 0
@@ -134,23 +134,51 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             (reply.verdict, reply.wasMemberOfAllAudiences, reply.departures) = (.full, false, encodedDepartures)
             return (reply, .unchanged)
         }
-        _ = storeTokenUnlessOlder(registration, nowMilliseconds: nowMilliseconds)
-        if case .reread(let alertsReleasedUntilMilliseconds) = source {
+        var writtenAtMilliseconds: Int64?
+        if case .reread(_, let milliseconds) = source { writtenAtMilliseconds = milliseconds }
+        _ = storeTokenUnlessOlder(
+            registration,
+            nowMilliseconds: nowMilliseconds,
+            writtenAtMilliseconds: writtenAtMilliseconds
+        )
+        if let shownVersion { noteShownVersion(shownVersion) }
+        if case .reread(let alertsReleasedUntilMilliseconds, _) = source {
             lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000)
             forgetHeldAlert(releasedUntilMilliseconds: alertsReleasedUntilMilliseconds)
         }
-        beginLife(at: nowMilliseconds)
         if let allowsFrequentUpdates { pace?.allowsFrequentUpdates = allowsFrequentUpdates }
         reply.verdict = .registered
         if namedAudiences != nil { reply.departures = encodedDepartures }
-        guard let heldCommand, newestIsHeld else { return (reply, .renewed) }
-        if let shownVersion, shownVersion >= heldCommand.version {
-            if versionPhase == .held { versionPhase = .settled }
-            self.heldCommand = nil
-        } else if reply.departures == nil {
-            reply.heldCommand = heldCommand.command
-        }
+        if let heldCommand, newestIsHeld, reply.departures == nil { reply.heldCommand = heldCommand.command }
         return (reply, .renewed)
+    }
+
+    /// Settles the version that the app shows already, as its registration says. Redis has lost this version, has never
+    /// known it, or could not send it without a token.
+    ///
+    /// If this version is newer than the newest one, it becomes the newest, except in two cases:
+    /// - The newest version is an end. Only a start opens the activity again (R13).
+    /// - Redis has allowed a push, and the last assigned timestamp is at least the shown version's. The app may show
+    ///   this push by now: the push reached the app after the registration was sent, or it had a raised timestamp
+    ///   (R11), which the app reports.
+    private mutating func noteShownVersion(_ shownVersion: Version) {
+        let mayShowLaterPush = lastSendAtMilliseconds > 0 && shownVersion.timestamp <= lastAssignedTimestamp
+        let mayChangeNewest = !newestIsEnd && !mayShowLaterPush
+        let comesAfterNewest = newestVersion.map { $0 < shownVersion } ?? true
+        lastAssignedTimestamp = max(lastAssignedTimestamp, shownVersion.timestamp)
+        if comesAfterNewest, mayChangeNewest {
+            newestVersion = shownVersion
+            versionPhase = .settled
+            hasDrawnOnBudget = false
+        } else if newestIsHeld, comesAfterNewest || shownVersion == newestVersion {
+            if versionPhase == .held { versionPhase = .settled }
+        } else if shownVersion == newestVersion, mayChangeNewest, versionPhase == .waiting {
+            versionPhase = .settled
+        } else {
+            return
+        }
+        heldCommand = nil
+        shownDigest = nil
     }
 
     /// Forgets the held alert if a registration that is read again may have released it before Redis lost data: no
@@ -259,18 +287,60 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
     }
 
-    /// Begins the activity's life, if no life has begun: at the first command that is not refused, or at the first
-    /// token that is stored. A new start begins another life (`admitStart`).
-    mutating func beginLife(at nowMilliseconds: Int64) {
-        if pace == nil { pace = ActivityPace(beganAtMilliseconds: nowMilliseconds) }
+    /// Whether the activity's life has begun: a start or a token has come.
+    ///
+    /// Former releases also stored a beginning when a command found no token. This beginning does not count. It can be
+    /// recognized: the activity has no start, no token and no time of a registration.
+    var hasLifeBegun: Bool {
+        // The scripts decide the same: search for `decision: eight hours`.
+        pace != nil && (token != nil || start != nil || (registeredAtMilliseconds ?? 0) > 0)
+    }
+
+    /// Begins the activity's life with a token that is stored, or with a start that is read again. Usually does nothing
+    /// if a life has begun. (A new start begins another life in `admitStart`.)
+    ///
+    /// Usually the life begins now. But if the record is read again (R25), the life began earlier: when the record of
+    /// the token was written, or at the start's timestamp. (The token's own time does not count, because the phone's
+    /// clock may be wrong.)
+    ///
+    /// - Parameters:
+    ///   - writtenAtMilliseconds: the earlier time; nil if the record is not read again. A time in the future does not
+    ///     count, nor one longer ago than Redis keeps an activity.
+    ///   - mayBeLaterLife: whether the record may belong to a later life than the one that has begun. Then the later of
+    ///     both beginnings counts.
+    mutating func beginLife(writtenAtMilliseconds: Int64?, mayBeLaterLife: Bool, nowMilliseconds: Int64) {
+        // The scripts decide the same: search for `decision: eight hours`.
+        let earliestMilliseconds = nowMilliseconds - StoreLimits.activityExpiryMilliseconds
+        var beganAtMilliseconds = nowMilliseconds
+        if let writtenAtMilliseconds, (earliestMilliseconds..<nowMilliseconds).contains(writtenAtMilliseconds) {
+            beganAtMilliseconds = writtenAtMilliseconds
+        }
+        if hasLifeBegun, let pace {
+            guard mayBeLaterLife else { return }
+            beganAtMilliseconds = max(pace.beganAtMilliseconds, beganAtMilliseconds)
+        }
+        if pace == nil { pace = ActivityPace(beganAtMilliseconds: beganAtMilliseconds) }
+        pace?.beganAtMilliseconds = beganAtMilliseconds
     }
 
     /// Stores a token, unless a later registration or unregistration is stored. Returns whether it did.
+    ///
+    /// The first token begins the activity's life. A different token that is read again may belong to a later life
+    /// whose start is too old to be read again.
+    ///
+    /// - Parameter writtenAtMilliseconds: when the token's record was written; nil if it is not read again.
     mutating func storeTokenUnlessOlder(
         _ registration: TokenRegistration<[UInt8]>,
-        nowMilliseconds: Int64
+        nowMilliseconds: Int64,
+        writtenAtMilliseconds: Int64?
     ) -> Bool {
         guard !isOlder(registration.registeredAtMilliseconds, nowMilliseconds: nowMilliseconds) else { return false }
+        let isOtherToken = token?.isSameToken(as: registration) != true
+        beginLife(
+            writtenAtMilliseconds: writtenAtMilliseconds,
+            mayBeLaterLife: writtenAtMilliseconds != nil && isOtherToken,
+            nowMilliseconds: nowMilliseconds
+        )
         token = registration
         registeredAtMilliseconds = registration.registeredAtMilliseconds
         return true

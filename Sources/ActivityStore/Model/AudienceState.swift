@@ -128,7 +128,7 @@ package struct AudienceState: Sendable {
             expirationSeconds: call.expirationSeconds
         )
         fanouts.removeAll { $0.version == call.version && $0.rangeCount == grant.rangeCount }
-        appendFanout(
+        fanouts.add(
             Fanout(
                 version: call.version,
                 rangeCount: grant.rangeCount,
@@ -232,19 +232,18 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges for a command. Usually this is the number that the call asks for. But while a
-    /// version of the last 12 hours is unfinished, a new version gets as many ranges as the unfinished one. Otherwise
-    /// the ranges of the two versions would overlap.
+    /// Returns the number of ranges for a command. Usually this is the number that the call asks for. But if one of the
+    /// last 64 versions is under way, the new version gets its number of ranges. Otherwise the ranges of the two
+    /// versions would overlap. Older versions do not count: they probably never finish, and would set the number for
+    /// hours.
     ///
     /// If the number differs from that of the last command, removes the checkpoints of the former ranges.
     private mutating func chooseRangeCountAndRemoveCheckpoints(
         _ call: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64
     ) -> UInt16 {
-        let fanoutUnderWay = fanouts.last {
-            $0.totals == nil
-                && nowMilliseconds - $0.admittedAtMilliseconds < AudienceHashLimits.rangeCountKeptMillisecondsMax
-        }
+        let fanoutUnderWay = fanouts.suffix(AudienceHashLimits.otherFanoutsMax)
+            .last { $0.isUnderWay(nowMilliseconds: nowMilliseconds) }
         let count = fanoutUnderWay?.rangeCount ?? call.rangeCount
         if let admittedVersion, admittedVersion.grant.rangeCount != count {
             for range in ranges.keys where range.rangeCount != count { ranges[range]?.checkpointText = [] }
@@ -318,7 +317,8 @@ package struct AudienceState: Sendable {
         _ times: ResponseTimes,
         nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = findOrAddFanout(of: version, rangeCount: range.rangeCount, nowMilliseconds: nowMilliseconds)
+        guard let index = findOrAddFanout(of: version, rangeCount: range.rangeCount, nowMilliseconds: nowMilliseconds)
+        else { return makeUncountedReply(rangeCount: range.rangeCount) }
         if fanouts[index].totals == nil {
             fanouts[index].finishedRanges[range.index] = (counts, times)
             renewExpiry(nowMilliseconds)
@@ -333,7 +333,13 @@ package struct AudienceState: Sendable {
         _ times: ResponseTimes,
         nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = findOrAddFanout(of: version, rangeCount: broadcast.rangeCount, nowMilliseconds: nowMilliseconds)
+        guard
+            let index = findOrAddFanout(
+                of: version,
+                rangeCount: broadcast.rangeCount,
+                nowMilliseconds: nowMilliseconds
+            )
+        else { return makeUncountedReply(rangeCount: broadcast.rangeCount) }
         if fanouts[index].totals == nil {
             if fanouts[index].broadcastCount == 0 { fanouts[index].broadcastCount = broadcast.broadcastCount }
             fanouts[index].finishedBroadcasts[broadcast.environment] = (outcome, times)
@@ -342,12 +348,26 @@ package struct AudienceState: Sendable {
         return sumUpAndReply(index)
     }
 
-    private mutating func findOrAddFanout(of version: Version, rangeCount: UInt16, nowMilliseconds: Int64) -> Int {
+    /// Returns the index of a fan-out. Adds the fan-out if it is missing, for example because Redis lost the hash.
+    /// Returns nil if there is no room for it: another fan-out, which has all its counts, would have to be removed
+    /// (K27).
+    private mutating func findOrAddFanout(of version: Version, rangeCount: UInt16, nowMilliseconds: Int64) -> Int? {
         if let index = fanouts.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
             return index
         }
-        appendFanout(Fanout(version: version, rangeCount: rangeCount, admittedAtMilliseconds: nowMilliseconds))
+        let fanout = Fanout(version: version, rangeCount: rangeCount, admittedAtMilliseconds: nowMilliseconds)
+        let countedRangeCount =
+            fanouts.countRangesUnderWay(nowMilliseconds: nowMilliseconds) + fanout.countedRangeCount
+        guard countedRangeCount <= AudienceHashLimits.rangesUnderWayMax else { return nil }
+        fanouts.add(fanout)
         return fanouts.count - 1
+    }
+
+    /// Returns the reply about a range or broadcast that is not counted. It says that all ranges are unfinished.
+    private func makeUncountedReply(rangeCount: UInt16) -> AudienceReply<[UInt8]> {
+        var reply = AudienceReply<[UInt8]>(.finished)
+        reply.unfinishedPartCount = Int(rangeCount)
+        return reply
     }
 
     /// Returns the reply about a finished range or broadcast. If all parts of the version are now finished, first
@@ -366,28 +386,5 @@ package struct AudienceState: Sendable {
             reply.unfinishedPartCount = unfinishedPartCount
         }
         return reply
-    }
-
-    private mutating func appendFanout(_ fanout: Fanout) {
-        fanouts.append(fanout)
-        if fanouts.count > AudienceHashLimits.fanoutsMax { fanouts.removeFirst() }
-    }
-}
-
-extension AudienceState.Fanout {
-    mutating func computeTotals() {
-        var counts = MemberOutcomeCounts()
-        var times = ResponseTimes()
-        for (rangeCounts, rangeTimes) in finishedRanges.values {
-            counts.add(rangeCounts)
-            times.merge(rangeTimes)
-        }
-        for (outcome, broadcastTimes) in finishedBroadcasts.values {
-            broadcastCounts[outcome] += 1
-            times.merge(broadcastTimes)
-        }
-        totals = (counts, times)
-        finishedRanges = [:]
-        finishedBroadcasts = [:]
     }
 }

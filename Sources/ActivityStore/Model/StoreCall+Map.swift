@@ -57,7 +57,8 @@ extension StoreCall.Operation {
             .settleStart(start.map(transform), settlement, retirement: retirement?.map(transform))
         case .refundStart(let startBudget, let drawIdentifier):
             .refundStart(startBudget: startBudget, drawIdentifier: drawIdentifier)
-        case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
+        case .unregister(let atMilliseconds, let type):
+            .unregister(atMilliseconds: atMilliseconds, attributesType: type.map(transform))
         case .confirmDepartures(let atMilliseconds): .confirmDepartures(atMilliseconds: atMilliseconds)
         case .reportLifetimeEvent(let event, let kept): .reportLifetimeEvent(event, keeping: kept?.map(transform))
         case .checkLifetime(let beganAtMilliseconds, let stateVersion, let claimDelayMilliseconds):

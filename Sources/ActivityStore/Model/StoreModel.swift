@@ -86,7 +86,7 @@ public struct StoreModel: Sendable {
                 audiences: audiences,
                 nowMilliseconds: nowMilliseconds
             )
-        case .unregister(let milliseconds):
+        case .unregister(let milliseconds, _):
             (reply, expiryChange) = activity.unregister(at: milliseconds, nowMilliseconds: nowMilliseconds)
         case .reopen(let version): (reply, expiryChange) = activity.reopen(version)
         case .confirmDepartures(let milliseconds): (reply, expiryChange) = activity.confirmDepartures(at: milliseconds)
@@ -137,9 +137,10 @@ public struct StoreModel: Sendable {
                 nowMilliseconds: nowMilliseconds
             )
         case .confirmDepartures(let milliseconds): (reply, expiryChange) = device.confirmDepartures(at: milliseconds)
-        case .unregister(let milliseconds):
+        case .unregister(let milliseconds, let type):
+            let onlyType = type.map(text)
             (reply, expiryChange) = device.unregister(
-                device.registeredAttributesTypes,
+                device.registeredAttributesTypes.filter { onlyType == nil || $0 == onlyType },
                 at: milliseconds,
                 nowMilliseconds: nowMilliseconds
             )

@@ -10,7 +10,7 @@
 ///
 /// | bytes | meaning |
 /// | --- | --- |
-/// | 1–4 | when updates end, seconds: eight hours after the beginning; 0 if Redis knows only an unregistration |
+/// | 1–4 | when updates end, seconds: eight hours after the beginning; 0 if no start and no token has come. Former releases also stored a number when a command found no token. This number does not count: the value has no start, no token and no time of a registration |
 /// | 5–6 | the number of the token's bytes, plus 32,768 if an accepted alert follows the token, plus 16,384 if the part about audiences follows |
 /// | 7 | the token's ``TokenForm``, 0 if there is no token; and the bits of ``Flag`` |
 /// | 8–13 | the digest of the state that the activity shows, see ``StoredDigest``; 0 while the state is not known |
@@ -18,7 +18,7 @@
 /// | 15–20 | when Redis last allowed a push, server milliseconds |
 /// | 21–33 | the newest admitted version, see ``StoredVersion`` |
 /// | 34–39 | when the budget for priority 10 will be full, server milliseconds; 0 before the first draw |
-/// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; otherwise unused. A token that is read again (R25) raises it to the present second |
+/// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; otherwise unused. A token that is read again (R25) raises it to the present second, and a registration to the version that the app shows |
 /// | 45–50 | when the token was registered or unregistered, milliseconds; raised by 1 when the token is retired, or when an accepted end removes the activity from audiences |
 /// | 51– | the token |
 ///

@@ -20,6 +20,8 @@
 -- sent again, but the script must know its version: an end of the activity's earlier life may be read again too, and
 -- without the start's version, this end would end the new life. The claim of such a start is zeros. Another record of
 -- the same start may still be held or wait in the deferred topic. That record may get `send`, as if the start were new.
+-- But if the activity's token was registered at the start's timestamp or later, the start has reached its phone, and
+-- every other record of the start gets `duplicate`.
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
@@ -72,13 +74,14 @@ end
 -- `register` has all, `confirmDepartures` only `registrationTime`, and the other operations none.
 --     registrationTime    when the token was registered
 --     newForm, newToken   the token's form and bytes
---     shownVersion        the version that the app shows, in digits; empty if it is not known
+--     shownVersion        the version that the app shows, in @VERSION_BYTES@ bytes; empty if it is not known
 --     newFrequentFlag     the flag ALLOWS_FREQUENT or 0; nil if the activity keeps its flag
 --     tokenSource         where the token comes from: FROM_COMMAND and others
 --     namedAudiences      the digests of the audiences that the registration names; nil if it has no list
 --     alertsReleasedUntil until when a registration that is read again may have released alerts before; otherwise nil
+--     writtenAt           when the record of a registration that is read again was written; otherwise nil
 local function performOnActivity(operation, key, value, registrationTime, newForm, newToken, shownVersion,
-    newFrequentFlag, tokenSource, namedAudiences, alertsReleasedUntil)
+    newFrequentFlag, tokenSource, namedAudiences, alertsReleasedUntil, writtenAt)
   if #value < @FIXED_BYTES@ then return MALFORMED end
   local updatesUntilSeconds, tokenLengthAndFlags, flags = read('<I4I2B', value)
   local phaseByte, newestVersion, registeredAt =
@@ -149,6 +152,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         return 'superseded'
       end
     else
+      -- Redis knows this start only from `recordStart`. A token that is not older shows that the activity lives
+      -- already.
+      if isRecordedAgain and form > 0 and registeredAt >= timestamp * 1000 then return 'duplicate' end
       newestVersion, form, token, acceptedAlertVersion, held = version, 0, '', '', ''
     end
     local now, seconds = readServerTime()
@@ -166,11 +172,10 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   if operation == 'recordStart' then
     local version = ARGV[2]
     if start ~= '' and not isNewer(version, start) then return 'settled' end
-    if updatesUntilSeconds == 0 then
-      local _, seconds = readServerTime()
-      updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
-    end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
+    -- If an earlier life has begun too, the later end of both counts.
+    updatesUntilSeconds = math.max(readLastUpdateSecond(value, updatesUntilSeconds, form, start ~= '') or 0,
+      beginLife(readServerTime(), timestamp * 1000))
     if phase == @NO_VERSION@ or isNewer(version, newestVersion) then
       -- If the start became the newest version, the held command would be removed. But perhaps no worker ever sent this
       -- start. So the script keeps the held command, and does not record the start.
@@ -250,21 +255,34 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       if namedAudiences ~= '' and without(namedAudiences, audiences) == '' then reply = 'registered+' end
       audiences, formerAudiences = namedAudiences, departures
     end
-    -- If the newest version itself is held, the reply usually brings the held command to the worker. But if the app
-    -- already shows this version or a newer one, the held command is removed. An older command that is held for its
-    -- alert stays as it is (admit.lua: Phases).
-    if held ~= '' and phase <= @SENDING_HELD_ALERT@ then
-      if sub(held, 1, @VERSION_TEXT_BYTES@) > shownVersion then
-        if not namedAudiences or formerAudiences == '' then
-          heldByteCount = heldByteCount + #held
-          if heldByteCount > @REPLY_STRING_BYTES_MAX@ and heldByteCount > #held then
-            return 'full'
-          end
-          reply = reply .. held
-        end
-      else
-        held, nextPhase = '', phase <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
+    -- The app may say which version it shows: Redis has perhaps lost this version (admit.lua: Shown versions).
+    local nextVersion, nextAssignedTimestamp = newestVersion, lastAssignedTimestamp
+    if shownVersion ~= '' then
+      local shownTimestamp, newestIsHeld = read('<I5', shownVersion), phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@
+      local comesAfterNewest = phase == @NO_VERSION@ or isNewer(shownVersion, newestVersion)
+      local mayChangeNewest = not newestIsEnd
+        and (shownTimestamp > lastAssignedTimestamp or read('<I6', value, @AT_PHASE@ + 1) == 0)
+      local phaseBefore = nextPhase
+      if comesAfterNewest and mayChangeNewest then
+        nextVersion, nextPhase = shownVersion, @SETTLED@
+      elseif newestIsHeld and (comesAfterNewest or shownVersion == newestVersion) then
+        nextPhase = phase <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
+      elseif shownVersion == newestVersion and mayChangeNewest
+        and (phase == @WAITING@ or phase == @WAITING_OLDER_ALERT@)
+      then
+        nextPhase = @SETTLED@
       end
+      if nextVersion ~= newestVersion or nextPhase ~= phaseBefore then
+        held, newShownDigest = '', '\0\0\0\0\0\0'
+      end
+      nextAssignedTimestamp = math.max(lastAssignedTimestamp, shownTimestamp)
+    end
+    -- If the newest version itself is still held, the reply brings the held command to the worker. An older command
+    -- that is held for its alert stays as it is (admit.lua: Phases).
+    if held ~= '' and phase <= @SENDING_HELD_ALERT@ and (not namedAudiences or formerAudiences == '') then
+      heldByteCount = heldByteCount + #held
+      if heldByteCount > @REPLY_STRING_BYTES_MAX@ and heldByteCount > #held then return 'full' end
+      reply = reply .. held
     end
     -- If the registration may have released the held alert before Redis lost data, no later command gets this alert
     -- (R25). An older command that is held only for its alert is removed.
@@ -277,20 +295,28 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         held, nextPhase = '', nextPhase == @WAITING_OLDER_ALERT@ and @WAITING@ or @SENDING@
       end
     end
-    local bytesAfterPhase = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
-    if updatesUntilSeconds == 0 or tokenSource == @FROM_REREADING@ then
-      local _, seconds = readServerTime()
-      if updatesUntilSeconds == 0 then updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS end
+    local lastUpdateSecond = readLastUpdateSecond(value, updatesUntilSeconds, form, start ~= '')
+    if not lastUpdateSecond or tokenSource == @FROM_REREADING@ then
+      local now, seconds = readServerTime()
+      -- A different token that is read again may belong to a later life, whose start is not read again.
+      if not lastUpdateSecond or form ~= newForm or token ~= newToken then
+        updatesUntilSeconds = math.max(lastUpdateSecond or 0, beginLife(now, writtenAt))
+      end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
       -- lower timestamps. So the next push must get a timestamp above the present second.
-      if tokenSource == @FROM_REREADING@ and seconds > lastAssignedTimestamp then
-        if phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@ then keptBits = keptBits - @OWN_TIMESTAMP@ end
-        bytesAfterPhase = sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', seconds)
-      end
+      if tokenSource == @FROM_REREADING@ then nextAssignedTimestamp = math.max(nextAssignedTimestamp, seconds) end
     end
+    -- If the shown version is now the newest, it is no end, and has not drawn on the budget.
+    local nextBits = 0
+    if nextVersion == newestVersion then
+      nextBits = (phaseByte >= @HAS_DRAWN@ and @HAS_DRAWN@ or 0) - (newestIsEnd and @UPPER_CASE@ or 0)
+    end
+    if nextAssignedTimestamp ~= read('<I5', nextVersion) then nextBits = nextBits - @OWN_TIMESTAMP@ end
     form, token, registeredAt = newForm, newToken, registrationTime
     if newFrequentFlag then frequentFlag = newFrequentFlag end
-    local written = store(newShownDigest .. char(nextPhase + keptBits) .. bytesAfterPhase)
+    local written = store(newShownDigest .. char(nextPhase + nextBits)
+      .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1) .. nextVersion
+      .. sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1) .. pack('<I5', nextAssignedTimestamp))
     if written.err then return written end
     return namedAudiences and formerAudiences ~= '' and reply .. makeDeparturesPart() or reply
   end

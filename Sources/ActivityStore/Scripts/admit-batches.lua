@@ -20,8 +20,8 @@
 -- Headings begin with `-- #`: packed numbers; variables; reading a call for the long path; computed for several calls;
 -- in the loop: reading a call, short path, long path; the reply. These names come from other files: `read`, `pack`,
 -- `sub`, `callRedis`, UNKNOWN and MALFORMED (admit.lua); `isNewer` (versions.lua); `isOlderRegistration`
--- (registration-times.lua); `splitPhase`, `findParts` and `joinParts` (admit-values.lua); `makeSettle` and `makeAdmit`,
--- which make the long path.
+-- (registration-times.lua); `splitPhase`, `findParts`, `readLastUpdateSecond`, `beginLife` and `joinParts`
+-- (admit-values.lua); `makeSettle` and `makeAdmit`, which make the long path.
 --
 -- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CommandCallBatch.swift). The
 -- paces follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has a few hundred bytes;
@@ -356,7 +356,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
           or makeSettle(readCall, isNewer, isOlderRegistration, splitPhase, findParts, joinParts, MALFORMED)
         reply, position = settle(keys[index], values[index], value, position - @CALL_BYTES@, now)
       else
-        admit = admit or makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, findParts, MALFORMED)
+        admit = admit
+          or makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, findParts, readLastUpdateSecond, beginLife,
+            MALFORMED)
         local formerValue
         reply, position, formerValue = admit(keys[index], values[index], value, position - @CALL_BYTES@, now)
         if formerValue then

@@ -19,8 +19,7 @@
 
 -- # A device: parts of replies and fields
 -- The suffix of the names of the fields that concern one attributes type: `:` and the type, such as `:Match`. In
--- `confirmDeviceDepartures` and `unregisterDevice`, which concern all types, ARGV[2] is a time, so they do not use this
--- variable.
+-- `confirmDeviceDepartures` and `unregisterDevice`, ARGV[2] is a time, so they do not use this variable.
 local suffix = ARGV[2]
 
 -- Returns the last part of a reply: a `=` and the field `l`, the audiences that the device has left, but whose pages
@@ -226,12 +225,16 @@ if operation == 'takeStartToken' then
 end
 
 -- # A device: unregistrations
+-- Unregisters the tokens of all attributes types, or only of the type whose suffix `onlySuffix` is.
 if operation == 'unregisterDevice' then
-  local at, changes, registrations, audiences, l, unregisteredSuffixes = ARGV[2], {}, {}, {}, '', {}
+  local at, onlySuffix, changes, registrations, audiences, l = ARGV[2], ARGV[3], {}, {}, {}, ''
+  local unregisteredSuffixes = {}
   local fields = callRedis('HGETALL', key)
   for index = 1, #fields, 2 do
     local fieldKind = sub(fields[index], 1, 2)
-    if fieldKind == 't:' then registrations[sub(fields[index], 2)] = fields[index + 1] end
+    if fieldKind == 't:' and (not onlySuffix or sub(fields[index], 2) == onlySuffix) then
+      registrations[sub(fields[index], 2)] = fields[index + 1]
+    end
     if fieldKind == 'm:' and fields[index + 1] ~= '' then
       audiences[#audiences + 1] = {sub(fields[index], 2), fields[index + 1]}
     end

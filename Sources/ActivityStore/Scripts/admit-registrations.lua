@@ -5,11 +5,12 @@
 if isBatch then
   local values, calls, position, replies = callRedis('MGET', unpack(KEYS)), ARGV[2], 1, {}
   if values.err then return values end
-  local _, seconds = readServerTime()
+  local now, seconds = readServerTime()
   local updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
-  -- The middle of UNKNOWN, the value that stands for an activity that Redis does not know: the bytes between the
-  -- token's form and the time of the registration.
+  -- Parts of UNKNOWN, the value that stands for an activity that Redis does not know: the bytes between the token's
+  -- form and the time of the registration; and its version, which is zeros.
   local middleOfUnknown = sub(UNKNOWN, @AT_DIGEST@, @AT_REGISTERED@ - 1)
+  local versionOfUnknown = sub(UNKNOWN, @AT_VERSION@, @AT_BUCKET@ - 1)
   for index = 1, #KEYS do
     local key, value = KEYS[index], values[index]
     local bits, form, length, audienceCount = read('<BBI2B', calls, position)
@@ -24,10 +25,11 @@ if isBatch then
     local shownVersion = ''
     if bits % @VERSION_FOLLOWS_MODULUS@ >= @VERSION_FOLLOWS@ then
       shownVersion, position =
-        sub(calls, position, position + (@VERSION_TEXT_BYTES@ - 1)), position + @VERSION_TEXT_BYTES@
+        sub(calls, position, position + (@VERSION_BYTES@ - 1)), position + @VERSION_BYTES@
     end
-    local tokenSource, alertsReleasedUntil = (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@, nil
-    if tokenSource == @FROM_REREADING@ then alertsReleasedUntil, position = read('<I6', calls, position) end
+    local tokenSource, alertsReleasedUntil, writtenAt =
+      (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@, nil, nil
+    if tokenSource == @FROM_REREADING@ then alertsReleasedUntil, writtenAt, position = read('<I6I6', calls, position) end
     local reply
     if value or bits >= @IS_DEPARTURE_CONFIRMATION@ then
       value = value or UNKNOWN
@@ -48,18 +50,27 @@ if isBatch then
           read('<I6', calls, timePosition), -- registrationTime
           form, -- newForm
           sub(calls, timePosition + @TIME_BYTES@, audiencesPosition - 1), -- newToken
-          shownVersion, newFrequentFlag, tokenSource, namedAudiences, alertsReleasedUntil)
+          shownVersion, newFrequentFlag, tokenSource, namedAudiences, alertsReleasedUntil, writtenAt)
       end
     else
       -- Most activities that register are new to Redis. The end of a new value (time, token and audiences) has the same
       -- bytes as the call, so the script copies them. `middle` has the bytes between the token's form and the time.
       local middle = middleOfUnknown
-      if tokenSource == @FROM_REREADING@ then
-        middle = sub(middleOfUnknown, 1, @AT_PHASE@ - @AT_DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
-          .. sub(middleOfUnknown, @AT_PHASE@ - @AT_DIGEST@ + 2, @AT_ASSIGNED@ - @AT_DIGEST@) .. pack('<I5', seconds)
+      if tokenSource == @FROM_REREADING@ or shownVersion ~= '' then
+        -- If the registration says which version the app shows, this version is the newest, and settled. The last
+        -- assigned timestamp is this version's own; if the registration is read again, it is at least the present
+        -- second.
+        local version, phase = versionOfUnknown, @NO_VERSION@
+        if shownVersion ~= '' then version, phase = shownVersion, @SETTLED@ end
+        local timestamp = read('<I5', version)
+        local assigned = tokenSource == @FROM_REREADING@ and math.max(timestamp, seconds) or timestamp
+        middle = pack('<I6B', 0, assigned == timestamp and phase or phase - @OWN_TIMESTAMP@)
+          .. sub(UNKNOWN, @AT_PHASE@ + 1, @AT_VERSION@ - 1) .. version
+          .. sub(UNKNOWN, @AT_BUCKET@, @AT_ASSIGNED@ - 1) .. pack('<I5', assigned)
       end
       -- The activity may get frequent updates if two bits are set: the registration mentions and allows them.
-      local head = pack('<I4I2B', updatesUntilSeconds, audienceCount > 0 and length + @HAS_AUDIENCES@ or length,
+      local lastUpdateSecond = writtenAt and beginLife(now, writtenAt) or updatesUntilSeconds
+      local head = pack('<I4I2B', lastUpdateSecond, audienceCount > 0 and length + @HAS_AUDIENCES@ or length,
         bits % @REGISTRATION_ALLOWS_FREQUENT_MODULUS@
           == @REGISTRATION_MENTIONS_FREQUENT@ + @REGISTRATION_ALLOWS_FREQUENT@
           and form + @ALLOWS_FREQUENT@ or form)

@@ -9,10 +9,10 @@
 -- not drawn yet, and may draw when it is admitted again. The draw of an update or end is not refunded if the push
 -- fails, because the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 
--- Makes the functions of this file, and returns the last one, `admit`, which uses the others in their order. The loop
--- runs `makeAdmit` only if a batch needs it (admit.lua: Speed). `# All steps` explains the names that several functions
--- use.
-local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, findParts, MALFORMED)
+-- Makes the functions of this file, and returns the last one, `admit`. The loop runs `makeAdmit` only if a batch needs
+-- it (admit.lua: Speed). `# All steps` explains the names that several functions use.
+local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, findParts, readLastUpdateSecond, beginLife,
+    MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
   -- The paces that were read, by the number of their argument. A pace has two buckets, `budget` and `frequentBudget`
   -- (Policy.swift), so it may have two elements. For example, paces[2] has the `budget` of ARGV[2], and paces[-2] its
@@ -74,8 +74,8 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
         if phase == @NOT_SHOWN@ then return true, 'duplicate-' end
         return true, nil
       end
-      -- If the newest end is not settled, or the phone does not show it, a newer end may come. The exception: the end of
-      -- a lifetime does not replace an end that is not settled, because that end may still be sent.
+      -- If the newest end is not settled, or the phone does not show it, a newer end may come. The exception: the end
+      -- of a lifetime does not replace an end that is not settled, because that end may still be sent.
       local maySupersede = phase == @NOT_SHOWN@
         or phase ~= @SETTLED@ and paceByte % @IS_LIFETIME_END_MODULUS@ < @IS_LIFETIME_END@
       return false, not (comesAfterNewest and maySupersede) and 'ended' or nil
@@ -100,10 +100,10 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
 
   -- # Whether the state may be sent now
   -- Returns the reply if the command may neither be sent nor become the newest version now; otherwise nil.
-  local function findObstacle(paceByte, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
+  local function findObstacle(paceByte, phase, isEnd, seconds, lastUpdateSecond, alertVersion, acceptedAlertVersion)
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then return 'expired' end
     -- The model decides the same: search for `decision: eight hours`.
-    if not isEnd and seconds > updatesUntilSeconds then return 'activityOver' end
+    if not isEnd and lastUpdateSecond and seconds > lastUpdateSecond then return 'activityOver' end
     if alertVersion and acceptedAlertVersion ~= '' and not isNewer(alertVersion, acceptedAlertVersion) then
       return 'alertAlreadyAccepted'
     end
@@ -197,9 +197,9 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
     return reply, @WAITING@, newestIsHeld
   end
 
-  -- Returns the reply with the time of the registration and the held command; `wait` if this command does not fit beside
-  -- those in earlier replies. The held commands in the replies of a batch may have at most @REPLY_STRING_BYTES_MAX@ bytes
-  -- together, because the worker's memory for one reply is limited. A single held command always fits.
+  -- Returns the reply with the time of the registration and the held command; `wait` if this command does not fit
+  -- beside those in earlier replies. The held commands in the replies of a batch have at most @REPLY_STRING_BYTES_MAX@
+  -- bytes together, because the worker's memory for one reply is limited. A single held command always fits.
   local function replyWithHeld(value, heldPosition)
     local held = sub(value, heldPosition)
     heldByteCount = heldByteCount + #held
@@ -316,7 +316,7 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
   --     isEnd, mayReplaceHeldAlert    bits of `requestByte`, which CallRequestBits explains
   --     timestamp                     the timestamp of the call's version
   --     alertVersion                  the version of the command whose alert the call carries
-  --     phase, newestIsEnd            of the newest version in Redis: the number of its letter, and whether it is an end
+  --     phase, newestIsEnd            of the newest version in Redis: the number of its letter; whether it is an end
   --     newestTimestamp               the newest version's timestamp
   --     lastAssignedTimestamp         the last `aps.timestamp` that Redis assigned to a push
   --     lastSendAt                    the time of the last send verdict
@@ -345,23 +345,24 @@ local function makeAdmit(readCall, isNewer, isOlderRegistration, splitPhase, fin
 
     -- Store the call's token. If the value already has this token, the token keeps its registration time.
     local seconds, form, hasNewToken = (now - now % 1000) / 1000, flags % @FORM_MODULUS@, false
+    local lastUpdateSecond = readLastUpdateSecond(value, updatesUntilSeconds, form, startPosition < heldPosition)
     if token and (form ~= token.form or sub(value, @AT_TOKEN@, tokenEnd) ~= token.bytes) then
-      local addedByteCount
-      value, lastAssignedTimestamp, hasNewToken, addedByteCount = adoptToken(value, token, retired,
-        lastAssignedTimestamp, paceByte % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
+      local isReread, addedByteCount = paceByte % @IS_REREAD_MODULUS@ >= @IS_REREAD@, nil
+      value, lastAssignedTimestamp, hasNewToken, addedByteCount =
+        adoptToken(value, token, retired, lastAssignedTimestamp, isReread and seconds)
       tokenEnd, startPosition, heldPosition =
         tokenEnd + addedByteCount, startPosition + addedByteCount, heldPosition + addedByteCount
-    end
-    if updatesUntilSeconds == 0 then
-      updatesUntilSeconds = seconds + @UPDATE_PERIOD_SECONDS@
-      value = pack('<I4', updatesUntilSeconds) .. sub(value, 5)
+      if hasNewToken and (isReread or not lastUpdateSecond) then
+        lastUpdateSecond = math.max(lastUpdateSecond or 0, beginLife(now, isReread and token.registeredAt))
+        value = pack('<I4', lastUpdateSecond) .. sub(value, 5)
+      end
     end
 
     -- Find out whether the order of versions, or anything else, refuses the command.
     local isSameVersion, refusal = findRefusal(version, timestamp, paceByte, isEnd, mayReplaceHeldAlert, value,
       newestTimestamp, phase, newestIsEnd, startPosition, heldPosition)
     refusal = refusal
-      or findObstacle(paceByte, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
+      or findObstacle(paceByte, phase, isEnd, seconds, lastUpdateSecond, alertVersion, acceptedAlertVersion)
     if refusal then return hasNewToken and store(key, value, stored) or refusal, nextPosition end
 
     -- Find out whether the state may be sent now. An update and an end with the same version are two commands, so

@@ -67,6 +67,28 @@ local function findParts(value, tokenLengthAndFlags, flags, phase)
   return tokenEnd, startPosition, partPosition, alert, audiences, formerAudiences, retired, throttle
 end
 
+-- Returns the last second in which updates are admitted; nil if the activity's life has not begun: neither a start nor
+-- a token has come. `updatesUntilSeconds` is the number in bytes 1 to 4. Former releases also stored a number when a
+-- command found no token. This number does not count: the value has no start, no token and no time of a registration.
+-- The model decides the same: search for `decision: eight hours`.
+local function readLastUpdateSecond(value, updatesUntilSeconds, form, hasStart)
+  local hasLifeBegun =
+    updatesUntilSeconds > 0 and (form > 0 or hasStart or struct.unpack('<I6', value, @AT_REGISTERED@) > 0)
+  return hasLifeBegun and updatesUntilSeconds or nil
+end
+
+-- Returns the last second in which updates are admitted, for a life that begins with a token, or with a start that is
+-- read again. Usually the life begins now. But if the record is read again (R25), it began at `writtenAt`: when the
+-- record of the token was written, or at the start's timestamp. Otherwise `writtenAt` is nil or false. A time in the
+-- future does not count, nor one longer ago than a value is stored. If the record may belong to a later life than the
+-- one that has begun, the caller takes the later of both ends. The model decides the same: search for
+-- `decision: eight hours`.
+local function beginLife(now, writtenAt)
+  local counts = writtenAt and writtenAt < now and writtenAt >= now - @ACTIVITY_EXPIRY_MILLISECONDS@
+  local beganAt = counts and writtenAt or now
+  return (beganAt - beganAt % 1000) / 1000 + @UPDATE_PERIOD_SECONDS@
+end
+
 -- Returns a value that is made of these parts. An empty part adds no bytes, and its flag is not set.
 --     form         the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
 --     fixedPart    the bytes from the digest to the time of the registration, which every value has

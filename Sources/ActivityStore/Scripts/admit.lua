@@ -66,10 +66,10 @@
 -- number, see below. A settlement gets 0, or 1 if the token was retired; `=` and departures may follow (see Audiences).
 -- Every other reply begins with the word of a verdict: StoreReply.swift lists them. Data follow some words. After
 -- `send`: the timestamp that Redis assigned to the start (5 bytes). After `wait`: the milliseconds. After `duplicate`:
--- `-` if the phone does not show this end. After `alertHeld`: the stored time of the registration (6 bytes) and the held
--- command. After `registered`: `+` if the activity or device was in all named audiences before; the held command. After
--- `tokenFound`: the name of the draw (13 digits) and the token. After `departures`, `registered`, `stale`,
--- `unregistered` and `full`: `=` and the departures.
+-- `-` if the phone does not show this end. After `alertHeld`: the stored time of the registration (6 bytes) and the
+-- held command. After `registered`: `+` if the activity or device was in all named audiences before; then the held
+-- command. After `tokenFound`: the name of the draw (13 digits) and the token. After `departures`, `registered`,
+-- `stale`, `unregistered` and `full`: `=` and the departures.
 --
 -- An update or end that may be sent usually gets the activity's value as it was read. The worker's StoreSession
 -- computes the pushes left in the budget from this value and the clock. In three cases the reply is a number:
@@ -92,6 +92,15 @@
 -- 429), to unregistrations, and to registrations that name audiences have the departures too. For an activity in an
 -- audience, the script does not know the shown state, because a push to the audience may have replaced it.
 --
+-- Shown versions. A registration may say which version the app shows. If this version is newer than the newest one, it
+-- becomes the newest, and is settled: Redis has lost it or has never known it, and must not send older and equal
+-- states. In two cases it does not become the newest:
+-- - The newest version is an end. Only a start opens the activity again.
+-- - Redis has allowed a push, and the last assigned timestamp is at least the shown version's. The app may show this
+--   push by now: the push reached the app after the registration was sent, or it had a raised timestamp, which the app
+--   reports.
+-- In every case the next push gets a timestamp above the shown version's.
+--
 -- Expiry. Two changes of an activity keep its expiry, because they overwrite only a part of the value:
 -- - A send verdict for an update or end that changes neither the value's length nor its token. But the first send
 --   verdict in each 1,000 seconds renews the expiry.
@@ -108,14 +117,14 @@
 -- could be lost: the worker of the newer version may die, and another worker may bring the version again without the
 -- alert.
 --
--- If the registration of the token is read again, and has probably released the held alert before (R25), no newer version
--- carries the alert any more: `i`, `l`, `x` and `y` become `h`, `k`, `w` and `a`.
+-- If the registration of the token is read again, and has probably released the held alert before (R25), no newer
+-- version carries the alert any more: `i`, `l`, `x` and `y` become `h`, `k`, `w` and `a`.
 --
 -- A settlement of the newest version leads to `s`, or to `f` if the phone does not show the version.
 --
 --     n NO_VERSION             no version has come yet
 --     w WAITING                The version waits for its pace or a token. A send verdict leads to `a`, a hold to `h` or
---                              `i`. If the activity already shows the state, `s` follows.
+--                              `i`. If the activity already shows the state or version, `s` follows.
 --     a SENDING                The version got a send verdict. APNs' response is not known. If the token is retired
 --                              before the response, a hold leads to `h` or `i`.
 --     b START_SENDING          like `a`, but for a start; no hold follows

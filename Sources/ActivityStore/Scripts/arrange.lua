@@ -82,8 +82,8 @@ end
 local isSplit = false
 if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
   -- Keeps only the latest entry of each member; of several with the same time, the one that came last. An entry whose
-  -- time is too far ahead is not the latest: RegistrationTime.swift decides the same. Removes the latest entry too if it
-  -- is too old. The entries go into two lists, `lower` and `upper`, in case the page is split.
+  -- time is too far ahead is not the latest: RegistrationTime.swift decides the same. Removes the latest entry too if
+  -- it is too old. The entries go into two lists, `lower` and `upper`, in case the page is split.
   -- Two tables say where the latest entry of a member is so far: `offsets` has the byte of the page at which the entry
   -- begins, `indexes` its index in its list. The key in both is the member's position. If several members have one
   -- position, the second has the key position + 2 ^ 32, the third the key position + 2 * 2 ^ 32, and so on.

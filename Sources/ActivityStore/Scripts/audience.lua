@@ -37,9 +37,11 @@
 -- | 16–21 | when the version was admitted, server milliseconds |
 -- | 22 | BROADCAST_COUNT_FACTOR times the number of its broadcasts, plus IS_FINISHED if all its parts are finished |
 --
--- The parts of a fan-out are its ranges and its broadcasts. In a field's name, a range has four bytes: the number of
--- ranges, and the range's index (2 bytes each). Versions are stored as in an activity's value. Numbers are
--- little-endian. The keeper of channels writes `hp` and `hs`.
+-- The parts of a fan-out are its ranges and its broadcasts. A fan-out is under way if some of its parts are unfinished,
+-- and its version was admitted in the last 12 hours: it may wait for APNs so long. If it is older and unfinished, the
+-- record of one of its ranges is probably lost. In a field's name, a range has four bytes: the number of ranges, and
+-- the range's index (2 bytes each). Versions are stored as in an activity's value. Numbers are little-endian. The
+-- keeper of channels writes `hp` and `hs`.
 --
 -- A range may have a round of starts and another round at the same time. So the claims and checkpoints of rounds of
 -- starts are in a hash of their own, under another digest.
@@ -68,10 +70,11 @@ local function readServerTime()
 end
 
 -- Sets fields of the audience's hash, and renews the hash's expiry. The arguments are a field, its value, the next
--- field, its value, and so on.
+-- field, its value, and so on. Returns how many of the fields are new.
 local function storeFields(...)
-  callRedis('HSET', key, ...)
+  local newFieldCount = callRedis('HSET', key, ...)
   callRedis('PEXPIRE', key, '@ACTIVITY_EXPIRY_MILLISECONDS@')
+  return newFieldCount
 end
 
 -- Deletes the counts and totals of a fan-out: its fields `k`, `t` and `m`. The fan-out stays in the list `l`.
@@ -83,12 +86,52 @@ local function removeFanoutCounts(fanoutName)
   callRedis('HDEL', key, unpack(fields))
 end
 
--- Adds a fan-out to the list, and removes the oldest fan-out if there are too many. Returns the new list.
+-- Whether the fan-out at a position of the list is under way (see the top of this file).
+local function isUnderWay(fanoutList, position, now)
+  local admittedAt, byte22 = read('<I6B', fanoutList, position + 15)
+  return byte22 % @IS_FINISHED_MODULUS@ == 0 and now - admittedAt < @RANGE_COUNT_KEPT_MILLISECONDS_MAX@
+end
+
+-- Returns the number of ranges that a fan-out under way counts as (AudienceHashLimits.swift).
+local function countedRanges(rangeCount) return math.max(rangeCount, @COUNTED_RANGES_MIN@) end
+
+-- Counts the ranges of the fan-outs that are under way, and the other fan-outs.
+local function countFanouts(fanoutList, now)
+  local rangesUnderWay, otherCount = 0, 0
+  for position = 1, #fanoutList, FANOUT_BYTES do
+    if isUnderWay(fanoutList, position, now) then
+      rangesUnderWay = rangesUnderWay + countedRanges(read('<I2', fanoutList, position + 13))
+    else
+      otherCount = otherCount + 1
+    end
+  end
+  return rangesUnderWay, otherCount
+end
+
+-- Adds a fan-out to the list, and returns the new list. The fan-outs under way have one limit, and all others have
+-- another. If a limit is exceeded, removes the oldest fan-outs of this kind: of those under way, as many as make room
+-- for one fan-out; of the others, at most two. So a call stays short. Two others are removed, and not only one, so that
+-- the list becomes shorter again after many fan-outs have finished together.
 local function addFanout(fanoutList, fanoutName, now, broadcastCount)
   fanoutList = fanoutList .. fanoutName .. pack('<I6B', now, @BROADCAST_COUNT_FACTOR@ * broadcastCount)
-  if #fanoutList > @FANOUTS_MAX@ * FANOUT_BYTES then
-    removeFanoutCounts(sub(fanoutList, 1, 15))
-    fanoutList = sub(fanoutList, FANOUT_BYTES + 1)
+  if #fanoutList <= @OTHER_FANOUTS_MAX@ * FANOUT_BYTES then return fanoutList end
+  local rangesUnderWay, otherCount = countFanouts(fanoutList, now)
+  local excessRanges = math.min(rangesUnderWay - @RANGES_UNDER_WAY_MAX@, @RANGES_MAX@)
+  local excessOthers = math.min(otherCount - @OTHER_FANOUTS_MAX@, 2)
+  local position = 1
+  while excessRanges > 0 or excessOthers > 0 do
+    local name, isOther = sub(fanoutList, position, position + 14), not isUnderWay(fanoutList, position, now)
+    if isOther and excessOthers > 0 or not isOther and excessRanges > 0 then
+      if isOther then
+        excessOthers = excessOthers - 1
+      else
+        excessRanges = excessRanges - countedRanges(read('<I2', name, 14))
+      end
+      removeFanoutCounts(name)
+      fanoutList = sub(fanoutList, 1, position - 1) .. sub(fanoutList, position + FANOUT_BYTES)
+    else
+      position = position + FANOUT_BYTES
+    end
   end
   return fanoutList
 end
@@ -203,16 +246,15 @@ if operation == 'admit' then
   end
   local timestamp = math.max(read('<I5', version), math.min((lastAssignedTimestamp or 0) + 1, @TIMESTAMP_MAX@))
 
-  -- How many ranges does the version get? Usually the wanted number. But if an earlier fan-out is not finished, the
-  -- version gets as many ranges as the newest unfinished one. Otherwise ranges of both versions would overlap (the
-  -- first of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same members. A
-  -- fan-out may wait for APNs for 12 hours. One that is unfinished after this time does not count, because the record
-  -- of one of its ranges is probably lost.
+  -- How many ranges does the version get? Usually the wanted number. But if some of the last 64 fan-outs are under way,
+  -- the version gets as many ranges as the newest of them. Otherwise ranges of both versions would overlap (the first
+  -- of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same members. Older
+  -- fan-outs do not count: they probably never finish, and would set the number for hours.
   local rangeCount = wantedRangeCount
-  for position = #fanoutList - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
-    local fanoutRangeCount, fanoutAdmittedAt, byte22 = read('<I2I6B', fanoutList, position + 13)
-    if byte22 % @IS_FINISHED_MODULUS@ == 0 and now - fanoutAdmittedAt < @RANGE_COUNT_KEPT_MILLISECONDS_MAX@ then
-      rangeCount = fanoutRangeCount
+  local oldestPosition = math.max(#fanoutList - @OTHER_FANOUTS_MAX@ * FANOUT_BYTES + 1, 1)
+  for position = #fanoutList - FANOUT_BYTES + 1, oldestPosition, -FANOUT_BYTES do
+    if isUnderWay(fanoutList, position, now) then
+      rangeCount = read('<I2', fanoutList, position + 13)
       break
     end
   end
@@ -286,16 +328,22 @@ end
 if operation == 'finish' then
   local fanoutName, index, counts = ARGV[2], ARGV[3], ARGV[4]
   local fanoutList = callRedis('HGET', key, 'l') or ''
+  local rangeCount = read('<I2', fanoutName, 14)
   local fanoutPosition = findFanoutPosition(fanoutList, fanoutName)
   if not fanoutPosition then
-    fanoutList = addFanout(fanoutList, fanoutName, readServerTime(), (ARGV[5] or 0) + 0)
+    local now = readServerTime()
+    -- Without room, the fan-out is not added: another one, which has all its counts, would have to be removed (K27).
+    if countFanouts(fanoutList, now) + countedRanges(rangeCount) > @RANGES_UNDER_WAY_MAX@ then
+      return {'finished', rangeCount}
+    end
+    fanoutList = addFanout(fanoutList, fanoutName, now, (ARGV[5] or 0) + 0)
     fanoutPosition = #fanoutList - FANOUT_BYTES + 1
+    storeFields('l', fanoutList)
   end
   local byte22 = string.byte(fanoutList, fanoutPosition + 21)
   if byte22 % @IS_FINISHED_MODULUS@ == @IS_FINISHED@ then
     return {'finished', 0, callRedis('HGET', key, 't' .. fanoutName)}
   end
-  local rangeCount = read('<I2', fanoutName, 14)
   local broadcastCount = math.floor(byte22 / @BROADCAST_COUNT_FACTOR@)
   if broadcastCount == 0 and ARGV[5] then
     -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. A call about a
@@ -304,15 +352,13 @@ if operation == 'finish' then
     broadcastCount = ARGV[5] + 0
     fanoutList = sub(fanoutList, 1, fanoutPosition + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
       .. sub(fanoutList, fanoutPosition + 22)
+    storeFields('l', fanoutList)
   end
   local partCount = rangeCount + broadcastCount
   -- A repeated call adds no field, so it is not counted again.
-  local addedCount = callRedis('HSET', key, 'm' .. fanoutName .. index, counts)
+  local addedCount = storeFields('m' .. fanoutName .. index, counts)
   local finishedCount = callRedis('HINCRBY', key, 'k' .. fanoutName, addedCount)
-  if finishedCount < partCount then
-    storeFields('l', fanoutList)
-    return {'finished', partCount - finishedCount}
-  end
+  if finishedCount < partCount then return {'finished', partCount - finishedCount} end
 
   -- Elements 7 and 8 of `totals` are the times of the first and the last response that any range or broadcast got.
   local totals, broadcastSums = {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}

@@ -43,7 +43,12 @@ extension Audiences {
             channels[channel].spacingMilliseconds = ChannelPace.doubledSpacingMilliseconds(
                 channels[channel].spacingMilliseconds
             )
-            retryBroadcast(broadcast, pauseMilliseconds: channels[channel].spacingMilliseconds, now: now)
+            // The spacing belongs to the channel, so a newer broadcast waits for it too.
+            channels[channel].pausedUntilMilliseconds = max(
+                channels[channel].pausedUntilMilliseconds,
+                now.monotonicMilliseconds + channels[channel].spacingMilliseconds
+            )
+            retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)
         case .retrySoon, .retryLater, .ambiguous:
             let pauseMilliseconds = randomBroadcastRetryPauseMilliseconds(of: broadcast, result)
             retryBroadcast(broadcast, pauseMilliseconds: pauseMilliseconds, now: now)
@@ -76,12 +81,12 @@ extension Audiences {
             : max(pauseMilliseconds, random.jitteredMilliseconds(configuration.longRetryPauseMilliseconds))
     }
 
-    /// Makes the broadcast wait, and sends it again after the pause. If a newer state waits, that state replaces the
-    /// broadcast instead, and may carry its alert. If the channel's partition is being revoked, drops the broadcast.
+    /// Makes the broadcast wait, and sends it again after the pause. If a newer state waits, or comes during the pause,
+    /// that state replaces the broadcast and may carry its alert. The newer state waits only for the channel's spacing.
+    /// If the channel's partition is being revoked, drops the broadcast.
     private mutating func retryBroadcast(_ broadcast: BroadcastIndex, pauseMilliseconds: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
-        let pauseEndMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
-        channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, pauseEndMilliseconds)
+        broadcasts[broadcast].retryDueMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         broadcasts[broadcast].failedAttemptCount = min(broadcasts[broadcast].failedAttemptCount, .max - 1) + 1
         broadcasts[broadcast].enter(.waiting)
         guard channels[channel].phase == .running else { return dropBroadcast(broadcast, now: now) }
@@ -129,7 +134,8 @@ extension Audiences {
         _ providedChannel: AudienceChannel,
         now: Moment
     ) {
-        keeperResponseReceived(appIndex: appIndex, audience: audience, providedChannel.environment, nil, now: now)
+        apps[Int(appIndex)].channelProvidedAtMilliseconds[providedChannel.environment] = now.monotonicMilliseconds
+        keeperResponseReceived(appIndex: appIndex, audience: audience, providedChannel.environment, nil)
         let key = ChannelKey(appIndex: appIndex, digest: audience, environment: providedChannel.environment)
         guard let channel = channelsByKey[key] else { return }
         channels[channel].apnsChannel = providedChannel

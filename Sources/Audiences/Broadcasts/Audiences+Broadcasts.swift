@@ -204,9 +204,10 @@ extension Audiences {
         guard channels.isInUse(channel), !freeSlotIfUnused(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
         let slot = channels[channel]
-        let isDue = slot.nextPushDueMilliseconds <= now.monotonicMilliseconds
+        let nextPushDueMilliseconds = nextPushDueMilliseconds(of: slot)
+        let isDue = nextPushDueMilliseconds <= now.monotonicMilliseconds
         if slot.waitingBroadcast != .null, slot.broadcastUnderWay == .null, isDue { return enqueue(channel: channel) }
-        var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushDueMilliseconds
+        var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : nextPushDueMilliseconds
         // The idle time is over, but a broadcast of the channel has not settled yet. No timer is needed, because the
         // channel is freed when that broadcast settles or is dropped.
         if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
@@ -218,6 +219,13 @@ extension Audiences {
         guard dueMilliseconds < slot.timerDueMilliseconds else { return }
         channels[channel].timerDueMilliseconds = dueMilliseconds
         startTimer(.channel(channel), dueMilliseconds: dueMilliseconds)
+    }
+
+    /// Returns when the channel's next push may be sent (monotonic milliseconds). The pause after a failed attempt
+    /// concerns only the broadcast that failed, so that it delays no newer state.
+    private func nextPushDueMilliseconds(of slot: ChannelSlot) -> Int64 {
+        guard slot.waitingBroadcast != .null else { return slot.nextPushDueMilliseconds }
+        return max(slot.nextPushDueMilliseconds, broadcasts[slot.waitingBroadcast].retryDueMilliseconds)
     }
 
     private mutating func enqueue(channel: ChannelIndex) {
@@ -238,7 +246,8 @@ extension Audiences {
         return channel
     }
 
-    /// Returns how many broadcasts may be sent now and wait for a stream of a pool with this traffic.
+    /// Returns how many broadcasts wait only for a stream of this pool. Returns 0 if a pool with this traffic sends no
+    /// broadcasts.
     public func waitingBroadcastCount(of pool: PoolIdentifier, traffic: PoolTraffic) -> Int {
         guard traffic.hasBroadcasts else { return 0 }
         var count = 0
@@ -257,14 +266,14 @@ extension Audiences {
             let slot = channels[channel]
             let canSend =
                 slot.phase == .running && slot.waitingBroadcast != .null && slot.broadcastUnderWay == .null
-                && slot.nextPushDueMilliseconds <= now.monotonicMilliseconds
+                && nextPushDueMilliseconds(of: slot) <= now.monotonicMilliseconds
             guard canSend, expiresAtSeconds(of: broadcasts[slot.waitingBroadcast].record) >= now.wallSeconds else {
                 advance(channel: channel, now: now)
                 continue
             }
             guard permitsRetry || broadcasts[slot.waitingBroadcast].failedAttemptCount == 0 else {
                 let pauseMilliseconds = random.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
-                channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
+                broadcasts[slot.waitingBroadcast].retryDueMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
                 advance(channel: channel, now: now)
                 continue
             }

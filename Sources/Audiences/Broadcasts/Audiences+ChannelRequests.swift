@@ -36,22 +36,31 @@ extension Audiences {
         let slot = commands[command]
         let (appIndex, audience) = (audiences[slot.audience].appIndex, audiences[slot.audience].identifier.bytes)
         let rule = configuration.channelRules[appIndex]
-        let getsChannel = rule.map { slot.requestsChannel || $0.includes(audience) } ?? false
+        let shouldHaveChannel = shouldAudienceHaveChannel(command)
         if slot.event == .end {
             // Tell the keeper about the end even if the audience has no channel: the keeper may still be creating the
             // channel that an earlier command requested.
-            guard channels.count > 0 || getsChannel else { return }
+            guard channels.count > 0 || shouldHaveChannel else { return }
             appendChannelRequest(
                 .ended(storedUntilWallMilliseconds: storedUntilWallMilliseconds(slot, channels, now: now)),
                 appIndex: appIndex,
                 audience: audience
             )
-        } else if getsChannel, let rule, rule.missingEnvironmentBits(in: channels) != 0 {
+        } else if shouldHaveChannel, let rule, rule.missingEnvironmentBits(in: channels) != 0 {
             appendChannelRequest(.wanted, appIndex: appIndex, audience: audience)
         } else if slot.event == .start, channels.count > 0 {
             // Cancels a deletion that an earlier end may have planned.
             appendChannelRequest(.wanted, appIndex: appIndex, audience: audience)
         }
+    }
+
+    /// Whether the keeper creates a channel for the command's audience if it has none: the app's rule includes the
+    /// audience, or the command requests the channel. Even if this is false, the audience may have a channel, which an
+    /// earlier command or an operator has requested.
+    func shouldAudienceHaveChannel(_ command: CommandIndex) -> Bool {
+        let (slot, audienceSlot) = (commands[command], audiences[commands[command].audience])
+        guard let rule = configuration.channelRules[audienceSlot.appIndex] else { return false }
+        return slot.requestsChannel || rule.includes(audienceSlot.identifier.bytes)
     }
 
     /// Returns until when APNs may deliver the end if it accepts the broadcast now, UNIX milliseconds.

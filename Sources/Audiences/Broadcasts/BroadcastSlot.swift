@@ -53,6 +53,9 @@ struct BroadcastSlot: LinkedSlot {
     var record: FanoutRecord
 
     var failedAttemptCount: UInt8 = 0
+    /// When the broadcast may be sent again after a failed attempt (monotonic milliseconds); `.min`: at once. A newer
+    /// broadcast of the channel does not wait for this time.
+    var retryDueMilliseconds: Int64 = .min
     var outcome = MemberOutcome.delivered
     /// The HTTP status of APNs' last response; 0: none yet.
     var httpStatus: UInt16 = 0
@@ -168,7 +171,8 @@ struct ChannelSlot: LinkedSlot {
         phase = next
     }
 
-    /// When a push may be sent next (monotonic milliseconds).
+    /// When a broadcast that was not tried yet may be sent (monotonic milliseconds). A broadcast that failed may wait
+    /// longer (``BroadcastSlot/retryDueMilliseconds``).
     var nextPushDueMilliseconds: Int64 { max(pausedUntilMilliseconds, replacementAwaitedUntilMilliseconds) }
 }
 

@@ -1,19 +1,23 @@
 public import Delivery
 public import LiveActivity
 
-/// Makes starts and updates wait for a missing channel of their audience, so that a start can name the channel, and an
-/// update can be broadcast.
+/// Makes commands wait for a missing channel of their audience, so that a start can name the channel, and an update or
+/// an end can be broadcast.
 /// 1. The command is admitted.
-/// 2. The command waits until the keeper of channels responds, at most two seconds.
+/// 2. The command waits until the keeper of channels responds, at most two seconds. A start waits longer while the
+///    keeper creates other channels (``mustAwaitOtherChannels(_:now:)``). If the store may have lost its channels, any
+///    command waits until the keeper has restored them, at most ten minutes (R32). See `Audiences+LostChannels`.
 /// 3. The command is admitted again, because the store must know how many broadcasts belong to it.
-/// 4. If the channel is still missing, the audience's commands of the next minute do not wait.
+/// 4. If the channel is still missing, the audience's commands of the next minute do not wait, unless the store may
+///    have lost its channels since.
 ///
 /// So if Apple's channel management is unavailable, only one command per audience and minute waits. A command also goes
 /// out without a wait if one of the limits below is reached.
 extension Audiences {
     static var channelWaitMillisecondsMax: Int64 { 2_000 }
-    /// The maximum number of commands that wait for a channel. At this number, a further command goes out without the
-    /// missing channel; a later command of its audience may find the channel.
+    /// The maximum number of commands that wait for a channel. If half of the table of commands has fewer slots, the
+    /// maximum is this half (`hasRoomToAwaitChannel`). At the maximum, a further command goes out without the missing
+    /// channel; a later command of its audience may find the channel.
     static var commandsAwaitingChannelMax: Int { 1_024 }
     /// How long an audience is paused after one of its commands has waited for a channel without success. During the
     /// pause, no command of the audience begins to wait.
@@ -25,16 +29,17 @@ extension Audiences {
     /// removal scans the pauses of all audiences.
     static var endedPauseRemovalIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Makes an admitted start or update wait for a missing channel of its audience, if a wait is permitted. Otherwise
-    /// the command's result says why it has no channel (`channelReason`). An end never waits.
+    /// Makes an admitted command wait for a missing channel of its audience, if a wait is permitted. Otherwise the
+    /// command's result says why it has no channel (`channelReason`). Gives no reason if the keeper has responded and
+    /// the command needs no new channel. An end never needs one, because no phone would subscribe to it.
     ///
     /// - Returns: whether the command waits.
     mutating func beginWaitForMissingChannel(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands[command]
         let audienceSlot = audiences[slot.audience]
-        guard slot.event != .end,
-            let rule = configuration.channelRules[audienceSlot.appIndex],
-            slot.requestsChannel || rule.includes(audienceSlot.identifier.bytes)
+        let shouldHaveChannel = shouldAudienceHaveChannel(command)
+        guard let rule = configuration.channelRules[audienceSlot.appIndex],
+            shouldHaveChannel || slot.hasAwaitedChannel || mustSeekChannels(ofApp: audienceSlot.appIndex, now: now)
         else { return false }
         let missingEnvironmentBits = rule.missingEnvironmentBits(in: slot.channels)
         let key = AudienceKey(appIndex: audienceSlot.appIndex, digest: audienceSlot.digest)
@@ -44,32 +49,43 @@ extension Audiences {
             return false
         }
         guard !slot.hasAwaitedChannel else {
+            let hasKeeperResponded = slot.awaitedEnvironmentBits == 0
+            let needsNewChannel = slot.event != .end && shouldHaveChannel
+            if hasKeeperResponded, !needsNewChannel, slot.channelAbsence == nil { return false }
             commands[command].channelAbsence = slot.channelAbsence ?? .notInTime
             pauseChannelWaits(key, now: now)
             return false
         }
         removeEndedChannelWaitPausesIfFull(now: now)
-        guard mayAwaitChannel(key, now: now) else {
+        guard hasRoomToAwaitChannel(command), mayAwaitChannel(key, now: now) else {
             commands[command].channelAbsence = .notAwaited
             return false
         }
-        let dueMilliseconds = now.monotonicMilliseconds + Self.channelWaitMillisecondsMax
         commands[command].enter(.awaitingChannel)
         commands[command].awaitedEnvironmentBits = missingEnvironmentBits
-        commands[command].channelWaitEndMilliseconds = dueMilliseconds
+        commands[command].channelAwaitedSinceMilliseconds = now.monotonicMilliseconds
         commands[command].hasAwaitedChannel = true
-        commandsAwaitingChannelCount += 1
-        startTimer(.channelWait(command), dueMilliseconds: dueMilliseconds)
+        countCommandAwaitingChannel(command, by: 1)
+        notePossiblyLostChannels(of: command, now: now)
+        if commands[command].isAwaitedChannelPossiblyLost { seekChannel(of: command) }
+        startChannelWaitTimer(command, dueMilliseconds: now.monotonicMilliseconds + Self.channelWaitMillisecondsMax)
         return true
     }
 
+    private mutating func startChannelWaitTimer(_ command: CommandIndex, dueMilliseconds: Int64) {
+        commands[command].channelWaitEndMilliseconds = dueMilliseconds
+        startTimer(.channelWait(command), dueMilliseconds: dueMilliseconds)
+    }
+
     private func mayAwaitChannel(_ key: AudienceKey, now: Moment) -> Bool {
-        guard commandsAwaitingChannelCount < Self.commandsAwaitingChannelMax,
-            channelWaitPauseEndMilliseconds.count < Self.channelWaitPausesMax
-        else {
-            return false
-        }
-        return channelWaitPauseEndMilliseconds[key].map { $0 <= now.monotonicMilliseconds } ?? true
+        guard channelWaitPauseEndMilliseconds.count < Self.channelWaitPausesMax else { return false }
+        guard let pauseEndMilliseconds = channelWaitPauseEndMilliseconds[key],
+            pauseEndMilliseconds > now.monotonicMilliseconds
+        else { return true }
+        // The wait that began the pause says nothing about a channel that the store has lost since.
+        let pauseBeganAtMilliseconds = pauseEndMilliseconds - Self.pauseAfterFailedChannelWaitMilliseconds
+        return pauseBeganAtMilliseconds <= storeMayHaveLostDataAtMilliseconds
+            && mustSeekChannels(ofApp: key.appIndex, now: now)
     }
 
     private mutating func pauseChannelWaits(_ key: AudienceKey, now: Moment) {
@@ -91,44 +107,98 @@ extension Audiences {
     }
 
     /// Called when the keeper could not create or replace a channel that an audience should have.
+    ///
+    /// - Parameter isRegistryComplete: false if the registry of channels may lack the channel. A waiting command then
+    ///   goes on waiting.
     public mutating func channelRefused(
         appIndex: UInt16,
         audience: AudienceDigest,
         environment: APNsEnvironment,
+        isRegistryComplete: Bool = true,
         now: Moment
     ) {
-        keeperResponseReceived(appIndex: appIndex, audience: audience, environment, .refused, now: now)
+        if isRegistryComplete {
+            keeperResponseReceived(appIndex: appIndex, audience: audience, environment, .refused)
+        } else if let command = commandAwaitingChannel(appIndex, audience) {
+            commands[command].possiblyLostEnvironmentBits |= 1 << environment.rawValue
+        }
         let key = ChannelKey(appIndex: appIndex, digest: audience, environment: environment)
         if let channel = channelsByKey[key] { replacementChannelRefused(channel, now: now) }
     }
 
-    /// Called when the keeper has provided or refused the channel of one environment. After the last awaited
-    /// environment, the audience's waiting command is admitted again.
-    ///
-    /// - Parameter absence: why there is no channel; nil if the keeper has provided it.
-    mutating func keeperResponseReceived(
+    /// Called when the keeper has noted the end of an audience in one environment. The store then has the channel, if
+    /// the audience has one.
+    public mutating func audienceEndNoted(
         appIndex: UInt16,
-        audience digest: AudienceDigest,
-        _ environment: APNsEnvironment,
-        _ absence: ChannelAbsence?,
-        now: Moment
+        audience: AudienceDigest,
+        environment: APNsEnvironment
     ) {
+        // A start or an update waits for a new channel. The response to an earlier end says nothing about it.
+        guard let command = commandAwaitingChannel(appIndex, audience), commands[command].event == .end else { return }
+        keeperResponseReceived(appIndex: appIndex, audience: audience, environment, nil)
+    }
+
+    func commandAwaitingChannel(_ appIndex: UInt16, _ digest: AudienceDigest) -> CommandIndex? {
         guard let audience = audiencesByKey[AudienceKey(appIndex: appIndex, digest: digest)],
             case let command = audiences[audience].currentCommand, command != .null,
             commands[command].phase == .awaitingChannel
-        else { return }
+        else { return nil }
+        return command
+    }
+
+    /// Called when the registry of channels is complete, and the keeper has responded about one environment. After the
+    /// last awaited environment, the audience's waiting command is admitted again.
+    ///
+    /// - Parameter absence: why the channel is missing; nil if the keeper has not refused it.
+    mutating func keeperResponseReceived(
+        appIndex: UInt16,
+        audience: AudienceDigest,
+        _ environment: APNsEnvironment,
+        _ absence: ChannelAbsence?
+    ) {
+        apps[Int(appIndex)].restorationWaitPauseEndMilliseconds = .min
+        guard let command = commandAwaitingChannel(appIndex, audience) else { return }
         commands[command].awaitedEnvironmentBits &= ~(1 << environment.rawValue)
         if let absence { commands[command].channelAbsence = absence }
         if commands[command].awaitedEnvironmentBits == 0 { admitAgain(command) }
     }
 
-    mutating func channelWaitTimedOut(_ command: CommandIndex) {
+    /// Decides what a command does that has waited for its channel for some time:
+    /// - If the store may have lost the channel, the command waits on. The core requests the channel again, because the
+    ///   keeper may have dropped the earlier request.
+    /// - If the keeper has said that there is no channel, the command waits for a new one, but only the usual time.
+    /// - If the command is a start, it may wait longer (``mustAwaitOtherChannels(_:now:)``).
+    /// - Otherwise the command is admitted again, without the channel.
+    mutating func channelWaitTimedOut(_ command: CommandIndex, now: Moment) {
+        let nextDueMilliseconds = now.monotonicMilliseconds + Self.channelWaitMillisecondsMax
+        guard !mustAwaitRestoration(command, now: now) else {
+            appendChannelRequest(afterAdmissionOf: command, commands[command].channels, now: now)
+            seekChannel(of: command)
+            return startChannelWaitTimer(command, dueMilliseconds: nextDueMilliseconds)
+        }
+        let usualEndMilliseconds = newChannelAwaitedSinceMilliseconds(command) + Self.channelWaitMillisecondsMax
+        guard usualEndMilliseconds <= now.monotonicMilliseconds else {
+            return startChannelWaitTimer(command, dueMilliseconds: usualEndMilliseconds)
+        }
+        guard !mustAwaitOtherChannels(command, now: now) else {
+            return startChannelWaitTimer(command, dueMilliseconds: nextDueMilliseconds)
+        }
         commands[command].channelAbsence = .notInTime
         admitAgain(command)
     }
 
+    /// Makes a command that waits for a channel wait in its audience's list again, as the first one. Called when the
+    /// command's partition is being revoked, so that the command can be dropped.
+    mutating func endChannelWait(_ command: CommandIndex) {
+        let audience = commands[command].audience
+        countCommandAwaitingChannel(command, by: -1)
+        audiences[audience].currentCommand = .null
+        commands[command].enter(.waiting)
+        audiences[audience].waitingCommands.prepend(command, in: &commands)
+    }
+
     private mutating func admitAgain(_ command: CommandIndex) {
-        commandsAwaitingChannelCount -= 1
+        countCommandAwaitingChannel(command, by: -1)
         commands[command].enter(.admitting)
         storeQueue.append(.admit(command))
     }

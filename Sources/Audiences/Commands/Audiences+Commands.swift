@@ -75,7 +75,8 @@ extension Audiences {
     }
 
     /// Drops the waiting commands of partitions that are being revoked, and returns them to `Delivery`. A command under
-    /// way stays, and so does its rider (``CommandSlot/rider``).
+    /// way stays, and so does its rider (``CommandSlot/rider``). Exception: a command that waits for its channel is
+    /// dropped too, because it may wait for minutes. The partition's next owner admits it again.
     ///
     /// A waiting command and its rider may have records of two partitions:
     /// - If only the command's partition is being revoked, only the command is dropped. Its rider then waits in its
@@ -88,10 +89,13 @@ extension Audiences {
     public mutating func dropWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
         for rawIndex in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawIndex)
-            guard commands.isInUse(command), commands[command].phase == .waiting,
-                isRevocationUnderWay(commands[command].record)
-            else { continue }
+            guard commands.isInUse(command), isRevocationUnderWay(commands[command].record) else { continue }
             let audience = commands[command].audience
+            if commands[command].phase == .awaitingChannel {
+                endChannelWait(command)
+                beginWaitForBatchEnd(audience)
+            }
+            guard commands[command].phase == .waiting else { continue }
             let rider = commands[command].rider
             if rider != .null, !isRevocationUnderWay(commands[rider].record) {
                 commands[command].rider = .null

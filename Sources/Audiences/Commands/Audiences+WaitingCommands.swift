@@ -47,7 +47,7 @@ extension Audiences {
             // update may belong to a later one.
             supersedeCommand(older, by: end)
         } else {
-            // At the end of the list instead, `newer` could wait behind a newer start.
+            // If `newer` were added to the end of the list instead, it could wait behind a newer start.
             if older == waiting { audiences[audience].waitingCommands.replace(older, by: newer, in: &commands) }
             supersedeCommand(older, by: newer)
             if commands[newer].event == .end { supersedeOlderNeighbours(of: newer, of: audience) }

@@ -19,8 +19,10 @@ struct CommandSlot: LinkedSlot {
         /// The store decides about the command. Next: `fanningOut`; `awaitingChannel` if the audience lacks a channel;
         /// `waiting` if the store replied `wait`.
         case admitting
-        /// The command is admitted. It waits until the keeper has created the audience's channel or has refused to
-        /// create it, at most ``Audiences/channelWaitMillisecondsMax``. Next: `admitting`.
+        /// The command is admitted. It waits until the keeper has created or restored the audience's channel, or says
+        /// that there is none. It waits at most ``Audiences/channelWaitMillisecondsMax``; a start, or a command whose
+        /// channel Redis may have lost, may wait longer. Next: `admitting`; `waiting` if the command's partition is
+        /// being revoked.
         case awaitingChannel
         /// The command's fan-out records are on their way to Kafka. Next: `settling`.
         case fanningOut
@@ -35,7 +37,7 @@ struct CommandSlot: LinkedSlot {
             case (.waiting, .sizing), (.waiting, .admitting), (.waiting, .riding): true
             case (.sizing, .admitting): true
             case (.admitting, .fanningOut), (.admitting, .awaitingChannel), (.admitting, .waiting): true
-            case (.awaitingChannel, .admitting): true
+            case (.awaitingChannel, .admitting), (.awaitingChannel, .waiting): true
             case (.fanningOut, .settling): true
             case (.riding, .waiting): true
             default: false
@@ -94,11 +96,20 @@ struct CommandSlot: LinkedSlot {
     /// The environments whose channel the command waits for: bit `n` stands for the environment with the raw value `n`.
     /// A Swift `Set` cannot be used here, because it is not `BitwiseCopyable`.
     var awaitedEnvironmentBits: UInt8 = 0
-    /// When the command's wait for a channel ends at the latest (monotonic milliseconds); `.max`: no wait has begun.
-    /// The value stays after the wait.
+    /// When the command's wait for a channel ends, unless the core then makes it go on
+    /// (``Audiences/channelWaitTimedOut(_:now:)``; monotonic milliseconds). `.max`: no wait has begun. The value stays
+    /// after the wait.
     var channelWaitEndMilliseconds: Int64 = .max
+    /// When the command began to wait for a channel (monotonic milliseconds); `.max`: no wait has begun.
+    var channelAwaitedSinceMilliseconds: Int64 = .max
     /// Whether the command waits for a channel or has waited for one. A command waits at most once.
     var hasAwaitedChannel = false
+    /// The environments whose channel Redis may have lost, so that the keeper must restore it first; bits as in
+    /// `awaitedEnvironmentBits`.
+    var possiblyLostEnvironmentBits: UInt8 = 0
+    /// For each environment: when the keeper last said that the complete registry has no channel of the audience, after
+    /// Redis may have lost the channel (monotonic milliseconds); `.min`: it has not said this.
+    var channelFoundMissingAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
     var channelAbsence: ChannelAbsence?
     /// How many of the command's calls to the store, or of its fan-out records, are not acknowledged yet. At most 258:
     /// the records of 256 ranges and two broadcasts.
@@ -113,6 +124,9 @@ struct CommandSlot: LinkedSlot {
     var isFanoutRecordTooLarge = false
     /// Whether the command's alert was removed, because it was too old.
     var isAlertExpired = false
+
+    /// Whether Redis may have lost a channel that the command waits for.
+    var isAwaitedChannelPossiblyLost: Bool { awaitedEnvironmentBits & possiblyLostEnvironmentBits != 0 }
 
     var hasAlert: Bool { !bodyLayout.alert.isAbsent }
     var alert: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }

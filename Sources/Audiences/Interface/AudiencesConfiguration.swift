@@ -94,6 +94,8 @@ public struct AudiencesConfiguration: Sendable {
     /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits
     /// of an offset are the index of its bit in the ledger.
     public var ledgerWindowOffsetCount = 1 << 16
+    /// The consumers' session timeout. The group notices no sooner that a worker has died.
+    public var consumerSessionMilliseconds: Int64 = 8_000
     /// Whether the servers of a cluster share the store's keys. Then one of them may lose its keys while the others
     /// keep theirs.
     public var hasSeveralStoreServers = false

@@ -9,8 +9,11 @@ public struct CoreChannelRequest: Sendable, Equatable {
         case wanted
         /// The audience's end was admitted, so the keeper plans the deletion of the audience's channels. Until this
         /// time (UNIX milliseconds) the channels must exist, because APNs may still deliver a stored message; 0: none
-        /// is stored.
+        /// is stored. If the store has lost the channels, the keeper restores them.
         case ended(storedUntilWallMilliseconds: Int64)
+        /// The store may have lost the audience's channels: the keeper looks for them, and writes those that exist into
+        /// the audience's hash. It creates none.
+        case sought
         /// APNs does not know this channel any more: the keeper replaces the channel.
         case lost(AudienceChannel)
     }
@@ -39,7 +42,8 @@ public struct ChannelRule: Sendable {
     }
 
     /// Returns those of the rule's environments in which `channels` has no channel: bit `n` stands for the environment
-    /// with the raw value `n`. The caller has checked that the rule includes the audience (`includes`).
+    /// with the raw value `n`. The audience should have a channel in each of these if the rule includes the audience
+    /// (`includes`), or if a command requests the channel.
     func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

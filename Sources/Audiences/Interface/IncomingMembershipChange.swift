@@ -8,6 +8,9 @@ public struct IncomingMembershipChange {
     /// the store has refused the entry permanently. If the member joins and gets a push with an audience's newest
     /// state, the core also waits for APNs' first response to this push, but at most a second.
     public var member: ChangingMember
+    /// The partition of the record that caused the change. If the member joins, this is a partition of the
+    /// registrations topic.
+    public var partition: Int32
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
     public var joinedAudiences: AudienceList
@@ -33,6 +36,7 @@ public struct IncomingMembershipChange {
 
     public init(
         member: ChangingMember,
+        partition: Int32 = 0,
         identifier: UnsafeRawBufferPointer,
         joinedAudiences: AudienceList,
         wasMemberOfAllAudiences: Bool = false,
@@ -46,6 +50,7 @@ public struct IncomingMembershipChange {
         shownVersion: Version?
     ) {
         self.member = member
+        self.partition = partition
         self.identifier = identifier
         self.joinedAudiences = joinedAudiences
         self.wasMemberOfAllAudiences = wasMemberOfAllAudiences

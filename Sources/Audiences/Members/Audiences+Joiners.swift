@@ -10,14 +10,16 @@ import Numbers
 ///
 /// The store does not know that the push must still be sent. So the registration stays unsettled until APNs first
 /// responds to the push, but at most for `settlementDelayMillisecondsMax`. After a crash in this time, the registration
-/// is read again, and the push is sent.
+/// is read again, and the push is sent. While APNs accepts no push, the core tries again until the state expires. (R18)
+///
+/// Known issue (K24): after the registration has settled, the push is lost if the process ends, if the registration's
+/// partition moves (`Audiences+MovedJoiners`), or if too many members wait.
 extension Audiences {
     /// The longest time that a registration stays unsettled while its member waits for the push. It is short, so that
     /// the partition's committed offset does not wait for APNs while APNs is unavailable. (R10)
     private static var settlementDelayMillisecondsMax: Int64 { 1_000 }
-    /// How long the core tries to send the push. Then it frees the member's slot for other members. The member gets no
-    /// state before the audience's next command or its own next registration.
-    private static var giveUpJoinerAfterMilliseconds: Int64 { 60_000 }
+    /// How often the core checks whether it must give up a push that waits.
+    private static var joinerCheckIntervalMilliseconds: Int64 { 10_000 }
     /// If the store last replied longer ago than this, the states are requested again before one of them is sent.
     /// Otherwise a member that has waited long for its pool could get an old state (R20).
     private static var stateAgeMillisecondsMax: Int64 { 1_000 }
@@ -101,7 +103,7 @@ extension Audiences {
         var changes = slot.changes
         while let change = changes.popFirst(in: &membershipChanges) {
             guard hasRoom || reply?.verdict != .send else {
-                backOff(change, for: randomRetryPauseMilliseconds(failedAttemptCount: 1), now: now)
+                backOffForLackOfBytes(change, now: now)
                 continue
             }
             membershipChanges[change].answeredStateRequestCount += 1
@@ -145,6 +147,7 @@ extension Audiences {
         }
         releaseState(of: change)
         membershipChanges[change].newestState = state
+        membershipChanges[change].stateExpirationSeconds = newestStates[state].expirationSeconds
         newestStates[state].referenceCount += 1
     }
 
@@ -166,11 +169,15 @@ extension Audiences {
 
     // MARK: - Pushes to joiners
 
-    /// Puts a member at the end of its pool's queue of joiners, when all its requests for states are answered. Ends the
-    /// membership change instead if no state was chosen, or if the core must give up the push.
+    /// Puts a member into its pool's queue of joiners, when all its requests for states are answered. Ends the
+    /// membership change instead if no state was chosen, if the state is too old, or if the core must give up the push.
     private mutating func queueJoiner(_ change: MembershipChangeIndex, now: Moment) {
-        guard membershipChanges[change].newestState != .null, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
-            return endMembershipChange(change)
+        let stateExpirationSeconds = membershipChanges[change].stateExpirationSeconds
+        guard membershipChanges[change].newestState != .null, !mustGiveUp(change, now: now),
+            !AgeRules.isExpired(stateExpirationSeconds, nowSeconds: now.wallSeconds)
+        else { return endMembershipChange(change) }
+        guard newestStateBytes <= configuration.newestStateBytesMax / 2 || !isPushDelayedByAPNs(change) else {
+            return backOffForLackOfBytes(change, now: now)
         }
         membershipChanges[change].enter(.awaitingPush)
         // Count the age of the states from the last reply, even if an earlier reply brought the chosen state. Otherwise
@@ -178,7 +185,12 @@ extension Audiences {
         // request all states again and again.
         membershipChanges[change].lastStateReplyAtMilliseconds = now.monotonicMilliseconds
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
-        apps[appIndex].queuedJoiners[environment].append(change, in: &membershipChanges)
+        guard isPoolUnavailable(environment, appIndex: appIndex) else {
+            return apps[appIndex].queuedJoiners[environment].append(change, in: &membershipChanges)
+        }
+        // An unavailable pool probes with its first member. A probe may have made this member request its states, so
+        // this member goes first.
+        apps[appIndex].queuedJoiners[environment].prepend(change, in: &membershipChanges)
     }
 
     private func appAndEnvironment(
@@ -188,13 +200,20 @@ extension Audiences {
         return (Int(slot.member.appIndex), slot.environment)
     }
 
-    /// Returns the push to the next member in a pool's queue of joiners; nil if none can be sent.
-    mutating func takeNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
+    /// Returns the push to the next member in a pool's queue of joiners; nil if none can be sent. After an outage, all
+    /// states are too old, but a probe needs only one. So for a probe, requests the states of at most one member. (R4)
+    mutating func takeNextJoinerPush(
+        _ pool: PoolIdentifier,
+        permitsRetry: Bool,
+        isProbing: Bool,
+        now: Moment
+    ) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
         while let change = apps[appIndex].queuedJoiners[environment].popFirst(in: &membershipChanges) {
             let slot = membershipChanges[change]
             if slot.lastStateReplyAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
+                if isProbing { return nil }
             } else if AgeRules.isExpired(newestStates[slot.newestState].expirationSeconds, nowSeconds: now.wallSeconds)
             {
                 endMembershipChange(change)
@@ -269,35 +288,44 @@ extension Audiences {
     }
 
     /// Makes a member wait before it requests the newest states again. Ends the membership change instead if the core
-    /// must give up the push before the pause is over.
+    /// must give up the push.
     private mutating func backOff(_ change: MembershipChangeIndex, for milliseconds: Int64, now: Moment) {
         releaseState(of: change)
         membershipChanges[change].enter(.backingOff)
         membershipChanges[change].dueMilliseconds = now.monotonicMilliseconds + milliseconds
-        guard !mustGiveUp(change, at: membershipChanges[change].dueMilliseconds) else {
-            return endMembershipChange(change)
-        }
+        guard !mustGiveUp(change, now: now) else { return endMembershipChange(change) }
         startMembershipChangeTimer(change)
     }
 
-    /// Whether the core gives up the push to this member at this time (monotonic milliseconds):
+    /// Makes a member wait because there are too few bytes for its state. If APNs delays its push, the pause is long,
+    /// so that the members of a long outage do not request their states again and again.
+    private mutating func backOffForLackOfBytes(_ change: MembershipChangeIndex, now: Moment) {
+        var pauseMilliseconds = randomRetryPauseMilliseconds(failedAttemptCount: 1)
+        if isPushDelayedByAPNs(change) { extendToLongRetryPause(&pauseMilliseconds) }
+        backOff(change, for: pauseMilliseconds, now: now)
+    }
+
+    /// Whether the core gives up the push to this member:
     /// - if a later change of the member has come
-    /// - if the time for the push is over
-    /// - if APNs delays the push, and more than half of the slots for changes, or of the bytes for states, are in use
-    private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
-        membershipChanges[change].isOverriddenByLaterChange
-            || milliseconds > membershipChanges[change].allNotifiedAtMilliseconds + Self.giveUpJoinerAfterMilliseconds
-            || isRoomForJoinersScarce && isPushDelayedByAPNs(change)
+    /// - if the partition of its registration has moved, and the push may wait no longer (`waitEndMilliseconds`)
+    /// - if APNs delays the push, and slots are scarce
+    private func mustGiveUp(_ change: MembershipChangeIndex, now: Moment) -> Bool {
+        let slot = membershipChanges[change]
+        return slot.isOverriddenByLaterChange || slot.waitEndMilliseconds < now.monotonicMilliseconds
+            || areChangeSlotsScarce(forApp: Int(slot.member.appIndex)) && isPushDelayedByAPNs(change)
     }
 
-    private var isRoomForJoinersScarce: Bool {
-        membershipChanges.count > membershipChanges.limit / 2
-            || newestStateBytes > configuration.newestStateBytesMax / 2
+    /// Whether more than half of the slots for changes are in use, and the app uses more than its equal part of this
+    /// half. So during an outage of this app, the members of other apps wait on. (R22)
+    private func areChangeSlotsScarce(forApp appIndex: Int) -> Bool {
+        let slotsMax = membershipChanges.limit / 2
+        return membershipChanges.count > slotsMax
+            && apps[appIndex].membershipChangeSlotCount > slotsMax / apps.count
     }
 
-    /// Whether the member's push has failed before, or the member's pool is unavailable. If room is scarce, the core
+    /// Whether the member's push has failed before, or the member's pool is unavailable. If slots are scarce, the core
     /// gives up such a push, so that other members can join. A push that is not delayed is never given up for lack of
-    /// room: a round may have passed the member's position, and then only this push brings the newest state.
+    /// slots: a round may have passed the member's position, and then only this push brings the newest state.
     private func isPushDelayedByAPNs(_ change: MembershipChangeIndex) -> Bool {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
@@ -330,7 +358,7 @@ extension Audiences {
 
     /// Called when the timer of a membership change fires. Lets the registration settle after
     /// `settlementDelayMillisecondsMax`, requests the states again after a pause, and ends the change if its push must
-    /// be given up.
+    /// be given up or its state has expired.
     mutating func membershipChangeTimerFired(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].timerDueMilliseconds = .max
         if now.monotonicMilliseconds >= membershipChanges[change].allNotifiedAtMilliseconds
@@ -338,25 +366,30 @@ extension Audiences {
         {
             letRegistrationSettle(change)
         }
+        let nextCheckAtMilliseconds = now.monotonicMilliseconds + Self.joinerCheckIntervalMilliseconds
         switch membershipChanges[change].phase {
         case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:
             requestNewestStates(change)
-            membershipChanges[change].dueMilliseconds = giveUpDueMilliseconds(of: change)
-        case .awaitingPush where mustGiveUp(change, at: now.monotonicMilliseconds):
-            removeFromJoinerQueue(change)
-            return endMembershipChange(change)
-        case .awaitingPush, .requestingStates, .underWay:
-            // The pool, the store or APNs makes the member continue, without a timer. Set the timer only to give up the
-            // push after `giveUpJoinerAfterMilliseconds`.
-            membershipChanges[change].dueMilliseconds = giveUpDueMilliseconds(of: change)
+            membershipChanges[change].dueMilliseconds = nextCheckAtMilliseconds
+        case .awaitingPush:
+            let stateExpirationSeconds = membershipChanges[change].stateExpirationSeconds
+            guard !mustGiveUp(change, now: now),
+                !AgeRules.isExpired(stateExpirationSeconds, nowSeconds: now.wallSeconds)
+            else {
+                removeFromJoinerQueue(change)
+                return endMembershipChange(change)
+            }
+            // The pool may accept nothing for hours, so keep no bytes for the state. Before the push, the states are
+            // requested again.
+            releaseState(of: change)
+            membershipChanges[change].lastStateReplyAtMilliseconds = .min
+            membershipChanges[change].dueMilliseconds = nextCheckAtMilliseconds
+        case .requestingStates, .underWay:
+            // The store or APNs makes the member continue, without a timer.
+            membershipChanges[change].dueMilliseconds = nextCheckAtMilliseconds
         case .queued, .notifying, .backingOff: break
         }
         if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { startMembershipChangeTimer(change) }
-    }
-
-    /// When a change must be checked again, because the core then gives up its push (monotonic milliseconds).
-    private func giveUpDueMilliseconds(of change: MembershipChangeIndex) -> Int64 {
-        membershipChanges[change].allNotifiedAtMilliseconds + Self.giveUpJoinerAfterMilliseconds + 1
     }
 
     private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {

@@ -16,6 +16,7 @@ extension Audiences {
     /// ``takeMemberToSettle()`` returns the member, once for each change.
     public mutating func receiveMembershipChange(_ incoming: IncomingMembershipChange, now: Moment) {
         let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
+        apps[Int(incoming.member.appIndex)].membershipChangeSlotCount += 1
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
         guard let previousChange = membershipChangesByKey.updateValue(change, forKey: key) else {
             return beginNotifying(change, now: now)
@@ -71,6 +72,7 @@ extension Audiences {
         let key = MemberKey(membershipChanges[change].member, identifier: membershipChanges[change].identifier)
         if membershipChangesByKey[key] == change { membershipChangesByKey[key] = nil }
         releaseState(of: change)
+        apps[Int(membershipChanges[change].member.appIndex)].membershipChangeSlotCount -= 1
         membershipChanges[change].freeBytes()
         membershipChanges.free(change)
     }

@@ -15,7 +15,7 @@ struct MembershipChangeSlot: LinkedSlot {
     ///     queued ─► notifying                   the member's earlier change is written into its audiences
     ///     notifying ─► requestingStates         the member must be shown a state
     ///     requestingStates ─► awaitingPush      a state is chosen
-    ///     requestingStates ─► backingOff        the core has no room for a state
+    ///     requestingStates ─► backingOff        the core has too little room for a state
     ///     awaitingPush ─► underWay              the pool takes the push
     ///     awaitingPush ─► requestingStates      the state is too old by now
     ///     awaitingPush ─► backingOff            the pool's budget refuses the retry
@@ -36,8 +36,8 @@ struct MembershipChangeSlot: LinkedSlot {
         case awaitingPush
         /// The push is in flight.
         case underWay
-        /// The push failed for a temporary reason, the pool's budget refused the retry, or the core had no room for a
-        /// state. After a pause, the core requests the newest states again.
+        /// The push failed for a temporary reason, the pool's budget refused the retry, or the core had too little room
+        /// for a state. After a pause, the core requests the newest states again.
         case backingOff
 
         fileprivate func canChange(to next: Phase) -> Bool {
@@ -54,6 +54,8 @@ struct MembershipChangeSlot: LinkedSlot {
     }
 
     let member: ChangingMember
+    /// The partition of the member's record in its topic.
+    let partition: Int32
     let environment: APNsEnvironment
     let allowsFrequentUpdates: Bool
     let supportsChannels: Bool
@@ -83,7 +85,11 @@ struct MembershipChangeSlot: LinkedSlot {
     var nextInList = MembershipChangeIndex.null
     /// The slot in `newestStates` of the state that the member will be shown; `.null`: none is chosen.
     var newestState = NewestStateIndex.null
-    /// When the last of the member's requests for states was answered (monotonic milliseconds); `.min`: not yet.
+    /// When the chosen state expires, UNIX seconds; -1: none was chosen yet. The state itself may have been released
+    /// since.
+    var stateExpirationSeconds: Int64 = -1
+    /// When the last of the member's requests for states was answered (monotonic milliseconds); `.min`: not yet, or the
+    /// states must be requested again.
     var lastStateReplyAtMilliseconds: Int64 = .min
     var failedAttemptCount: UInt8 = 0
     /// Whether the member has been queued for ``Audiences/takeMemberToSettle()``, after which `Delivery` settles the
@@ -93,6 +99,11 @@ struct MembershipChangeSlot: LinkedSlot {
     var isOverriddenByLaterChange = false
     /// When the last audience was notified (monotonic milliseconds); `.max`: not yet.
     var allNotifiedAtMilliseconds: Int64 = .max
+    /// After this time the core gives up the push, because the registration's partition has moved (monotonic
+    /// milliseconds); `.max`: it has not moved, or it has come back and nobody else can have settled its records.
+    var waitEndMilliseconds: Int64 = .max
+    /// Below this offset, all records of the partition were settled when the partition moved; `.min`: it has not moved.
+    var settledEndOffset: Int64 = .min
     /// When the core must check the change again (monotonic milliseconds); `.max`: no time is set.
     var dueMilliseconds: Int64 = .max
     /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.
@@ -100,6 +111,7 @@ struct MembershipChangeSlot: LinkedSlot {
 
     init(_ incoming: IncomingMembershipChange) {
         member = incoming.member
+        partition = incoming.partition
         environment = incoming.environment
         allowsFrequentUpdates = incoming.allowsFrequentUpdates
         supportsChannels = incoming.supportsChannels

@@ -68,7 +68,7 @@ extension Audiences {
             return push
         }
         guard traffic.hasDevicePushes else { return nil }
-        if let push = takeNextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
+        if let push = takeNextJoinerPush(pool, permitsRetry: permitsRetry, isProbing: isProbing, now: now) {
             apps[appIndex].inFlightPushCounts[environment] += 1
             return push
         }

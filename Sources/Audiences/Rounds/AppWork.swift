@@ -32,10 +32,19 @@ struct AppWork: BitwiseCopyable {
     var parkedMemberCount = 0
     /// The app's part of ``Audiences/parkablePushCount``.
     var parkablePushCount = 0
+    /// The number of changes of memberships that the core works on (``Audiences/membershipChanges``).
+    var membershipChangeSlotCount = 0
     /// The members that have joined and wait for a push with a state.
     var queuedJoiners: ByEnvironment<LinkedList<MembershipChangeSlot>> = .init(repeating: LinkedList())
+    /// The number of the app's commands that wait for a channel (``Audiences/commandsAwaitingChannelCount``).
+    var commandsAwaitingChannelCount = 0
+    /// Until when the app's commands do not wait for channels that Redis may have lost, because one of them has waited
+    /// without success (monotonic milliseconds); `.min`: they wait.
+    var restorationWaitPauseEndMilliseconds: Int64 = .min
     /// The channels that have something to send now.
     var readyChannels: ByEnvironment<LinkedList<ChannelSlot>> = .init(repeating: LinkedList())
+    /// When the keeper last provided a channel of any of the app's audiences (monotonic milliseconds); `.min`: never.
+    var channelProvidedAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
     /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again in each lap. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
     /// By `MembershipChangeKind.rawValue`: how many changes of memberships the store has acknowledged. A change in

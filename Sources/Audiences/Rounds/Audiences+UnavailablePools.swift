@@ -67,7 +67,8 @@ extension Audiences {
     private static var giveUpAttemptsMin: UInt8 { 20 }
 
     /// Whether a round must give up the parked members that APNs delays (``isDelayedByAPNs(_:now:)``). Otherwise one
-    /// member whose pool has a wrong key could stop a partition for hours, for all apps (R22). All of this must be true:
+    /// member whose pool has a wrong key could stop a partition for hours, for all apps (R22). All of this must be
+    /// true:
     /// - The newest version is so old that APNs would no longer store a push that was sent at its admission.
     /// - The version has had its turn with all members, and APNs has accepted it for more of them than are parked. So
     ///   an outage of APNs does not take the newest state from most members.

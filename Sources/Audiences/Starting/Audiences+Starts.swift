@@ -136,11 +136,14 @@ extension Audiences {
     /// Returns the part of Apple's dictionary that is the same for all devices of a start to an audience with channels.
     /// For each device, the core adds the device's ``StartedActivityAddress``.
     ///
-    /// The result is empty if the audience has no channel, or if the start names a channel itself: then its producer
-    /// manages the channel.
+    /// The result is empty if the audience has no channel and should have none, or if the start names a channel itself:
+    /// then its producer manages the channel.
     static func apsWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
         let dictionary = slot.record.bodyLayout.aps.bytes(in: slot.record.body.bytes)
-        guard slot.record.instruction.channelsForStarts.count > 0, !dictionary.isEmpty else { return .none }
+        let instruction = slot.record.instruction
+        guard instruction.channelsForStarts.count > 0 || instruction.channelAbsence != nil, !dictionary.isEmpty else {
+            return .none
+        }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { buffer in
             StartedActivityAddress.copyWithoutAddress(dictionary, into: buffer)
                 .map { HeapBytes(copying: UnsafeRawBufferPointer(rebasing: buffer[..<$0])) } ?? .none
@@ -150,21 +153,22 @@ extension Audiences {
     /// Returns how the new activity of a device gets its updates: on a channel or with an update token, never both.
     ///
     /// - Usually on the audience's channel in the device's environment.
-    /// - With a token, if the device takes no channels, or if the channel's id would make the body too long.
+    /// - With a token, if the device takes no channels, or if the channel's id would make the body too long. Also if
+    ///   the audience should have a channel that is missing: otherwise nothing would reach the new activity.
     /// - Nil: the start gets its dictionary unchanged. Either its producer names a channel in the dictionary, or the
-    ///   audience has no channel in the device's environment, or even the shorter `input-push-token` would make the
-    ///   body too long.
+    ///   audience has no channel in the device's environment and should have none, or even the shorter
+    ///   `input-push-token` would make the body too long.
     static func startedActivityAddress(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
-        guard !slot.apsWithoutAddress.isNone,
-            let channel = slot.record.instruction.channelsForStarts[member.environment]
-        else {
-            return nil
-        }
+        guard !slot.apsWithoutAddress.isNone else { return nil }
+        let channel = slot.record.instruction.channelsForStarts[member.environment]
+        guard channel != nil || slot.record.instruction.channelAbsence != nil else { return nil }
         let bytesLeft =
             Limits.bodyBytesMax
             - (slot.record.body.count - Int(slot.record.bodyLayout.aps.count) + slot.apsWithoutAddress.count)
-        let channelAddress = StartedActivityAddress.channel(channel.identifier)
-        if member.supportsChannels, channelAddress.byteCount <= bytesLeft { return channelAddress }
+        if let channel, member.supportsChannels {
+            let channelAddress = StartedActivityAddress.channel(channel.identifier)
+            if channelAddress.byteCount <= bytesLeft { return channelAddress }
+        }
         return StartedActivityAddress.token.byteCount <= bytesLeft ? .token : nil
     }
 }

@@ -8,8 +8,8 @@ import LiveActivity
 /// The queues keep no order between topics. What must come first is acknowledged before the core queues what follows:
 /// for example, a range gets its result when the results and invalidations of its members are acknowledged.
 ///
-/// `OutgoingRecordQueues` of `Delivery` is alike. What both do with one queue is in `OutgoingRecordQueue`.
-/// The rest is each core's own: which kinds share a queue, which queue comes first, and what limits it.
+/// `OutgoingRecordQueues` of `Delivery` is similar. Both use `OutgoingRecordQueue` for a single queue. Each core
+/// decides which kinds of records share a queue, which queue comes first, and what limits a queue.
 struct OutgoingAudienceRecordQueues: ~Copyable {
     private var fanoutRecords: OutgoingRecordQueue<OutgoingAudienceRecord>
     private var starts: OutgoingRecordQueue<OutgoingAudienceRecord>

@@ -1,14 +1,17 @@
 import Foundation
+import LiveActivity
 
 /// Finds the key with which a record is written to Kafka: the first id that the record has, in the order audience,
 /// activity, channel, device. So all records with the same address are in the same partition. The audience comes first,
-/// because in a start to an audience, `activity` is only a template for ids.
+/// because in a start to an audience, `activity` is only a template for ids. The key of a device's registration also
+/// has the attributes type (``DeviceRegistrationKey``).
 package enum RecordKey {
     private struct AddressFields: Decodable {
         var activity: String?
         var audience: String?
         var channel: Channel?
         var device: String?
+        var attributesType: String?
     }
 
     /// In a command to a channel, `channel` is an id. In a command to an audience, it is true or false, and gives no
@@ -24,6 +27,9 @@ package enum RecordKey {
     package static func key(of record: [UInt8]) -> [UInt8]? {
         guard let addresses = try? JSONDecoder().decode(AddressFields.self, from: Data(record)) else { return nil }
         let channel = addresses.channel?.identifier
-        return (addresses.audience ?? addresses.activity ?? channel ?? addresses.device).map { Array($0.utf8) }
+        let device = addresses.device.map { device in
+            addresses.attributesType.map { DeviceRegistrationKey.key(device: device, attributesType: $0) } ?? device
+        }
+        return (addresses.audience ?? addresses.activity ?? channel ?? device).map { Array($0.utf8) }
     }
 }

@@ -102,8 +102,7 @@ extension ConfigurationSchema {
             \.shapes.file,
             meaning: """
                 The file with the shapes of all ActivityAttributes of the app, at most 65,536 bytes. `ActivityShapes` \
-                writes it in the app's test. The worker reads the file again when it reads this configuration again. \
-                If only the file of shapes changes, send SIGHUP.
+                writes it in the app's test. A running worker reads the file again when it changes.
                 """
         )
         .whenUnset("no check")

@@ -97,13 +97,14 @@ struct SeasonFeed {
     /// Returns the audience that a registration must name; nil: none. An activity's registration names the audience of
     /// its match; a device's registration does so only if a push starts the device's activity.
     ///
-    /// - Parameter key: the key of the registration: the id of an activity or a device.
+    /// - Parameter key: the key of the registration: the id of an activity, or the id of a device, a slash and an
+    ///   attributes type.
     func audience(ofRegistration key: String) -> String? {
         guard addressees == .audiences else { return nil }
         // An activity's id begins with the id of its device: phone-MATCH-FOLLOWER.
-        let parts = key.split(separator: "-")
+        let parts = key.prefix { $0 != "/" }.split(separator: "-")
         guard parts.count >= 3, let follower = Int(parts[2]) else { return nil }
-        let isDevice = parts.count == 3
+        let isDevice = key.contains("/")
         return isDevice && follower <= appStartedFollowerCount ? nil : MatchCommands.audience(ofMatch: String(parts[1]))
     }
 

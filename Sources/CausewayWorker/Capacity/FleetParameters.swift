@@ -1,8 +1,8 @@
 /// What the user chooses for a planned fleet, such as the number of processors of a pod.
 package struct FleetParameters: Sendable, Equatable {
-    /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane, and counts twice
-    /// if its broadcasts have another host or port. Range: 1...1,020, because a configuration has at most 255 apps, each
-    /// with two environments.
+    /// Number of pairs of an app and an environment. Each pair has a pool of connections in every lane, and counts
+    /// twice if its broadcasts have another host or port. Range: 1...1,020, because a configuration has at most 255
+    /// apps with two environments each, and each pair may count twice.
     package var poolCount: Int64 = 1
     /// The largest number of apps that can have `poolCount` pools: one app for each pool, and at most 255.
     var appCountMax: Int { Int(min(255, poolCount)) }

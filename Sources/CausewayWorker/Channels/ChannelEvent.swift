@@ -62,10 +62,3 @@ enum CurrentProcess {
         return "\(hostName)/\(getpid())"
     }
 }
-
-/// Returns the time of the wall clock (CLOCK_REALTIME), UNIX milliseconds.
-func readWallClockMilliseconds() -> Int64 {
-    var now = timespec()
-    clock_gettime(CLOCK_REALTIME, &now)
-    return Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000
-}

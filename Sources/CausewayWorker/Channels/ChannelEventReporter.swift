@@ -1,5 +1,6 @@
 import Logging
 import Observability
+import Reactor
 
 /// Turns events of the channel keeper into log lines and metrics.
 enum ChannelEventReporter {
@@ -42,9 +43,10 @@ enum ChannelEventReporter {
         case .registryRead(let app, let environment, let content):
             changeStatus(app, environment) {
                 $0.audienceChannelCount = Int64(content.entries.count + content.unreadableEntries.count)
+                if let listedChannelCount = content.listedChannelCount { $0.listedChannelCount = listedChannelCount }
                 $0.lastRegistryReading = ChannelStatus.RegistryReading(
                     content,
-                    atMilliseconds: readWallClockMilliseconds()
+                    atMilliseconds: WallClock.systemMilliseconds
                 )
             }
         case .channelsCounted(let app, let environment, let channelCount):
@@ -60,7 +62,7 @@ enum ChannelEventReporter {
     }
 
     private static func makeFailure(_ reason: String) -> ChannelStatus.Failure {
-        ChannelStatus.Failure(atMilliseconds: readWallClockMilliseconds(), reason: reason)
+        ChannelStatus.Failure(atMilliseconds: WallClock.systemMilliseconds, reason: reason)
     }
 
     private static func makeLogFields(_ entry: ChannelEntry) -> Logger.Metadata {

@@ -10,10 +10,12 @@ extension ChannelKeeper {
     /// channels. Opens no connection.
     ///
     /// - Parameters:
+    ///   - wallClock: the clock of provider tokens, and of all times that are stored or sent.
     ///   - tokenSource: returns the source of provider tokens for an app in an environment.
     static func make(
         _ configuration: WorkerConfiguration,
         redis: RedisConfiguration,
+        wallClock: WallClock,
         tokenSource: (WorkerConfiguration.App, APNsEnvironment) throws -> ProviderTokenSource,
         report: @escaping @Sendable (ChannelEvent) -> Void
     ) throws -> ChannelKeeper? {
@@ -39,7 +41,7 @@ extension ChannelKeeper {
                                 timeoutMilliseconds: timeoutMilliseconds
                             ),
                             tokenSource: try tokenSource(app, environment),
-                            unixSeconds: { readWallClockMilliseconds() / 1_000 }
+                            unixSeconds: { wallClock.nowMilliseconds / 1_000 }
                         )
                     )
                 )
@@ -55,6 +57,7 @@ extension ChannelKeeper {
                 consumerProperties: try configuration.kafka.consumerProperties
             ),
             timeoutMilliseconds: timeoutMilliseconds,
+            wallClock: wallClock,
             report: report
         )
     }
@@ -68,6 +71,7 @@ extension ChannelKeeper {
         try make(
             configuration,
             redis: RedisConfiguration(configuration.redis),
+            wallClock: WallClock(),
             tokenSource: { app, environment in
                 let key = app.signingKey(for: environment)
                 return try ProviderTokenSource(

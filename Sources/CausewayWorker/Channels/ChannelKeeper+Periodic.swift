@@ -11,14 +11,10 @@ extension ChannelKeeper {
     /// do it.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         let contentAsIs = try readRegistryAsIs(managedEnvironment)
-        let areChannelsInUse =
-            managedEnvironment.hasConfiguredChannels
-            || registriesSeenComplete.contains(managedEnvironment.appEnvironment)
-            || !contentAsIs.entries.isEmpty
-            || !contentAsIs.unreadableEntries.isEmpty
-            || !contentAsIs.intents.isEmpty || !contentAsIs.unreadableIntents.isEmpty
         // An app that uses no channels costs no lease in Redis and no request to APNs.
-        guard areChannelsInUse else { return reportRegistry(contentAsIs, at: managedEnvironment) }
+        guard isKnownToUseChannels(managedEnvironment) || contentAsIs.showsChannelsInUse else {
+            return reportRegistry(contentAsIs, at: managedEnvironment)
+        }
         let content = try readAndReportRegistry(of: managedEnvironment)
         reportUnreadableEntries(of: content, at: managedEnvironment)
         let lease = try convertRedisErrors { () throws(RedisError) in
@@ -49,11 +45,14 @@ extension ChannelKeeper {
         ]
         try await reconcileIfDue(managedEnvironment, content)
         _ = try readAndReportRegistry(of: managedEnvironment)
+        // The deletions have changed the number of channels. Without this list, the former number would be reported
+        // until the next comparison or creation, for up to a day.
+        if !entriesToDelete.isEmpty { _ = try await listChannels(at: managedEnvironment) }
         if let failure = failures.compactMap(\.self).first { throw failure }
     }
 
-    /// How often all channels are written to the audiences' hashes again. Even if some attempts fail, this is more often
-    /// than the hashes expire: 25 hours after their last change.
+    /// How often all channels are written to the audiences' hashes again. Even if some attempts fail, this is more
+    /// often than the hashes expire: 25 hours after their last change.
     private static let audienceHashRefreshIntervalMilliseconds: Int64 = 6 * 3_600_000
 
     /// Writes all active channels to the audiences' hashes again if this is due. Without this, admission would forget
@@ -67,7 +66,9 @@ extension ChannelKeeper {
                 appEnvironment,
                 milliseconds: Self.reconciliationLeaseMilliseconds
             )
-            guard let lease, try registry.writeActiveChannelsToAudienceHashes(appEnvironment) else { return }
+            guard let lease,
+                try registry.writeActiveChannelsToAudienceHashes(appEnvironment, atMilliseconds: nowMilliseconds)
+            else { return }
             try registry.extendLease(lease, milliseconds: Self.audienceHashRefreshIntervalMilliseconds)
         }
     }
@@ -198,12 +199,7 @@ extension ChannelKeeper {
         dueDeletionsMax: Int = .max
     ) async throws(ChannelFailure) -> Reconciliation {
         let listedAtMilliseconds = nowMilliseconds
-        let listedChannels: [String]
-        do throws(ChannelError) {
-            listedChannels = try await managedEnvironment.channelManagement.list()
-        } catch {
-            throw makeFailure(error)
-        }
+        let listedChannels = try await listChannels(at: managedEnvironment)
         let content = try readCompleteRegistry(managedEnvironment)
         var intentIdentifiersUnderWay: Set<String> = []
         for intent in content.intents {
@@ -224,13 +220,6 @@ extension ChannelKeeper {
         )
         if onlyResolvesIntents { reconciliation.restrictToIntents() }
         reconciliation.entriesToDelete = Array(reconciliation.entriesToDelete.shuffled().prefix(dueDeletionsMax))
-        report(
-            .channelsCounted(
-                app: managedEnvironment.appEnvironment.app,
-                environment: managedEnvironment.appEnvironment.environment,
-                channelCount: listedChannels.count
-            )
-        )
         let failure = try await carryOut(reconciliation, content: content, at: managedEnvironment)
         for entry in content.entries
         where !onlyResolvesIntents && entry.state == .active && entry.deletionDueMilliseconds == nil {

@@ -2,7 +2,9 @@ import Redis
 
 /// How the keeper plans and cancels deletions of channels.
 extension ChannelKeeper {
-    /// Plans the deletion of an audience's channel after the audience's end was admitted.
+    /// Plans the deletion of an audience's channel after the audience's end was admitted. Then writes the channel to
+    /// the audience's hash, because the command that ends the audience waits for the channel if Redis has lost the
+    /// hash.
     func planDeletionAfterEnd(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -18,6 +20,8 @@ extension ChannelKeeper {
                 storedUntilWallMilliseconds
             )
         )
+        guard let entry = try readEntry(of: audience, at: managedEnvironment), entry.state == .active else { return }
+        _ = try writeChannelToAudienceHash(of: entry)
     }
 
     /// Plans the deletion of an ended audience's channel. If the audience has been started again, cancels a planned

@@ -162,7 +162,7 @@ extension ChannelKeeper {
     /// that channel. Removes the channel from the hash if the audience's entry is gone or is being deleted.
     ///
     /// - Returns: the audience's current entry; nil if that entry is missing, cannot be read, or is being deleted.
-    private func writeChannelToAudienceHash(of entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
+    func writeChannelToAudienceHash(of entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
         var writtenEntry = entry
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in

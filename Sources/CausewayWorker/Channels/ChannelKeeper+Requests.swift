@@ -5,6 +5,7 @@ package struct ChannelRequest: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         case wanted
         case ended(storedUntilWallMilliseconds: Int64)
+        case sought
         case lost(channel: String)
     }
 
@@ -26,14 +27,18 @@ package struct ChannelRequest: Sendable, Hashable {
 /// The response to a request, for one environment.
 package enum ChannelResponse: Sendable {
     case channel(ChannelEntry)
-    case failed(environment: String, ChannelFailure)
+    /// The end of the audience is noted. If the audience has a channel, its hash has this channel.
+    case endNoted(environment: String)
+    /// The registry is complete. `isFound`: whether the audience has a channel, which its hash then has too.
+    case lookedUp(environment: String, isFound: Bool)
+    /// `isRegistryComplete`: false if the registry may lack a channel of the audience.
+    case failed(environment: String, ChannelFailure, isRegistryComplete: Bool)
 }
 
 extension ChannelKeeper {
     /// Carries out requests and the periodic work, until `requests` ends or the task is cancelled.
     ///
     /// - Parameter respond: gets one response for each environment of a request, with the request for this environment.
-    ///   A request of the kind `ended` gets a response only if it fails.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
         respond: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void
@@ -43,6 +48,13 @@ extension ChannelKeeper {
             group.addTask { await self.repeatMaintenance() }
             for await request in requests {
                 for environmentRequest in divideByEnvironment(request) {
+                    // A look-up needs no response of APNs, so it must not wait for a permit: creations may have all
+                    // permits for minutes. A look-up also need not wait for earlier requests of the audience, because
+                    // it only writes to the hash what the registry says.
+                    guard environmentRequest.kind != .sought else {
+                        await carryOut(environmentRequest, respond: respond)
+                        continue
+                    }
                     guard requestQueues.add(environmentRequest), requestQueues.acquirePermit() else { continue }
                     group.addTask { await self.carryOutReadyRequests(respond: respond) }
                 }
@@ -90,9 +102,17 @@ extension ChannelKeeper {
                         at: managedEnvironment,
                         storedUntilWallMilliseconds: storedUntilWallMilliseconds
                     )
+                    respond(request, .endNoted(environment: environment))
+                case .sought:
+                    let isFound = try restoreInHash(of: request.audience, at: managedEnvironment)
+                    respond(request, .lookedUp(environment: environment, isFound: isFound))
                 }
             } catch {
-                respond(request, .failed(environment: environment, error))
+                let isLookupPaused =
+                    request.kind == .sought && findLookupFailure(managedEnvironment.appEnvironment) != nil
+                let isRegistryComplete =
+                    !isLookupPaused && (try? registry.isComplete(managedEnvironment.appEnvironment)) ?? false
+                respond(request, .failed(environment: environment, error, isRegistryComplete: isRegistryComplete))
             }
         }
     }

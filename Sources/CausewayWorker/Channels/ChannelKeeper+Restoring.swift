@@ -1,13 +1,15 @@
 import Kafka
 import Redis
 
-/// Restores Redis' registry of channels from `causeway.channels` after Redis has lost the registry.
+/// Restores Redis' registry of channels from `causeway.channels` after Redis has lost the registry, or may have lost
+/// the newest entries: the server has restarted, or another one has replaced it.
 ///
-/// The field `t:` of a registry says whether its entries are complete. Until a registry is complete again, no worker
-/// creates a channel, begins to delete one, or reports one as missing. So phones keep the channel that they know.
+/// The field `t:` of a registry says whether its entries are complete (``RegistryCompleteness``). Until a registry is
+/// complete again, no worker creates a channel, begins to delete one, or reports one as missing. So phones keep the
+/// channel that they know.
 extension ChannelKeeper {
-    /// The maximum number of attempts in one call of ``restore(_:attemptsMax:)`` (R4). An attempt fails if another
-    /// process deletes a channel meanwhile, or if Redis loses the registry.
+    /// The maximum number of attempts in one call of ``restore(_:alongside:attemptsMax:)`` (R4). An attempt fails if
+    /// another process deletes a channel meanwhile, or if Redis loses the registry.
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again. If the channels topic could not be
     /// read, requests that need a restoration fail at once during this time, so that they do not all wait for Kafka's
@@ -23,6 +25,57 @@ extension ChannelKeeper {
         guard firstLookup.entry == nil, !firstLookup.isRegistryComplete else { return firstLookup.entry }
         try restore([managedEnvironment])
         return try lookUp(audience, at: managedEnvironment).entry
+    }
+
+    /// Writes the audience's channel to the audience's hash, which Redis may have lost. Creates no channel, and needs
+    /// no response of APNs. Does nothing about a channel that is being deleted.
+    ///
+    /// If the app is not known to use channels, and the registry cannot be restored, the audience counts as one without
+    /// a channel. Otherwise, if the workers may not read the channels topic, even the commands of an app without
+    /// channels would wait.
+    ///
+    /// A restoration here includes all incomplete registries. Otherwise, after Redis has lost everything, the first
+    /// look-up of each app would read the whole channels topic.
+    ///
+    /// - Returns: whether the audience has a channel.
+    func restoreInHash(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure) -> Bool {
+        var lookup = try lookUpUnlessPaused(audience, at: managedEnvironment)
+        if lookup.entry == nil, !lookup.isRegistryComplete {
+            do throws(ChannelFailure) {
+                try restore([managedEnvironment], alongside: managedEnvironments)
+            } catch {
+                guard !isKnownToUseChannels(managedEnvironment) else { throw error }
+                return false
+            }
+            lookup = try lookUp(audience, at: managedEnvironment)
+        }
+        guard let entry = lookup.entry, entry.state == .active else { return false }
+        return try writeChannelToAudienceHash(of: entry) != nil
+    }
+
+    /// Looks up an audience's entry. If Redis fails, further look-ups of the app and environment fail at once for a
+    /// while. Otherwise, while a primary of a cluster is unreachable, each of them would wait for Redis' timeout, and
+    /// the other apps' requests with it (R22).
+    private func lookUpUnlessPaused(_ audience: String, at managedEnvironment: ManagedEnvironment)
+        throws(ChannelFailure) -> ChannelRegistry.Lookup
+    {
+        if let failure = findLookupFailure(managedEnvironment.appEnvironment) { throw failure }
+        do throws(ChannelFailure) {
+            return try lookUp(audience, at: managedEnvironment)
+        } catch {
+            // An entry that cannot be read concerns only one audience.
+            if error.isTransient { pauseLookups(of: managedEnvironment.appEnvironment, after: error) }
+            throw error
+        }
+    }
+
+    private func pauseLookups(of appEnvironment: AppEnvironment, after failure: ChannelFailure) {
+        lookupFailures[appEnvironment] = (failure, monotonicMilliseconds + Self.restorationPauseMilliseconds)
+    }
+
+    /// Returns why look-ups of the app and environment fail at once; nil: they ask Redis.
+    func findLookupFailure(_ appEnvironment: AppEnvironment) -> ChannelFailure? {
+        lookupFailures[appEnvironment].flatMap { monotonicMilliseconds < $0.endMilliseconds ? $0.failure : nil }
     }
 
     /// Looks up an audience's entry. Throws an error if the entry cannot be read. If an unreadable entry counted as
@@ -91,7 +144,9 @@ extension ChannelKeeper {
         let content = try convertRedisErrors { () throws(RedisError) in
             try registry.readContent(managedEnvironment.appEnvironment)
         }
-        if content.isComplete { registriesSeenComplete.insert(managedEnvironment.appEnvironment) }
+        if content.isComplete, content.showsChannelsInUse {
+            environmentsSeenUsingChannels.insert(managedEnvironment.appEnvironment)
+        }
         return content
     }
 
@@ -115,31 +170,42 @@ extension ChannelKeeper {
         )
     }
 
-    /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out an app that uses
-    /// no channels: the configuration gives none of the app's audiences a channel, and this process has never seen the
-    /// app's registry complete.
+    /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out the apps that
+    /// are not known to use channels.
     func restoreIncompleteRegistries() throws(ChannelFailure) {
-        try restore(
-            managedEnvironments.filter {
-                $0.hasConfiguredChannels || registriesSeenComplete.contains($0.appEnvironment)
-            }
-        )
+        try restore(managedEnvironments.filter { isKnownToUseChannels($0) })
+    }
+
+    /// Whether the configuration gives an audience of the app a channel, or this process has seen that the app uses
+    /// channels.
+    func isKnownToUseChannels(_ managedEnvironment: ManagedEnvironment) -> Bool {
+        managedEnvironment.hasConfiguredChannels
+            || environmentsSeenUsingChannels.contains(managedEnvironment.appEnvironment)
     }
 
     /// Restores each of these registries that is incomplete: copies its entries from `causeway.channels`, and writes
     /// the channels into the audiences' hashes, where admission reads them. Several processes may do this at the same
     /// time.
+    ///
+    /// - Parameter otherEnvironments: further registries to restore with the same read of the topic. If this fails for
+    ///   one of them, they stay incomplete, and nothing is thrown.
     func restore(
         _ managedEnvironments: [ManagedEnvironment],
+        alongside otherEnvironments: [ManagedEnvironment] = [],
         attemptsMax: Int = ChannelKeeper.restorationAttemptsMax
     ) throws(ChannelFailure) {
         var restorationTokens = try beginRestorations(of: managedEnvironments)
         for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
-            let publishedChannels = try readPublishedChannels(for: Array(restorationTokens.keys))
+            let requiredEnvironments = Array(restorationTokens.keys)
+            let otherTokens = beginPossibleRestorations(
+                of: otherEnvironments.filter { !requiredEnvironments.contains($0.appEnvironment) }
+            )
+            let publishedChannels = try readPublishedChannels(for: requiredEnvironments)
             for (appEnvironment, token) in restorationTokens {
                 // This call may fail to complete the registry. The outer loop then reads the channels topic again.
                 try restoreRegistry(appEnvironment, from: publishedChannels, token: token)
             }
+            restoreIfPossible(otherTokens, from: publishedChannels)
             restorationTokens = try beginRestorations(of: managedEnvironments)
         }
         guard restorationTokens.isEmpty else { throw makeChangingRegistryFailure() }
@@ -152,6 +218,9 @@ extension ChannelKeeper {
         token: [UInt8]
     ) throws(ChannelFailure) {
         let channels = publishedChannels.filtered(for: appEnvironment)
+        if !channels.entries.isEmpty || !channels.unreadableRecords.isEmpty {
+            environmentsSeenUsingChannels.insert(appEnvironment)
+        }
         for record in channels.unreadableRecords {
             report(
                 .failed(
@@ -170,6 +239,34 @@ extension ChannelKeeper {
         }
     }
 
+    /// Begins to restore each of these registries that is incomplete. Ends at the first failure of Redis, because each
+    /// further registry could cost the same timeout: in a cluster, a primary may be unreachable.
+    private func beginPossibleRestorations(of managedEnvironments: [ManagedEnvironment]) -> [AppEnvironment: [UInt8]] {
+        var restorationTokens: [AppEnvironment: [UInt8]] = [:]
+        for managedEnvironment in managedEnvironments
+        where findLookupFailure(managedEnvironment.appEnvironment) == nil {
+            do throws(ChannelFailure) {
+                restorationTokens.merge(try beginRestorations(of: [managedEnvironment])) { $1 }
+            } catch {
+                pauseLookups(of: managedEnvironment.appEnvironment, after: error)
+                break
+            }
+        }
+        return restorationTokens
+    }
+
+    /// Tries once to restore these registries. Ends at the first failure. Does nothing if the brokers do not know the
+    /// topic: perhaps only its metadata is missing, and one of these apps has channels.
+    private func restoreIfPossible(
+        _ restorationTokens: [AppEnvironment: [UInt8]],
+        from publishedChannels: PublishedChannels
+    ) {
+        guard !publishedChannels.isTopicMissing else { return }
+        for (appEnvironment, token) in restorationTokens {
+            guard (try? restoreRegistry(appEnvironment, from: publishedChannels, token: token)) != nil else { return }
+        }
+    }
+
     /// Begins to restore each of these registries that is incomplete.
     ///
     /// - Returns: for each incomplete registry, the token that `ChannelRegistry.restore` needs.
@@ -182,7 +279,6 @@ extension ChannelKeeper {
                 guard try !registry.isComplete(appEnvironment) else { return nil }
                 return try registry.beginRestoration(appEnvironment)
             }
-            if restorationTokens[appEnvironment] == nil { registriesSeenComplete.insert(appEnvironment) }
         }
         return restorationTokens
     }
@@ -196,8 +292,8 @@ extension ChannelKeeper {
         if let restorationFailure, monotonicMilliseconds < restorationFailure.retryPauseEndMilliseconds {
             throw restorationFailure
         }
-        let mustTopicExist = appEnvironments.contains {
-            registriesSeenComplete.contains($0) || findManagedEnvironment($0)?.hasConfiguredChannels == true
+        let mustTopicExist = managedEnvironments.contains {
+            appEnvironments.contains($0.appEnvironment) && isKnownToUseChannels($0)
         }
         do throws(KafkaError) {
             var channels = try channelTopic.readChannels(mustExist: mustTopicExist)

@@ -60,10 +60,14 @@ package actor ChannelKeeper {
     /// The length of the lease for an attempt to create a channel. Other processes wait for the attempt for this long
     /// at most.
     let creationMillisecondsMax: Int64
+    private let wallClock: WallClock
     let report: @Sendable (ChannelEvent) -> Void
-    /// The apps and environments whose registry this process has seen complete. If such a registry becomes
-    /// incomplete, Redis has lost it.
-    var registriesSeenComplete: Set<AppEnvironment> = []
+    /// The apps and environments for which this process has seen a complete registry with content, or records on the
+    /// channels topic. A look-up completes the registry of any app, so a registry without content shows nothing.
+    var environmentsSeenUsingChannels: Set<AppEnvironment> = []
+    /// Why Redis last failed to look up a channel of an app in an environment. Until `endMilliseconds` (monotonic),
+    /// further look-ups for commands fail at once with this failure.
+    var lookupFailures: [AppEnvironment: (failure: ChannelFailure, endMilliseconds: Int64)] = [:]
     /// Why the last failed restoration could not read the channels topic. Until `retryPauseEndMilliseconds` of this
     /// failure, no restoration reads the topic.
     var restorationFailure: ChannelFailure?
@@ -76,7 +80,15 @@ package actor ChannelKeeper {
     private static let creationFailuresMax = 4_096
     /// The lanes' requests that are being carried out or wait.
     let requestQueues: ChannelRequestQueues
-    private let creationTurns = ChannelCreationTurns()
+    /// How many channels of an app in an environment this process creates at one time. A creation takes its lease only
+    /// when its turn comes. The client of APNs' channel management carries out twice as many requests at one time. So a
+    /// creation's requests do not wait in the client until the lease has expired. (R32)
+    static let creationsAtOnceMax = 4
+    private let creationTurns = EnvironmentTurns(takenMax: ChannelKeeper.creationsAtOnceMax)
+    /// Lets one creation at a time request APNs' list (``recordForeignChannelsIfDue(at:)``).
+    let listTurns = EnvironmentTurns(takenMax: 1)
+    /// When APNs' list could last not be requested or recorded before a creation (monotonic milliseconds), and why.
+    var listFailures: [AppEnvironment: (atMilliseconds: Int64, failure: ChannelFailure)] = [:]
 
     private struct FailureKey: Hashable {
         var appEnvironment: AppEnvironment
@@ -88,6 +100,7 @@ package actor ChannelKeeper {
         registry: ChannelRegistry,
         channelTopic: ChannelTopic,
         timeoutMilliseconds: Int64,
+        wallClock: WallClock,
         report: @escaping @Sendable (ChannelEvent) -> Void
     ) {
         self.managedEnvironments = managedEnvironments
@@ -97,12 +110,13 @@ package actor ChannelKeeper {
         // A creation takes one list request, one create request, and the Redis calls between them. Before a lost
         // channel is replaced, one request reads this channel. The lease begins after the wait for `creationTurns`.
         creationMillisecondsMax = 3 * timeoutMilliseconds + 5_000
+        self.wallClock = wallClock
         self.report = report
     }
 
     /// UNIX milliseconds, for times that are stored or sent. All pauses and deadlines of this process use
     /// `monotonicMilliseconds`, so that a pause does not last for hours after the clock was set back.
-    var nowMilliseconds: Int64 { readWallClockMilliseconds() }
+    var nowMilliseconds: Int64 { wallClock.nowMilliseconds }
     var monotonicMilliseconds: Int64 { EventLoop.monotonicMilliseconds }
 
     func findManagedEnvironment(_ appEnvironment: AppEnvironment) -> ManagedEnvironment? {
@@ -171,8 +185,8 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Creates a channel if the audience still has none, or still has `lostChannel`. First waits for its turn, then takes
-    /// the lease for this creation.
+    /// Creates a channel if the audience still has none, or still has `lostChannel`. First waits for its turn, then
+    /// takes the lease for this creation.
     ///
     /// - Returns: nil if another process has the lease, if another process has created the channel since the caller's
     ///   check, or if Redis has lost the registry.
@@ -205,8 +219,8 @@ package actor ChannelKeeper {
     }
 
     /// Creates a channel, unless APNs still has the channel of `lostEntry`. The caller must have the lease for this
-    /// creation. First lists APNs' channels, and records those of other programs, so that a later comparison does not
-    /// take the new channel for one of them.
+    /// creation. First records the channels of other programs, unless a worker has done so some seconds ago. Then a
+    /// later comparison does not take the new channel for one of theirs.
     ///
     /// - Parameter lostEntry: the entry of `lostChannel`, if the registry had it before the creation.
     /// - Returns: nil if another process has created a channel meanwhile, or has replaced or deleted the new one.
@@ -228,8 +242,7 @@ package actor ChannelKeeper {
         var (hasIntent, isRedundant) = (false, false)
         do {
             if let lostEntry { try await confirmLoss(of: lostEntry, at: managedEnvironment) }
-            let listedChannels = try await managedEnvironment.channelManagement.list()
-            try addForeignChannels(listedChannels, at: managedEnvironment)
+            try await recordForeignChannelsIfDue(at: managedEnvironment)
             try registry.write(intent, appEnvironment)
             hasIntent = true
             let channel = try await managedEnvironment.channelManagement.create(storesNewestMessage: storage == .newest)
@@ -291,25 +304,6 @@ package actor ChannelKeeper {
         try registry.write(intent, managedEnvironment.appEnvironment)
         try await managedEnvironment.channelManagement.delete(channel)
         try registry.remove([intent], managedEnvironment.appEnvironment)
-    }
-
-    /// Records as foreign the listed channels that no entry names: other programs created them. Records nothing while
-    /// there is an intent, because its attempt may have created one of these channels.
-    ///
-    /// A channel whose entry cannot be read is recorded too. This does no harm: until its id can be read again, no
-    /// comparison deletes an unknown channel. Then the next comparison removes the channel from the foreign ones.
-    private func addForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
-        throws(ChannelFailure)
-    {
-        let content = try readCompleteRegistry(managedEnvironment)
-        guard content.intents.isEmpty, content.unreadableIntents.isEmpty else { return }
-        let ownChannels = content.ownChannels
-        try convertRedisErrors { () throws(RedisError) in
-            try registry.addForeignChannels(
-                listedChannels.filter { !ownChannels.contains($0) && !content.foreignChannels.contains($0) },
-                managedEnvironment.appEnvironment
-            )
-        }
     }
 
     /// Deletes a channel at APNs, in the channels topic and in the registry. First marks the entry in the registry as

@@ -10,8 +10,10 @@ import Redis
 /// | `i:<identifier>` | a ``ChannelCreationIntent`` |
 /// | `f:<channel>` | empty: another program made the channel |
 /// | `d:<audience>` | a ``ChannelEntry``; the channels topic lacks the tombstone of this audience |
-/// | `t:` | since when the hash is complete, UNIX ms; `?` and a token: it is being restored; absent: it may be lost |
+/// | `t:` | since when the hash is complete, and on which run of the server; or a token: ``RegistryCompleteness`` |
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
+/// | `n:` | how many channels APNs' list had last |
+/// | `l:` | when APNs' list was last requested to record other programs' channels (`f:`), UNIX milliseconds |
 ///
 /// Calls block. Use this object from one thread at a time.
 final class ChannelRegistry {
@@ -19,22 +21,23 @@ final class ChannelRegistry {
     /// time after each of its changes. A shorter time here would make Redis delete the hash too early.
     private static let audienceHashTimeToLiveMilliseconds: Int64 = 25 * 3_600_000
 
-    private let hashes: SharedHashes
+    let hashes: SharedHashes
 
     init(configuration: RedisConfiguration) throws(RedisError) {
         hashes = try SharedHashes(configuration: configuration)
     }
 
-    private func key(_ appEnvironment: AppEnvironment, _ suffix: String = "") -> [UInt8] {
+    func key(_ appEnvironment: AppEnvironment, _ suffix: String = "") -> [UInt8] {
         Array("{channels:\(appEnvironment.app):\(appEnvironment.environment)}\(suffix)".utf8)
     }
 
-    private func fieldName(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
+    func fieldName(_ kind: Character, _ name: String) -> [UInt8] { Array("\(kind):\(name)".utf8) }
 
     /// Reads all fields of a registry at one moment.
     func readContent(_ appEnvironment: AppEnvironment) throws(RedisError) -> Reconciliation.RegistryContent {
         var content = Reconciliation.RegistryContent()
-        for (field, value) in try hashes.readHash(key(appEnvironment)) {
+        let (fields, server) = try hashes.readHashAndServer(key(appEnvironment))
+        for (field, value) in fields {
             let name = String(decoding: field.dropFirst(2), as: UTF8.self)
             switch field.first {
             case UInt8(ascii: "a"):
@@ -52,8 +55,9 @@ final class ChannelRegistry {
             case UInt8(ascii: "f"): content.foreignChannels.insert(name)
             case UInt8(ascii: "d"):
                 content.entriesWithoutTombstone.append(ChannelEntry(tombstoneNote: value, of: name, appEnvironment))
-            case UInt8(ascii: "t"): content.isComplete = Self.saysRegistryIsComplete(value)
+            case UInt8(ascii: "t"): content.isComplete = RegistryCompleteness(value, on: server).isComplete
             case UInt8(ascii: "r"): content.reconciledAtMilliseconds = Int64(String(decoding: value, as: UTF8.self))
+            case UInt8(ascii: "n"): content.listedChannelCount = Int64(String(decoding: value, as: UTF8.self))
             default: break
             }
         }
@@ -76,12 +80,13 @@ final class ChannelRegistry {
     }
 
     func lookUp(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> Lookup {
-        let values = try hashes.readFields(key(appEnvironment), [fieldName("a", audience), Self.completenessField])
+        let fields = [fieldName("a", audience), Self.completenessField]
+        let (values, server) = try hashes.readFieldsAndServer(key(appEnvironment), fields)
         let entry = values[0].flatMap(ChannelEntry.init(json:))
         return Lookup(
             entry: entry,
             isEntryUnreadable: values[0] != nil && entry == nil,
-            isRegistryComplete: Self.saysRegistryIsComplete(values[1])
+            isRegistryComplete: RegistryCompleteness(values[1], on: server).isComplete
         )
     }
 
@@ -182,102 +187,42 @@ final class ChannelRegistry {
         try hashes.setFields(key(appEnvironment), [(fieldName("r", ""), Array(String(atMilliseconds).utf8))])
     }
 
-    // MARK: - Restoring a lost registry
+    func writeListedChannelCount(_ appEnvironment: AppEnvironment, _ channelCount: Int) throws(RedisError) {
+        try hashes.setFields(key(appEnvironment), [(fieldName("n", ""), Array(String(channelCount).utf8))])
+    }
 
-    private static let completenessField = Array("t:".utf8)
+    func writeListRecordingTime(_ appEnvironment: AppEnvironment, atMilliseconds: Int64) throws(RedisError) {
+        try hashes.setFields(key(appEnvironment), [(fieldName("l", ""), Array(String(atMilliseconds).utf8))])
+    }
+
+    func readListRecordingTime(_ appEnvironment: AppEnvironment) throws(RedisError) -> Int64? {
+        let value = try hashes.readField(key(appEnvironment), fieldName("l", ""))
+        return value.flatMap { Int64(String(decoding: $0, as: UTF8.self)) }
+    }
+
     /// The maximum number of entries that one call to Redis writes.
-    private static let entriesPerBatchMax = 256
+    static let entriesPerBatchMax = 256
 
-    /// No channel is deleted within this time after its restoration, even if its deletion is due. A start may have
-    /// cancelled the deletion only in Redis, which has lost this. Usually, workers read the start again within minutes.
-    private static let restoredDeletionDelayMillisecondsMin: Int64 = 3_600_000
-
-    /// Whether this value of `completenessField` says that the registry is complete. False for a token of
-    /// `makeRestorationToken`, and for a missing value.
-    private static func saysRegistryIsComplete(_ value: [UInt8]?) -> Bool {
-        value.map { $0.first != UInt8(ascii: "?") } ?? false
-    }
-
-    private static func makeRestorationToken() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
-
-    func isComplete(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
-        Self.saysRegistryIsComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
-    }
-
-    /// Notes that the registry is being restored: writes a token, a random text, to the field `t:`. If another process
-    /// has written its token before, both use that token. Call this before reading the channels topic.
-    ///
-    /// - Returns: the token that `restore` needs; nil if the registry is already complete.
-    func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
-        _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
-        let token = try hashes.readField(key(appEnvironment), Self.completenessField)
-        return Self.saysRegistryIsComplete(token) ? nil : token ?? Self.makeRestorationToken()
-    }
-
-    /// Returns the form in which a restoration adds a published entry to the registry. A planned deletion is postponed,
-    /// so that it is due after ``restoredDeletionDelayMillisecondsMin`` at the earliest.
-    private static func postponeDeletion(of entry: ChannelEntry, atMilliseconds: Int64) -> ChannelEntry {
-        let earliestDueMilliseconds = atMilliseconds + restoredDeletionDelayMillisecondsMin
-        guard entry.state == .active, let plannedDueMilliseconds = entry.deletionDueMilliseconds,
-            plannedDueMilliseconds < earliestDueMilliseconds
-        else { return entry }
-        var postponedEntry = entry
-        (postponedEntry.deletionDueMilliseconds, postponedEntry.isPublished) = (earliestDueMilliseconds, nil)
-        return postponedEntry
-    }
-
-    /// Adds the entries that the registry lacks. Then writes the registry's active channels, not those that are being
-    /// deleted, into the audiences' hashes, where admission reads them.
-    ///
-    /// If a record of the channels topic cannot be read, its value is copied unchanged as an entry. So no worker
-    /// creates another channel for its audience, and a newer release can read the entry.
-    ///
-    /// - Parameter token: the token from `beginRestoration`.
-    /// - Returns: whether this call has made the registry complete. False if other processes kept changing the
-    ///   registry, or if `channels` may be out of date: since `beginRestoration`, Redis was emptied, a channel was
-    ///   deleted, or another process completed the restoration.
-    func restore(
-        _ channels: PublishedChannels,
-        _ appEnvironment: AppEnvironment,
-        token: [UInt8],
-        atMilliseconds: Int64
-    ) throws(RedisError) -> Bool {
-        let fields =
-            channels.entries.map { entry in
-                let restoredEntry = Self.postponeDeletion(of: entry, atMilliseconds: atMilliseconds)
-                return (field: fieldName("a", entry.audience), value: restoredEntry.json)
-            }
-            + channels.unreadableRecords.map { (fieldName("a", $0.audience(in: appEnvironment)), $0.value) }
-        for start in stride(from: 0, to: fields.count, by: Self.entriesPerBatchMax) {
-            let batch = Array(fields[start...].prefix(Self.entriesPerBatchMax))
-            guard
-                try hashes.addMissingFields(key(appEnvironment), batch, if: .init(Self.completenessField, token)) != nil
-            else {
-                return false
-            }
-        }
-        // Write the channels into the audiences' hashes before the registry counts as complete. In the other order, no
-        // restoration would write them if this process died in between.
-        guard try writeActiveChannelsToAudienceHashes(appEnvironment) else { return false }
-        let completeSinceText = Array(String(atMilliseconds).utf8)
-        let condition = SharedHashes.FieldCondition(Self.completenessField, token, newValue: completeSinceText)
-        return try hashes.addMissingFields(key(appEnvironment), [], if: condition) != nil
-    }
-
-    /// How often one call of ``writeActiveChannelsToAudienceHashes(_:)`` may read the registry (R4).
+    /// How often one call of ``writeActiveChannelsToAudienceHashes(_:atMilliseconds:)`` may read the registry (R4).
     private static let registryReadAttemptsMax = 8
 
     /// Writes all active channels of the registry to the audiences' hashes. Writes again until the registry no longer
     /// changes: with one pass only, this call could write an old channel over the new one of another process.
     ///
+    /// Leaves out a channel whose deletion is due: the periodic work deletes it soon. If Redis has lost its newest
+    /// writes, the channel may be deleted already.
+    ///
     /// - Returns: false if the registry changed until the last attempt. A hash may then have an old channel.
-    func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
+    func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment, atMilliseconds: Int64)
+        throws(RedisError) -> Bool
+    {
         var writtenEntries: [String: ChannelEntry] = [:]
         for _ in 0..<Self.registryReadAttemptsMax {
             var outdatedEntries = writtenEntries
             var newEntries: [ChannelEntry] = []
             for entry in try readContent(appEnvironment).entries where entry.state == .active {
                 let writtenEntry = outdatedEntries.removeValue(forKey: entry.audience)
+                guard !entry.mustBeDeleted(nowMilliseconds: atMilliseconds) else { continue }
                 if writtenEntry?.channelFieldValue != entry.channelFieldValue { newEntries.append(entry) }
                 writtenEntries[entry.audience] = entry
             }
@@ -289,14 +234,6 @@ final class ChannelRegistry {
             try writeChannelsToAudienceHashes(of: newEntries)
         }
         return false
-    }
-
-    /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written to the
-    /// channels topic and before the channel's entry is removed from the registry. Otherwise a process that read the
-    /// topic before the tombstone could add the entry again.
-    func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
-        guard try !isComplete(appEnvironment) else { return }
-        try hashes.setFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
     }
 
     // MARK: - Leases of workers

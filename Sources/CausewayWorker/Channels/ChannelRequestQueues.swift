@@ -5,8 +5,8 @@
 /// meanwhile must take effect after the creation. A request that waits for an earlier one needs no permit yet.
 ///
 /// The pools (apps in an environment) with ready requests take turns. If there are several pools, no pool may have all
-/// permits, or all places. So the requests of a pool whose APNs host does not respond do not delay those of other pools.
-/// (R22)
+/// permits, or all places. So the requests of a pool whose APNs host does not respond do not delay those of other
+/// pools. (R22)
 ///
 /// Only the actor ``ChannelKeeper`` uses this class.
 final class ChannelRequestQueues {

@@ -32,6 +32,8 @@ struct PublishedChannels {
     /// The newest record of each key, if this release cannot read it. An older record of the key is not used instead:
     /// its channel may be deleted, and the audience may have another.
     var unreadableRecords: [UnreadableRecord] = []
+    /// Whether the brokers do not know the topic. A missing record then does not show that a channel was deleted.
+    var isTopicMissing = false
 
     /// Returns the entries and unreadable records of one app in one environment.
     func filtered(for appEnvironment: AppEnvironment) -> PublishedChannels {
@@ -39,7 +41,8 @@ struct PublishedChannels {
             entries: entries.filter {
                 $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
             },
-            unreadableRecords: unreadableRecords.filter { $0.concerns(appEnvironment) }
+            unreadableRecords: unreadableRecords.filter { $0.concerns(appEnvironment) },
+            isTopicMissing: isTopicMissing
         )
     }
 }
@@ -79,9 +82,9 @@ final class ChannelTopic {
 
     /// Reads the newest record of each key of the channels topic, without tombstones.
     ///
-    /// - Parameter mustExist: whether a topic that the brokers do not know is an error. A broker may not know an existing
-    ///   topic for a while. If this were no error, all its channels would count as missing. False: the method returns
-    ///   nothing if the topic does not exist, because then no channel has been published.
+    /// - Parameter mustExist: whether a topic that the brokers do not know is an error. A broker may not know an
+    ///   existing topic for a while. If this were no error, all its channels would count as missing. False: the method
+    ///   returns nothing if the topic does not exist, because then no channel has been published.
     func readChannels(mustExist: Bool = true) throws(KafkaError) -> PublishedChannels {
         let reader = try PartitionReader.open(
             topic: name,
@@ -98,7 +101,7 @@ final class ChannelTopic {
             partitionCount = try reader.fetchPartitionCount(timeoutMilliseconds: Self.metadataTimeoutMilliseconds)
         } catch {
             guard error.isUnknownTopic else { throw error }
-            guard mustExist else { return PublishedChannels() }
+            guard mustExist else { return PublishedChannels(isTopicMissing: true) }
             throw KafkaError.unknownTopic(
                 "the brokers do not know \(name). If it does not exist, create it (causeway topics --create)"
             )

@@ -29,8 +29,17 @@ package struct Reconciliation: Equatable, Sendable {
         /// A comparison is complete if it has decided about all channels and nothing has failed. Nil: there was no such
         /// comparison, or Redis has lost this time.
         package var reconciledAtMilliseconds: Int64?
+        /// How many channels APNs had when a worker last requested the list, also those of other programs. Nil: no
+        /// worker has requested it, or Redis has lost the number.
+        package var listedChannelCount: Int64?
 
         package init() {}
+
+        /// Whether the app uses channels, because the registry has more than marks and other programs' channels.
+        var showsChannelsInUse: Bool {
+            !entries.isEmpty || !unreadableEntries.isEmpty || !intents.isEmpty || !unreadableIntents.isEmpty
+                || !entriesWithoutTombstone.isEmpty
+        }
 
         /// The channels that entries name.
         var ownChannels: Set<String> { Set(entries.map(\.channel) + unreadableEntries.compactMap(\.channel)) }

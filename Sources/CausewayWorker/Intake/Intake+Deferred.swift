@@ -24,7 +24,13 @@ extension Intake {
             now: now
         )
         guard dueMilliseconds > now.monotonicMilliseconds else { return message }
-        pausedPartitions.add(partition, untilMilliseconds: dueMilliseconds)
+        let receivedAtWallMilliseconds = DeferredHeaders.readDeferral(of: message)?.receivedAtWallMilliseconds ?? -1
+        let record = PausedPartitions.DeferredRecord(
+            offset: message.offset,
+            receivedAtWallMilliseconds: receivedAtWallMilliseconds >= 0
+                ? receivedAtWallMilliseconds : message.timestampMilliseconds
+        )
+        pausedPartitions.add(partition, untilMilliseconds: dueMilliseconds, firstRecord: record)
         consumer.pause(partition, rewindingTo: message.offset)
         return nil
     }

@@ -21,7 +21,12 @@ extension Intake: ClientEventHandler {
     }
 
     func clientReportedStatistics(json: UnsafeRawBufferPointer) {
-        noteBroker(isUp: KafkaLibrary.hasBrokerUp(statistics: json), reason: "no connection to a broker is up")
+        let statistics = BrokerStatistics(json: json)
+        noteBroker(
+            isUp: statistics.isAnyBrokerUp(wasUp: isAnyBrokerUp),
+            reason: statistics.isAnyConnectionUp
+                ? "the brokers do not respond, although a connection is up" : "no connection to a broker is up"
+        )
     }
 
     /// Returns the name of a partition, as used in the metrics.

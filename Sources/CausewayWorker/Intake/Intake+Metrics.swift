@@ -9,8 +9,8 @@ extension Intake {
         metrics.add(.kafkaErrors, errorLabelIndices[error.code] ?? setup.metricRegistry.labels.kafkaErrors.count - 1)
     }
 
-    /// Notes whether any broker is up. librdkafka reports when its last broker is down. Only its statistics
-    /// (`statistics.interval.ms`) show when a broker is up again.
+    /// Notes whether any broker is up. librdkafka reports when it has closed its last connection. Only its statistics
+    /// (``BrokerStatistics``) show when a broker does not respond, or is up again.
     func noteBroker(isUp: Bool, reason: String) {
         let wasUp = isAnyBrokerUp
         guard isUp != wasUp else { return }
@@ -60,6 +60,7 @@ extension Intake {
             )
         )
         metrics.set(.partitionsRereading, to: Int64(rereadingPartitionCount))
+        setDeferredMetrics()
         metrics.setBusyTime(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
@@ -76,9 +77,16 @@ extension Intake {
         readings.withUnsafeBufferPointer { metrics.publish(partitions: $0, nowMilliseconds: loop.nowMilliseconds) }
     }
 
+    private func setDeferredMetrics() {
+        let backlog = pausedPartitions.countDeferred { consumer.watermarks(of: $0)?.logEndOffset }
+        metrics.set(.deferredWaiting, to: backlog.commandCount)
+        let ageMilliseconds = backlog.receivedAtWallMilliseconds.map { max(0, loop.wallMilliseconds - $0) }
+        metrics.set(.deferredOldest, to: ageMilliseconds ?? 0)
+    }
+
     /// Returns how many records the first unsettled one is behind the end of the partition's log; -1: not known.
     private func computeLagRecordCount(of partition: TopicPartition) -> Int64 {
-        // The lag does not include records on the deferred topic that are not due.
+        // The lag does not include records on the deferred topic that are not due; `deferredWaiting` counts them.
         if partition.topic.index == Self.deferredTopicIndex, pausedPartitions.contains(partition),
             let entry = assignments[partition]
         {

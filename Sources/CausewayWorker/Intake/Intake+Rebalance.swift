@@ -30,8 +30,9 @@ extension Intake {
         // Until the group's next assignment, the worker does not count as a member of the group.
         noteConsumerGroupState(.joining)
         if !areLost { drain(partitions) }
-        for partition in partitions where assignments[partition] != nil {
-            sendLaneOrder(.release, partition)
+        for partition in partitions {
+            guard let entry = assignments[partition] else { continue }
+            sendLaneOrder(.release, partition, settledEndOffset: findSettledEndOffset(of: partition, entry))
             assignments.remove(partition)
             partitionsWithoutPosition.remove(partition)
             unfetchedPartitions.remove(partition)
@@ -43,9 +44,9 @@ extension Intake {
         noteConsumerGroupState(.joining)
     }
 
-    /// Discards the records of ended assignments that wait for room in a lane's inbox. The lane would only discard them,
-    /// but a full lane takes no records. Meanwhile each such record keeps the memory of its fetched batch, and too many
-    /// of them would end the polling (`mayPoll`).
+    /// Discards the records of ended assignments that wait for room in a lane's inbox. The lane would only discard
+    /// them, but a full lane takes no records. Meanwhile each such record keeps the memory of its fetched batch, and
+    /// too many of them would end the polling (`mayPoll`).
     private func discardRecordsOfEndedAssignments() {
         for lane in laneOverflows.indices {
             laneOverflows[lane]
@@ -80,6 +81,7 @@ extension Intake {
         _ kind: LaneOrder.Kind,
         _ partition: TopicPartition,
         rereadsSettledRecords: Bool = false,
+        settledEndOffset: Int64 = 0,
         committedOffset: CommittedOffset? = nil
     ) {
         guard let assignment = assignments[partition], let lane = assignment.lane else { return }
@@ -91,6 +93,7 @@ extension Intake {
                     partition: partition.partition,
                     assignmentNumber: assignment.assignmentNumber,
                     rereadsSettledRecords: rereadsSettledRecords,
+                    settledEndOffset: settledEndOffset,
                     committedOffset: committedOffset.map { RingBox.passRetained($0) }
                 )
             )

@@ -36,6 +36,9 @@ struct RereadingState {
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
     /// The partitions that have perhaps no marks yet. Their commits say this (``CommitMetadata``).
     var unmarkedPartitions: Set<TopicPartition> = []
+    /// The settled offsets that attempts found above the ends of their partitions' logs. Such a partition is not read
+    /// again as long as its settled offset stays the same (``RereadingStart``).
+    fileprivate(set) var settledOffsetsAboveLogEnd: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitionCount: Int?
     fileprivate var needsPartitionCount = true
@@ -60,11 +63,12 @@ struct RereadingState {
         reportedProgress[partition] = nil
         fetchedStartOffsets[partition] = nil
         unmarkedPartitions.remove(partition)
+        settledOffsetsAboveLogEnd[partition] = nil
     }
 }
 
 extension RereadingRequest {
-    fileprivate var topicPartition: TopicPartition {
+    var topicPartition: TopicPartition {
         TopicPartition(topic: TopicIdentifier(index: topic), partition: partition)
     }
 }
@@ -133,7 +137,8 @@ extension Intake {
     /// - If this lane has deferred the command, the lane waits for the deferred record, and sends the command with its
     ///   alert.
     /// - If another worker has deferred the command, this lane does not know about the deferred record, and sends the
-    ///   state at once, without the alert (R25). The deferred record is then a duplicate, so the alert never rings.
+    ///   state at once, without the alert (R25). Known issue (K26): the deferred record is then a duplicate, so the
+    ///   alert never rings.
     private var markedPartitions: [TopicPartition] {
         assignments.assignedPartitions.filter { Self.hasMarks($0.topic) && assignments[$0]?.lane != nil }
     }
@@ -175,7 +180,7 @@ extension Intake {
     }
 
     /// Returns the offset below which all records of a partition are settled.
-    private func findSettledEndOffset(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
+    func findSettledEndOffset(of partition: TopicPartition, _ entry: AssignmentTable.Entry) -> Int64 {
         entry.computeSettledEndOffset(startOffset: findStartOffset(of: partition) ?? 0)
     }
 
@@ -213,7 +218,9 @@ extension Intake {
 
     /// Begins to handle the waiting requests to read partitions again. If a partition has records that must be read
     /// again, its lane first drains it. Otherwise its rereading is complete at once. After an error of a partition, its
-    /// request waits for the next attempt; if no broker responds, all requests wait.
+    /// request waits for the next attempt; if no broker responds, all requests wait. A request also waits if the
+    /// settled offset is not in the log. Its marks then stay incomplete, so the next owner requests the rereading
+    /// again.
     private func beginRereadings() {
         var retryIntervalMilliseconds = RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
@@ -221,7 +228,7 @@ extension Intake {
         }
         rereading.waitingRequests = []
         guard !requests.isEmpty else { return }
-        noteBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
+        noteBlocking(milliseconds: 3 * Int64(Consumer.requestTimeoutMilliseconds))
         do throws(KafkaError) {
             let startPositions = try fetchRereadingStartPositions(of: requests)
             loop.refreshClock()
@@ -233,7 +240,13 @@ extension Intake {
                 case .failure(let error):
                     // The request failed only for this partition, so continue with the other partitions.
                     rereading.waitingRequests.append(request)
-                    reportError(error)
+                    if error.isOffsetOutOfRange {
+                        // Only an operator ends this wait, so ask rarely.
+                        retryIntervalMilliseconds = RereadingState.brokerRequestIntervalMilliseconds
+                        noteSettledOffsetAboveLogEnd(of: request.topicPartition, entry, error)
+                    } else {
+                        reportError(error)
+                    }
                     continue
                 }
                 let writtenEndOffset = entry.computeWrittenEndOffset(
@@ -265,6 +278,20 @@ extension Intake {
         // Count the interval from the responses: the thread may have waited for the brokers longer than the interval.
         rereading.rereadingAttemptDueMilliseconds = loop.nowMilliseconds + retryIntervalMilliseconds
         publishStatus()
+    }
+
+    /// Notes that a partition's settled offset is above its log's end. Reports this once, not at each attempt.
+    private func noteSettledOffsetAboveLogEnd(
+        of partition: TopicPartition,
+        _ entry: AssignmentTable.Entry,
+        _ error: KafkaError
+    ) {
+        let settledEndOffset = findSettledEndOffset(of: partition, entry)
+        guard rereading.settledOffsetsAboveLogEnd[partition] != settledEndOffset else { return }
+        rereading.settledOffsetsAboveLogEnd[partition] = settledEndOffset
+        var reportedError = error
+        reportedError.reason = "\(name(of: partition)): \(error.reason)"
+        reportError(reportedError)
     }
 
     /// Seeks all partitions to their starting offsets when each partition is drained or its drain time is over.
@@ -311,7 +338,7 @@ extension Intake {
     /// Ends the partition's assignment and begins another, in which the lane also processes the settled records.
     private func assignAgain(_ request: RereadingRequest, settledEndOffset: Int64) {
         guard let lane = assignments[request.topicPartition]?.lane else { return }
-        sendLaneOrder(.release, request.topicPartition)
+        sendLaneOrder(.release, request.topicPartition, rereadsSettledRecords: true)
         assignments.insert(request.topicPartition, lane: lane)
         assignments.beginRereading(
             of: request.topicPartition,
@@ -345,34 +372,6 @@ extension Intake {
         rereading.reportedProgress[partition]
             ?? findCommittedOffset(of: partition)
             .map { PartitionProgress(committableOffset: $0.offset, metadata: $0.metadata) }
-    }
-
-    /// Returns where the rereading of each partition begins: at the first record that Redis may lack, but not before
-    /// the log's first record. Commands are read only if they are recent enough (`rereadCommandAgeMillisecondsMax`). If
-    /// a mark is lost, all registrations are read: their topic is compacted, and even its oldest record may have a
-    /// valid token.
-    ///
-    /// - Returns: nil for a partition without such a record; a failure for a partition without a leader.
-    private func fetchRereadingStartPositions(
-        of requests: [RereadingRequest]
-    ) throws(KafkaError) -> [Result<SeekPosition?, KafkaError>] {
-        let commands = requests.filter { $0.topic == Self.commandsTopicIndex }.map(\.topicPartition)
-        let registrations = requests.filter { $0.topic != Self.commandsTopicIndex && $0.firstMissingOffset != nil }
-            .map(\.topicPartition)
-        var oldestOffsets: [TopicPartition: Result<Int64?, KafkaError>] = [:]
-        if !commands.isEmpty {
-            let sinceMilliseconds = loop.wallMilliseconds - setup.rereadCommandAgeMillisecondsMax
-            oldestOffsets = try consumer.fetchOffsets(of: commands, atOrAfterMilliseconds: sinceMilliseconds)
-        }
-        if !registrations.isEmpty {
-            oldestOffsets.merge(try consumer.fetchOffsets(of: registrations, atOrAfterMilliseconds: 0)) { $1 }
-        }
-        return requests.map { request in
-            guard let oldestOffset = oldestOffsets[request.topicPartition] else { return .success(.beginning) }
-            return oldestOffset.map { offset in
-                offset.map { SeekPosition.offset(max($0, request.firstMissingOffset ?? 0)) }
-            }
-        }
     }
 }
 

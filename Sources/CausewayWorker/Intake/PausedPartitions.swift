@@ -21,12 +21,50 @@ struct PausedPartitions {
     /// How far the clock of another worker may be ahead. A timestamp that is further ahead is not trusted.
     private static let clockSkewMillisecondsMax: Int64 = 5_000
 
-    /// When reading of each partition continues.
-    private var dueMillisecondsByPartition: [TopicPartition: Int64] = [:]
+    /// A record of the deferred topic that is not due.
+    struct DeferredRecord: Equatable {
+        var offset: Int64
+        /// When a lane first received the command, UNIX milliseconds.
+        var receivedAtWallMilliseconds: Int64
+    }
 
-    var partitions: Set<TopicPartition> { Set(dueMillisecondsByPartition.keys) }
+    /// The commands that wait in the paused partitions of the deferred topic.
+    struct DeferredBacklog: Equatable {
+        var commandCount: Int64 = 0
+        /// The earliest time at which the first command of a partition was received, UNIX milliseconds; nil: no command
+        /// waits.
+        var receivedAtWallMilliseconds: Int64?
+    }
 
-    func contains(_ partition: TopicPartition) -> Bool { dueMillisecondsByPartition[partition] != nil }
+    private struct Pause {
+        /// When reading continues.
+        var dueMilliseconds: Int64
+        /// The record that reading continues with; nil: the partition is paused for another reason.
+        var firstRecord: DeferredRecord?
+    }
+
+    private var pauses: [TopicPartition: Pause] = [:]
+
+    var partitions: Set<TopicPartition> { Set(pauses.keys) }
+
+    func contains(_ partition: TopicPartition) -> Bool { pauses[partition] != nil }
+
+    /// Returns what waits in the deferred topic, as far as this worker has seen the logs' ends.
+    ///
+    /// - Parameter logEndOffset: returns the end of a partition's log; nil: not known.
+    func countDeferred(logEndOffset: (TopicPartition) -> Int64?) -> DeferredBacklog {
+        var backlog = DeferredBacklog()
+        for (partition, pause) in pauses {
+            guard let record = pause.firstRecord else { continue }
+            // The log's end may be older than the record. Even then, the record itself waits.
+            backlog.commandCount += max(1, (logEndOffset(partition) ?? 0) - record.offset)
+            backlog.receivedAtWallMilliseconds = min(
+                backlog.receivedAtWallMilliseconds ?? .max,
+                record.receivedAtWallMilliseconds
+            )
+        }
+        return backlog
+    }
 
     /// Returns the monotonic time at which a record must be read.
     ///
@@ -37,8 +75,8 @@ struct PausedPartitions {
     /// - Parameters:
     ///   - wallDueMilliseconds: when the record is due, from its header.
     ///   - writtenAtMilliseconds: the timestamp of the record.
-    ///   - poolRecoveredAtWallMilliseconds: when a pool of the record's lane last began to work again; 0: never. A record
-    ///     that was written before is read at once.
+    ///   - poolRecoveredAtWallMilliseconds: when a pool of the record's lane last began to work again; 0: never. A
+    ///     record that was written before is read at once.
     static func computeMonotonicDueMilliseconds(
         wallDueMilliseconds: Int64?,
         writtenAtMilliseconds: Int64,
@@ -56,8 +94,12 @@ struct PausedPartitions {
         return now.monotonicMilliseconds + max(limitedDueMilliseconds, now.wallMilliseconds) - now.wallMilliseconds
     }
 
-    mutating func add(_ partition: TopicPartition, untilMilliseconds: Int64) {
-        dueMillisecondsByPartition[partition] = Self.computeResumptionDueMilliseconds(atOrAfter: untilMilliseconds)
+    /// - Parameter firstRecord: the record of the deferred topic that is not due; nil: the pause has another reason.
+    mutating func add(_ partition: TopicPartition, untilMilliseconds: Int64, firstRecord: DeferredRecord? = nil) {
+        pauses[partition] = Pause(
+            dueMilliseconds: Self.computeResumptionDueMilliseconds(atOrAfter: untilMilliseconds),
+            firstRecord: firstRecord
+        )
     }
 
     /// Returns the first multiple of ``resumeIntervalMilliseconds`` at or after the due time.
@@ -66,7 +108,7 @@ struct PausedPartitions {
     }
 
     mutating func takeDuePartitions(nowMilliseconds: Int64) -> [TopicPartition] {
-        dueMillisecondsByPartition.isEmpty ? [] : removeEntries { $1 <= nowMilliseconds }
+        pauses.isEmpty ? [] : removeEntries { $1.dueMilliseconds <= nowMilliseconds }
     }
 
     /// Removes and returns the waiting partitions that match, even if they are not due.
@@ -74,12 +116,12 @@ struct PausedPartitions {
         removeEntries { partition, _ in isRemoved(partition) }
     }
 
-    private mutating func removeEntries(where isRemoved: (TopicPartition, Int64) -> Bool) -> [TopicPartition] {
-        let removedPartitions = dueMillisecondsByPartition.filter { isRemoved($0.key, $0.value) }.map(\.key)
-        for partition in removedPartitions { dueMillisecondsByPartition[partition] = nil }
+    private mutating func removeEntries(where isRemoved: (TopicPartition, Pause) -> Bool) -> [TopicPartition] {
+        let removedPartitions = pauses.filter { isRemoved($0.key, $0.value) }.map(\.key)
+        for partition in removedPartitions { pauses[partition] = nil }
         return removedPartitions
     }
 
     /// Forgets a partition that was revoked.
-    mutating func remove(_ partition: TopicPartition) { dueMillisecondsByPartition[partition] = nil }
+    mutating func remove(_ partition: TopicPartition) { pauses[partition] = nil }
 }

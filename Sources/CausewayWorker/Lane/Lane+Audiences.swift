@@ -113,6 +113,7 @@ extension IncomingMembershipChange {
     fileprivate init(_ change: MembershipChange, _ view: RecordView) {
         self.init(
             member: change.member,
+            partition: view.sourcePartition,
             identifier: view.memberIdentifier(change.member.kind),
             joinedAudiences: change.joinedAudiences,
             wasMemberOfAllAudiences: change.wasMemberOfAllAudiences,

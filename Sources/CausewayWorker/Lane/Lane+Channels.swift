@@ -3,20 +3,28 @@ import Audiences
 import LiveActivity
 import Synchronization
 
-/// The channel keeper's response to the lanes: an audience's channel, or no channel if the request failed.
+/// The channel keeper's response to the lanes about an audience's channel in one environment.
 struct LaneChannelResponse: Sendable {
+    /// What the keeper says. `ChannelResponse` has the same cases, and describes them.
+    enum Content: Sendable {
+        case channel(AudienceChannel)
+        case endNoted
+        case lookedUp(isFound: Bool)
+        case refused(isRegistryComplete: Bool)
+    }
+
     var appIndex: UInt16
     var audience: AudienceDigest
     var environment: APNsEnvironment
-    /// The channel; nil if the keeper could not create or replace it.
-    var channel: AudienceChannel?
+    var content: Content
 }
 
 /// A queue of the channel keeper's responses that a lane has not taken yet.
 final class LaneChannelResponseQueue: Sendable {
-    /// The maximum number of responses that wait. Further ones are discarded, but nothing waits forever for them. A
-    /// command waits two seconds for its channel. The broadcasts of a lost channel wait about a minute. Then the core
-    /// tries the lost channel again, and requests a new channel if APNs still lacks the lost one.
+    /// The maximum number of responses that wait. Further ones are discarded, but nothing waits forever for them. Every
+    /// two seconds, a command that waits for its channel ends the wait, waits on for other channels, or requests its
+    /// channel again. The broadcasts of a lost channel wait about a minute. Then the core tries the lost channel again,
+    /// and requests a new channel if APNs still lacks the lost one.
     private static let responsesMax = 1_024
 
     private let responses = Mutex<[LaneChannelResponse]>([])
@@ -45,13 +53,25 @@ extension Lane {
     func exchangeChannelMessages() {
         for response in mailbox.channelResponses.takeAll() {
             let (appIndex, audience) = (response.appIndex, response.audience)
-            if let channel = response.channel {
+            switch response.content {
+            case .channel(let channel):
                 audiences.channelProvided(appIndex: appIndex, audience: audience, channel, now: now)
-            } else {
+            case .endNoted:
+                audiences.audienceEndNoted(appIndex: appIndex, audience: audience, environment: response.environment)
+            case .lookedUp(let isFound):
+                audiences.channelLookedUp(
+                    appIndex: appIndex,
+                    audience: audience,
+                    environment: response.environment,
+                    isFound: isFound,
+                    now: now
+                )
+            case .refused(let isRegistryComplete):
                 audiences.channelRefused(
                     appIndex: appIndex,
                     audience: audience,
                     environment: response.environment,
+                    isRegistryComplete: isRegistryComplete,
                     now: now
                 )
             }
@@ -71,6 +91,7 @@ extension ChannelRequest {
         switch request.kind {
         case .wanted: self.init(.wanted, app: app, audience: audience)
         case .ended(let until): self.init(.ended(storedUntilWallMilliseconds: until), app: app, audience: audience)
+        case .sought: self.init(.sought, app: app, audience: audience)
         case .lost(let channel):
             let environment = "\(channel.environment.name)"
             self.init(.lost(channel: "\(channel.identifier)"), app: app, environment: environment, audience: audience)

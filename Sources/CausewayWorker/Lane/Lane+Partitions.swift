@@ -17,6 +17,14 @@ extension Lane {
         guard let indexInCore = assignedIndex else {
             preconditionFailure("the Kafka thread assigns only partitions for which the core has room")
         }
+        if let committedOffset, order.topic == Intake.registrationsTopicIndex, !order.rereadsSettledRecords {
+            audiences.continueJoinerWaits(
+                ofRegistrationsPartition: order.partition,
+                from: committedOffset.offset,
+                areLaterRecordsSettled: !committedOffset.metadata.isEmpty,
+                now: now
+            )
+        }
         if let committedOffset, order.rereadsSettledRecords {
             committedOffset.metadata.withUnsafeBytes {
                 delivery.noteRereadRecords(indexInCore, below: committedOffset.offset, metadata: $0)
@@ -100,6 +108,13 @@ extension Lane {
             // while `delivery` still knows the assignment.
             delivery.beginRevoking(indexInCore, now: now)
             dropWaitingAudienceCommands()
+            if order.topic == Intake.registrationsTopicIndex, !order.rereadsSettledRecords {
+                audiences.limitJoinerWaits(
+                    ofRegistrationsPartition: order.partition,
+                    settledEndOffset: order.settledEndOffset,
+                    now: now
+                )
+            }
             delivery.release(partition: indexInCore, now: now)
         }
         partitions.remove(at: entryIndex)

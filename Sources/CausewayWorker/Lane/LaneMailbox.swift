@@ -69,8 +69,12 @@ struct LaneOrder: BitwiseCopyable {
     /// For `noteLogEnd`: the end of the partition's log (`AssignmentTable.Entry.reportedLogEndOffset`).
     var logEndOffset: Int64 = -1
     /// For `assign`: whether settled records must be processed again instead of being skipped, because Redis has lost
-    /// what they wrote.
+    /// what they wrote. For `release`: whether the lane gets the partition again at once, to process these records
+    /// again.
     var rereadsSettledRecords = false
+    /// For `release` after a rebalance: the offset below which all records of the partition are settled. It may be
+    /// above what the lane knows, because the Kafka thread commits the end of a log itself (R10).
+    var settledEndOffset: Int64 = 0
     /// For `assign`: the offset and metadata that the group has committed; nil: none, or not known. With
     /// `rereadsSettledRecords`: the records that were settled before the rereading, all below the offset, and those
     /// above it that the metadata names. The thread that pops the order takes ownership.

@@ -156,8 +156,8 @@ extension PushResult.Disposition {
 
 extension Lane {
     /// Gives each pool its waiting pushes until the pool refuses a push: first the pushes of single commands, then
-    /// those of audiences (R22). A start is a probe only if its pool has no other push, and none that is retried soon
-    /// (R16). Exception: broadcasts that are refused (``ProbeOrder``).
+    /// those of audiences (R22). A pool probes with a start only if it has no other push, and if no update or end is
+    /// retried soon (R16). Exception: a start comes before broadcasts that are refused (``ProbeOrder``).
     func performPushes() {
         for pool in pools where !pool.isFull && pool.traffic.hasDevicePushes {
             performSinglePushes(of: pool, permitsStarts: !pool.isProbing)

@@ -19,6 +19,9 @@ actor LifetimeKeeper {
     /// long as the one before, up to 32 times this length. Each claim writes another command, and a command may wait
     /// for APNs for hours: the growing claims limit the number of these commands.
     static let firstClaimDurationMilliseconds: Int64 = 20_000
+    /// The maximum time from the end of a claim until a worker has claimed the activity again and knows whether Kafka
+    /// takes its command.
+    private static let nextAttemptDuration = Duration.seconds(60)
     /// The maximum age of an activity that workers still claim. The age counts from the activity's start or, if no
     /// start is known, from the earliest time at which a record showed that the activity was alive. Workers claim the
     /// activity up to this age even if Kafka or APNs is down for hours. After this age they forget the activity,
@@ -45,8 +48,10 @@ actor LifetimeKeeper {
     private let apps: Set<[UInt8]>
     private let status: LifetimeStatus
     private let log: SharedLimitedLog
-    /// Whether the last poll failed. Then another failure is not logged.
-    private var isFailing = false
+    /// The time at which each activity whose command could not be produced has been tried again, by some worker: its
+    /// claim has ended, and ``nextAttemptDuration`` has passed. Until this time, a poll that succeeds does not show
+    /// that Kafka takes commands: no worker can claim these activities again, so there may be nothing to produce.
+    private var failedClaimsRetriedBy = ContinuousClock.now
     /// For each timetable: the rank (position) at which the next poll begins to read.
     private var nextRanks = [Int](repeating: 0, count: LifetimeKey.timetableCount)
     /// The timetable with which each poll begins. Moves on if Kafka did not take the commands of a timetable.
@@ -81,7 +86,7 @@ actor LifetimeKeeper {
     }
 
     /// Polls all timetables once. Blocks for several round trips.
-    func poll() {
+    func poll(now: ContinuousClock.Instant = ContinuousClock.now) {
         pollCount += 1
         var timetableActivityCount = 0
         var failure: (any Error)?
@@ -90,7 +95,7 @@ actor LifetimeKeeper {
             let timetableNumber = (firstPolledTimetableNumber + step) % LifetimeKey.timetableCount
             guard !Task.isCancelled else { return }
             do {
-                timetableActivityCount += try produceDueCommands(timetableNumber)
+                timetableActivityCount += try produceDueCommands(timetableNumber, now: now)
             } catch let error as KafkaError {
                 // Kafka would probably not take the commands of other timetables either, so end this poll. If only one
                 // partition is faulty, the next poll must not end at the same timetable, and begins behind it. But if
@@ -108,18 +113,19 @@ actor LifetimeKeeper {
         }
         guard let failure else {
             status.setTimetableActivityCount(timetableActivityCount)
-            if isFailing { log(.lifetimeEndsResumed) }
-            isFailing = false
+            guard status.isFailing, now >= failedClaimsRetriedBy else { return }
+            log(.lifetimeEndsResumed)
+            status.isFailing = false
             return
         }
-        if !isFailing { log(.lifetimeEndsInterrupted, ["error": "\(failure)"]) }
-        isFailing = true
+        if !status.isFailing { log(.lifetimeEndsInterrupted, ["error": "\(failure)"]) }
+        status.isFailing = true
     }
 
     /// Produces the commands for the due activities of a timetable.
     ///
     /// - Returns: the number of activities in the timetable.
-    private func produceDueCommands(_ timetableNumber: Int) throws -> Int {
+    private func produceDueCommands(_ timetableNumber: Int, now: ContinuousClock.Instant) throws -> Int {
         let (namesToClaim, timetableEntryCount) = try readDueActivities(of: timetableNumber)
         guard !namesToClaim.isEmpty else { return timetableEntryCount }
         let claimedEntries = try timetables.claimEntries(
@@ -128,6 +134,24 @@ actor LifetimeKeeper {
             firstClaimDurationMilliseconds: Self.firstClaimDurationMilliseconds,
             ageMillisecondsMax: Self.activityAgeMillisecondsMax
         )
+        let batch: LifetimeCommandBatch
+        do {
+            batch = try produceCommands(for: claimedEntries, in: timetableNumber)
+        } catch {
+            let longestClaim = claimedEntries.claims.map(Self.duration).max() ?? .zero
+            failedClaimsRetriedBy = max(failedClaimsRetriedBy, now + longestClaim + Self.nextAttemptDuration)
+            throw error
+        }
+        for (claim, obstacle) in batch.obstacles { try removeFromTimetable(claim, obstacle, in: timetableNumber) }
+        return claimedEntries.timetableEntryCount - batch.obstacles.count
+    }
+
+    /// Produces a command for each claim for which one can be made. The caller must remove the activities of
+    /// `LifetimeCommandBatch.obstacles` from the timetable.
+    private func produceCommands(
+        for claimedEntries: SharedHashes.ClaimedEntries,
+        in timetableNumber: Int
+    ) throws -> LifetimeCommandBatch {
         let batch = LifetimeCommandBatch(
             claimedEntries,
             commandsForRestartByName: try readCommandsForRestart(for: claimedEntries.claims, in: timetableNumber)
@@ -140,8 +164,13 @@ actor LifetimeKeeper {
             let restartCount = batch.commands.count(where: \.isRestart)
             status.countCommands(endCount: batch.commands.count - restartCount, restartCount: restartCount)
         }
-        for (claim, obstacle) in batch.obstacles { try removeFromTimetable(claim, obstacle, in: timetableNumber) }
-        return claimedEntries.timetableEntryCount - batch.obstacles.count
+        return batch
+    }
+
+    /// How long Redis lets a claim last, as the script of `claimEntries` computes it.
+    private static func duration(of claim: SharedHashes.Claim) -> Duration {
+        let earlierClaimCount = min(max(claim.claimCount - 1, 0), 5)
+        return .milliseconds(firstClaimDurationMilliseconds << Int64(earlierClaimCount))
     }
 
     /// Reads the next due activities of a timetable, and logs the apps among them that this worker does not know.

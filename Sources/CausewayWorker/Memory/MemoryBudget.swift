@@ -53,6 +53,8 @@ struct MemoryBudget: Equatable {
 
     let totalBytes: Int64
     let laneCount: Int64
+    /// The memory of the connections that the pools want. The budget has no part for retired connections: they last
+    /// only until their last responses, and few are retired at one time.
     let connectionsBytes: Int64
     /// The memory of fetched records that the Kafka thread has not given to a lane yet.
     let consumerQueueBytes: Int64
@@ -64,8 +66,8 @@ struct MemoryBudget: Equatable {
     let inboxBytesPerLane: Int64
     /// For each lane: the memory of its fan-out records and pages of members.
     let audienceBytesPerLane: Int64
-    /// For each lane: more memory for the fixed-size parts of its fan-out records (`fanoutRecordsMax`). They are large,
-    /// because each record may have a round and a channel.
+    /// For each lane: more memory for the fixed-size parts of its fan-out records (`fanoutRecordsMax`). These parts are
+    /// large, because each record may have a round and a channel.
     let additionalFanoutRecordBytesPerLane: Int64
     /// For each lane: more memory for its pages of members, if there are many apps, because each app may use at least
     /// `AudiencesConfiguration.pageBytesPerAppMin`.
@@ -211,8 +213,8 @@ struct MemoryBudget: Equatable {
     /// of small records also needs a limit of its number of records. Each of the two limits gets half of the queue's
     /// memory.
     ///
-    /// - Parameter configuredProperties: the configured properties, which override the returned ones. librdkafka refuses
-    ///   a `fetch.max.bytes` below `message.max.bytes`.
+    /// - Parameter configuredProperties: the configured properties, which override the returned ones. librdkafka
+    ///   refuses a `fetch.max.bytes` below `message.max.bytes`.
     func makeConsumerProperties(for configuredProperties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         let messageBytesMax = configuredProperties.last { $0.name == "message.max.bytes" }.flatMap { Int64($0.value) }
         return [
@@ -301,9 +303,12 @@ struct MemoryBudgetError: Error, CustomStringConvertible {
     let laneCount: Int
     let connectionsMax: Int
 
-    var description: String {
+    var description: String { "worker.memoryMebibytes: \(reason)" }
+
+    /// The description without the configuration key.
+    var reason: String {
         """
-        worker.memoryMebibytes: \(totalBytes >> 20) MiB (if not set: 85 % of the control group's limit) is too little \
+        \(totalBytes >> 20) MiB (if not set: 85 % of the control group's limit) is too little \
         for \(laneCount) lanes and \(connectionsMax) connections. Set fewer lanes (worker.lanes), or give more memory
         """
     }

@@ -1,16 +1,19 @@
 import APNs
-import Glibc
 import Logging
 import Observability
+import Reactor
 import Redis
 
 /// Shares the provider tokens of the fleet through Redis, so that all workers use the same token of a key: Apple limits
 /// how often a team may create tokens. Takes each key's token from Redis. Signs a new shared token only when this
 /// process has the lease for this. ``ProviderTokenRenewal`` decides; this actor calls Redis.
 ///
-/// While Redis is down, the current token stays in use until it expires. Then each worker signs a token of its own.
+/// While Redis is down, the current token stays in use until it expires or APNs refuses it. Then each worker signs a
+/// token of its own.
 actor ProviderTokenSharer {
     static let pollInterval = Duration.seconds(5)
+    /// The time between two polls while pushes or the trial of a new key wait for a shared token.
+    static let awaitedTokenPollInterval = Duration.seconds(1)
     /// The time between two polls while another process is signing.
     static let signingPollInterval = Duration.milliseconds(200)
     /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token. If that
@@ -24,6 +27,7 @@ actor ProviderTokenSharer {
     private let executor = BlockingExecutor(label: "fleet tokens")
     private let tokenStore: ProviderTokenStore
     private let cipher: ProviderTokenCipher
+    private let wallClock: WallClock
     private let sources: [ProviderTokenSource]
     private let log: SharedLimitedLog
     /// Whether the last poll failed. Then another failure is not logged.
@@ -35,10 +39,12 @@ actor ProviderTokenSharer {
         _ sources: [ProviderTokenSource],
         redis: RedisConfiguration,
         cipher: ProviderTokenCipher,
+        wallClock: WallClock,
         log: SharedLimitedLog
     ) throws(RedisError) {
         tokenStore = try ProviderTokenStore(configuration: redis)
         self.cipher = cipher
+        self.wallClock = wallClock
         self.sources = sources
         self.log = log
         for source in sources { source.beginSharing() }
@@ -54,13 +60,17 @@ actor ProviderTokenSharer {
         }
     }
 
-    /// Checks the tokens once every `pollInterval`, until the task is cancelled. So this worker soon uses a token that
-    /// another worker has signed.
+    /// Checks the tokens once every `pollInterval`, or every `awaitedTokenPollInterval` while something waits for a
+    /// token, until the task is cancelled. So this worker soon uses a token that another worker has signed.
     func run() async {
+        var pollDue = ContinuousClock.now + Self.pollInterval
         while !Task.isCancelled {
-            try? await Task.sleep(for: Self.pollInterval)
+            try? await Task.sleep(for: Self.awaitedTokenPollInterval)
             // Check again whether the task was cancelled. A poll waits for Redis and would delay the task's end.
-            if !Task.isCancelled { poll() }
+            let isPollDue = ContinuousClock.now >= pollDue || sources.contains(where: \.awaitsSharedToken)
+            guard isPollDue, !Task.isCancelled else { continue }
+            poll()
+            pollDue = ContinuousClock.now + Self.pollInterval
         }
     }
 
@@ -68,7 +78,10 @@ actor ProviderTokenSharer {
     /// Blocks for several round trips.
     func poll() {
         do {
-            for source in sources { try adoptOrSign(source, unixSeconds: Int64(time(nil))) }
+            for source in sources {
+                try adoptOrSign(source, source.keyAndIssueTimes)
+                if let candidate = source.candidateKeyAndIssueTimes { try adoptOrSign(source, candidate) }
+            }
             if isFailing { log(.sharedTokensAvailableAgain) }
             isFailing = false
         } catch {
@@ -77,11 +90,17 @@ actor ProviderTokenSharer {
             }
             isFailing = true
         }
+        for source in sources { source.noteSharing(isInterrupted: isFailing) }
     }
 
     /// Takes the newer token of one key from Redis, signs a new one, or keeps the token in use.
-    private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
-        let keyAndIssueTimes = source.keyAndIssueTimes
+    private func adoptOrSign(
+        _ source: ProviderTokenSource,
+        _ keyAndIssueTimes: (
+            keyIdentifier: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?
+        )
+    ) throws(RedisError) {
+        let unixSeconds = wallClock.nowMilliseconds / 1_000
         let name = "\(source.teamIdentifier)/\(keyAndIssueTimes.keyIdentifier)"
         func decideAction(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Action {
             ProviderTokenRenewal.nextAction(

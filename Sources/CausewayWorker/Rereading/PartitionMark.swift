@@ -83,6 +83,9 @@ enum MarkAction: Equatable {
     case nothing
     /// Write newer marks to these primaries, because more of the partition's records are settled.
     case advance([Int])
+    /// Write marks with the settled offset to these primaries, because their present marks are above it. The comment in
+    /// ``next(for:primaries:isFirstCheck:)`` gives the causes.
+    case lower([Int])
     /// Write the first marks to these primaries, which have none. Nothing is missing: reading began at offset 0, so the
     /// consumer group has probably settled no record of the partition before.
     case writeFirstMarks([Int])
@@ -129,6 +132,14 @@ enum MarkAction: Equatable {
         if !primariesWithIncompleteMark.isEmpty {
             return status.rereading?.isComplete == true ? .complete(primariesWithIncompleteMark) : .nothing
         }
+        // A mark is above the settled offset for one of two reasons. If the topic was deleted and created again, the
+        // mark is about the earlier log, and says nothing about the records of this log. If the previous owner settled
+        // more than it committed, the mark is right. Lowering it does no harm, because no rereading begins above the
+        // settled offset. Each check lowers marks, not only the first check, because Redis may refuse the write.
+        let primariesWithHigherMark = primaries.indices.filter {
+            primaries[$0].mark?.storedEndOffset ?? 0 > status.settledEndOffset
+        }
+        if !primariesWithHigherMark.isEmpty { return .lower(primariesWithHigherMark) }
         let outdatedPrimaries = primaries.indices.filter {
             primaries[$0].mark?.storedEndOffset ?? 0 < status.settledEndOffset
         }

@@ -239,7 +239,8 @@ actor StoreWatch {
                 { _ in status.settledEndOffset }
             )
         case .writeFirstMarks(let primaries): addWrites(primaries, .writeAllCopies, { _ in status.settledEndOffset })
-        case .complete(let primaries): addWrites(primaries, .replaceExistingCopies, { _ in status.settledEndOffset })
+        case .complete(let primaries), .lower(let primaries):
+            addWrites(primaries, .replaceExistingCopies, { _ in status.settledEndOffset })
         case .reread(let primaries, let firstMissingOffset, let isPrimaryEmptied):
             let rereadingIdentifier = UInt64.random(in: 1 ... .max)
             requestedRereadingIdentifiers[status.assignmentNumber] = rereadingIdentifier

@@ -156,6 +156,8 @@ extension Delivery {
     /// be reread too, and must not end the newer life. If the start's policy limits the lifetime, also reports to the
     /// timetable that the activity was alive, because Redis may have lost this fact.
     ///
+    /// Known issue (K25): the start is not sent even if it was held for a token and Redis has lost it.
+    ///
     /// Redis does not get the version of three kinds of starts:
     /// - A start to an audience or channel, which needs no action here.
     /// - A start that is too old. Its activity is over, so Redis must call its updates `expired`.

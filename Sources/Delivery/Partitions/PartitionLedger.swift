@@ -127,8 +127,8 @@ package struct PartitionLedger: ~Copyable {
     ///
     /// - Parameters:
     ///   - committedOffset: the group's committed offset, from which the lane reads the partition.
-    ///   - ranges: ascending and disjoint, none below `committedOffset`. Ignores offsets that are `windowOffsetCount` or
-    ///     more above it, for which the ledger has no bits: their records are processed again.
+    ///   - ranges: ascending and disjoint, none below `committedOffset`. Ignores offsets that are `windowOffsetCount`
+    ///     or more above it, for which the ledger has no bits: their records are processed again.
     package mutating func restoreSettledOffsets(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!hasReceivedRecord)
         let window = committedOffset..<committedOffset + Int64(windowOffsetCount)
@@ -183,9 +183,9 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// Starts the ledger at the first received offset or, if previous owners settled records above the committed offset,
-    /// at the committed offset. If the first received offset is below the committed one, the topic's log was replaced:
-    /// the restored bits are wrong, and are cleared.
+    /// Starts the ledger at the first received offset or, if previous owners settled records above the committed
+    /// offset, at the committed offset. If the first received offset is below the committed one, the topic's log was
+    /// replaced: the restored bits are wrong, and are cleared.
     private mutating func startLedger(at offset: Int64) {
         hasReceivedRecord = true
         if restoredEndOffset > .min, offset < committableOffset {

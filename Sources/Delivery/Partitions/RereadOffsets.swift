@@ -3,6 +3,9 @@
 /// A reread record restores what Redis lost: the token of a registration, the version of a start, the version or held
 /// state of an update or end. The record has a second result only if its command is now sent, held or `failed`, or if
 /// the command counts superseded commands.
+///
+/// Known issue (K29): the records are read in their order, and the lane may send an older state before it has read the
+/// newest one.
 struct RereadOffsets {
     /// All records below this offset were settled before.
     let settledEndOffset: Int64

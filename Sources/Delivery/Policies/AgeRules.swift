@@ -39,9 +39,14 @@ package enum AgeRules {
     /// whose hash has not changed for the same time (`StoreLimits.deviceExpiryMilliseconds`).
     private static let pushToStartTokenAgeMillisecondsMax: Int64 = 90 * 86_400_000
 
-    /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token counts
-    /// as expired. Kafka keeps the last registration of each key forever (log compaction), so in time most of them are
-    /// this old.
+    /// Whether a registration or unregistration is so old that it is useless: its activity has ended, or its
+    /// push-to-start token counts as expired. Kafka keeps the last record of each key forever (log compaction), so in
+    /// time most of them are this old. If workers wrote them all to Redis when they read a whole topic, Redis would get
+    /// a key for each of them.
+    ///
+    /// - Parameter registeredAtMilliseconds: when the token was registered or unregistered; or the record's time, if
+    ///   this is later and the question is whether Redis gets the record. The clock of a phone may be behind, although
+    ///   its activity is alive.
     package static func isRegistrationExpired(
         registeredAtMilliseconds: Int64,
         isPushToStart: Bool,
@@ -51,9 +56,9 @@ package enum AgeRules {
         return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 
-    /// Returns when an update or end expires, UNIX seconds: at its own expiration, or, if it has none, when it is too old
-    /// to change what a phone shows (``isStateTooOld(timestamp:isEnd:nowSeconds:)``). Until then a fault of the service
-    /// only delays it. (R18)
+    /// Returns when an update or end expires, UNIX seconds: at its own expiration, or, if it has none, when it is too
+    /// old to change what a phone shows (``isStateTooOld(timestamp:isEnd:nowSeconds:)``). Until then a fault of the
+    /// service only delays it. (R18)
     ///
     /// - Parameter ownExpirationSeconds: the command's own expiration; -1: it has none.
     @inline(__always)

@@ -32,10 +32,10 @@ final class PoolTable {
     /// begins.) The responses to these few pushes show when the pool works again. All other commands wait before their
     /// admission, so they draw on no budget.
     static let creditsWhileBlockedMax = 64
-    /// A state is retried soon (``isStateRetriedSoon(_:now:)``) if its retry is due within this time. The time is
-    /// shorter than the ten seconds after which a start is usually deferred.
+    /// A state is retried soon (``isStateRetriedSoon(_:now:)``) if its retry is due within this time. A start that
+    /// waits for such a retry usually waits less than the ten seconds after which it would be deferred.
     private static let soonMillisecondsMax: Int64 = 5_000
-    /// How long after its retry is due a state still counts as retried soon, because Redis may admit it again first.
+    /// For how long a state still counts as retried soon after its retry is due: Redis must first admit it again.
     private static let admissionMillisecondsMax: Int64 = 1_000
 
     private struct PoolState: ~Copyable {
@@ -45,8 +45,8 @@ final class PoolTable {
         /// it enters a phase without one (`ActivityPhase.hasCredit`).
         var takenCreditCount = 0
         var throughput = PoolThroughput()
-        /// When the next retry of a state is due (monotonic milliseconds), the earliest that was noted; `.min`: none
-        /// was. Its command may have ended meanwhile.
+        /// The monotonic time of the earliest known retry of an update or end; `.min`: none is known. The command may
+        /// have ended by then.
         var stateRetryDueMilliseconds = Int64.min
         /// Whether the app has this pool. For the kind `unknownEnvironment`: whether the app has both pools.
         let isConfigured: Bool
@@ -214,8 +214,8 @@ final class PoolTable {
         poolStates[poolKey.tableIndex].stateRetryDueMilliseconds = dueMilliseconds
     }
 
-    /// Whether an update or end of the pool waits for its next attempt, and is soon ready. May be true for some seconds
-    /// after the command has ended.
+    /// Whether an update or end of the pool waits for its next attempt, and is ready within a few seconds. May still be
+    /// true for some seconds after this command has ended.
     func isStateRetriedSoon(_ poolKey: PoolKey, now: Moment) -> Bool {
         let dueMilliseconds = poolStates[poolKey.tableIndex].stateRetryDueMilliseconds
         return dueMilliseconds > now.monotonicMilliseconds - Self.admissionMillisecondsMax

@@ -90,7 +90,7 @@ extension Delivery {
     public func hasReadyPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
     /// Whether an update or end of this pool waits for its next attempt, and is ready within a few seconds. A pool that
-    /// probes then waits for it, instead of sending a start as its probe. (R16)
+    /// probes waits for this push. If it sent a start as its probe instead, the start could end as `unknown`. (R16)
     public func isStateRetriedSoon(_ pool: PoolIdentifier, now: Moment) -> Bool {
         pools.isStateRetriedSoon(PoolKey(pool), now: now)
     }

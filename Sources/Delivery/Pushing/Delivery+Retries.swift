@@ -106,7 +106,7 @@ extension Delivery {
         returnCredit(of: activity, now: now)
     }
 
-    /// Notes when an update or end is tried again, so that no start becomes a probe shortly before
+    /// Notes when an update or end is tried again. Shortly before, no start becomes a probe
     /// (``isStateRetriedSoon(_:now:)``).
     private func noteStateRetry(of record: RecordIndex, dueMilliseconds: Int64, now: Moment) {
         guard !records[record].isStart else { return }

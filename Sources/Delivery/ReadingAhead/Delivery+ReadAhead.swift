@@ -94,8 +94,8 @@ extension Delivery {
     /// Whether the lane is fuller than this many quarters, in at least one respect: records, bytes, or the offsets in a
     /// partition's window.
     ///
-    /// - Parameter milliseconds: leaves out the window of a partition whose oldest unsettled record was received at this
-    ///   monotonic time or before.
+    /// - Parameter milliseconds: leaves out the window of a partition whose oldest unsettled record was received at
+    ///   this monotonic time or before.
     func isFuller(thanQuarters quarters: Int, leavingOutUnsettledSince milliseconds: Int64 = .min) -> Bool {
         records.count > records.limit / 4 * quarters
             || usedBlockBytes > configuration.usedBlockBytesMax / 4 * quarters || isBlockMemoryFull

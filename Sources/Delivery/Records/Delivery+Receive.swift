@@ -162,7 +162,8 @@ extension Delivery {
         enqueue(index, of: activity, now: now)
     }
 
-    /// Decodes a registration and asks Redis to register its token, or rejects it.
+    /// Decodes a registration and asks Redis to register its token, or rejects it. Settles a registration that is too
+    /// old to be of use.
     private mutating func receiveRegistration(
         _ value: UnsafeRawBufferPointer,
         index: RecordIndex,
@@ -171,12 +172,14 @@ extension Delivery {
     ) {
         do throws(Fault) {
             var registration = try Registration.decode(value)
-            registration.limitTime(toLeadOver: records[index].times.recordAtWallMilliseconds)
-            if records[index].isReread, registration.isTooOld(now: now) { return settleWithoutAction(index) }
+            registration.limitTimes(toLeadOver: records[index].times.recordAtWallMilliseconds)
             guard let appIndex = findAppIndex(named: registration.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
             records[index].appIndex = appIndex
+            if registration.isTooOld(recordTimestampMilliseconds: record.timestampMilliseconds, now: now) {
+                return settleWithoutAction(index)
+            }
             fillSlot(index, with: registration, from: value, trace: record.trace)
             records.enter(.awaitingRedis, index)
             queueStoreCall(
@@ -188,13 +191,18 @@ extension Delivery {
         }
     }
 
-    /// Handles a tombstone. Its key is the id of an activity or a device, and it names no app. So in every configured
-    /// app, an activity and a device with this id are unregistered: in one app after another
-    /// (`continueUnregistrationIfAcknowledged`).
+    /// Handles a tombstone. It names no app, so it counts for every configured app, for one after another
+    /// (`continueUnregistrationIfAcknowledged`). Its key may be the id of an activity or of a device, so both are
+    /// unregistered. The key may also name an attributes type of a device (`DeviceRegistrationKey`); the token of this
+    /// type is unregistered last. A tombstone that is too old to be of use is settled at once.
     private mutating func receiveTombstone(index: RecordIndex, record: IncomingRecord) {
-        guard let key = record.key, (1...Limits.identifierBytesMax).contains(key.count) else {
+        let isIdentifier = record.key.map { (1...Limits.identifierBytesMax).contains($0.count) } ?? false
+        guard let key = record.key, isIdentifier || DeviceRegistrationKey.split(key) != nil else {
             let detail = "a tombstone's key must name an activity or device"
             return reject(record, index, code: "missingKey", detail: detail)
+        }
+        if records.address(of: index).pointee.isTooOldToUnregister(isPushToStart: true) {
+            return settleWithoutAction(index)
         }
         var writer = RecordBlockWriter(block: records.allocateBlock(key.count))
         let slot = records.mutableAddress(of: index)
@@ -205,6 +213,7 @@ extension Delivery {
         slot.pointee.setRegistrationTimeFromRecord()
         slot.pointee.appIndex = 0
         recordsAwaitingStoreCount += 1
+        if !isIdentifier { _ = selectAttributesType(ofTombstone: index) }
         queueUnregistration(index)
     }
 

@@ -10,7 +10,8 @@ import LiveActivity
 /// - A held command that a reread registration releases counts as reread too: Redis held it before the loss, and the
 ///   registration has already released it once. Exception: the command is newer than the registration.
 extension Delivery {
-    /// Settles a reread record, without a result and without any other action.
+    /// Settles a record without a result and without any other action: a reread record, or a record of the
+    /// registrations topic that is too old.
     mutating func settleWithoutAction(_ record: RecordIndex) {
         records.enter(.finished, record)
         continueAfterAcknowledgements(record)
@@ -26,12 +27,26 @@ extension Delivery {
 
 extension Registration {
     /// Whether the registration is too old to be of use (`AgeRules.isRegistrationExpired`).
-    func isTooOld(now: Moment) -> Bool {
+    ///
+    /// - Parameter recordTimestampMilliseconds: Kafka's timestamp of the record; -1: none.
+    func isTooOld(recordTimestampMilliseconds: Int64, now: Moment) -> Bool {
         let isPushToStart = if case .pushToStart = kind { true } else { false }
         return AgeRules.isRegistrationExpired(
-            registeredAtMilliseconds: registeredAtMilliseconds,
+            registeredAtMilliseconds: max(registeredAtMilliseconds, recordTimestampMilliseconds),
             isPushToStart: isPushToStart,
             nowMilliseconds: now.wallMilliseconds
+        )
+    }
+}
+
+extension RecordSlot {
+    /// Whether this tombstone was too old at its receipt to unregister the token of an activity or, with
+    /// `isPushToStart`, of a device. (`AgeRules.isRegistrationExpired`)
+    func isTooOldToUnregister(isPushToStart: Bool) -> Bool {
+        AgeRules.isRegistrationExpired(
+            registeredAtMilliseconds: times.recordAtWallMilliseconds,
+            isPushToStart: isPushToStart,
+            nowMilliseconds: times.receivedAtWallMilliseconds
         )
     }
 }

@@ -71,8 +71,8 @@ public struct RecordSlot: BitwiseCopyable {
     var audienceCommand = RecordAudienceCommand()
     var start = RecordStartCommand()
     var registration = RecordRegistration()
-    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. APNs stores an update without an expiration until
-    /// its stale date if that is in the future, so -1 needs no test of its own (`setSentExpiration`).
+    /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. APNs stores an update without an expiration
+    /// until its stale date if that is in the future, so -1 needs no test of its own (`setSentExpiration`).
     var staleDateSeconds: Int64 = -1
     /// The digest of a command's body. Nil while the body may still change: a carried alert may be written into it.
     var digest: UInt64?
@@ -137,5 +137,5 @@ extension RecordSlot {
 }
 
 /// What a record is. Each record is `invalid` until its content is copied into the slot. Two kinds of records stay
-/// `invalid`: a rejected one, and a reread one that needs no action.
+/// `invalid`: a rejected one, and a reread or old one that needs no action.
 enum RecordKind: UInt8 { case command, registration, tombstone, invalid, audienceCommand }

@@ -16,7 +16,7 @@ enum RecordStage: UInt8 {
     /// - `awaitingRedis` for a lifetime command.
     /// - `handedOver` for a command to an audience.
     /// - `awaitingRedis` or `unregistering` for a record of the registrations topic.
-    /// - `finished` for an invalid record, and for a reread record that needs no action.
+    /// - `finished` for an invalid record, and for a reread or old record that needs no action.
     case received
     /// The command is in its activity's waiting list. Next:
     /// - `current` when its turn comes.

@@ -9,7 +9,7 @@ import LiveActivity
 /// | a command that is not current, with an outcome | ``finish(_:_:)`` |
 /// | a record that is wrong | `reject`, which calls `finish` |
 /// | a registration or tombstone, without a result | ``settleWithoutResult(_:)`` |
-/// | a reread record that needs no action | ``settleWithoutAction(_:)`` |
+/// | a reread or old record that needs no action | ``settleWithoutAction(_:)`` |
 /// | the current command of a revoked partition, without an outcome | ``dropCurrentCommandAndEndTurn(of:now:)`` |
 /// | another record of a revoked partition, without an outcome | ``drop(_:now:)`` |
 ///

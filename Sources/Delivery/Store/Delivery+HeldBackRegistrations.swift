@@ -13,7 +13,8 @@ extension Delivery {
     /// ends without the calls that wait here.
     private static var releasesWithoutFreeBytesMax: Int { 64 }
 
-    /// Holds back the next call, which registers a token, if it may bring a held command for which the lane has no room.
+    /// Holds back the next call, which registers a token, if it may bring a held command for which the lane has no
+    /// room.
     ///
     /// - Returns: false if the call can be made.
     mutating func holdBackRegistrationIfNoRoom(_ ticket: StoreTicket) -> Bool {

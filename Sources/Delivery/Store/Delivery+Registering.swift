@@ -114,8 +114,8 @@ extension Delivery {
     }
 
     /// Settles a held start that a reread registration has released once more. The start is not sent, because it was
-    /// sent before the loss (R25). It leaves the key of its device, and the record registers the token again, to release
-    /// the device's other held starts.
+    /// sent before the loss (R25). It leaves the key of its device, and the record registers the token again, to
+    /// release the device's other held starts.
     private mutating func settleReleasedRereadStart(
         _ record: RecordIndex,
         _ command: Command,
@@ -203,7 +203,9 @@ extension RecordSlot {
     /// Where the token of this record of the registrations topic comes from.
     @inline(__always)
     var registrationSource: RegistrationSource {
-        isReread ? .reread(alertsReleasedUntilMilliseconds: latestRegistrationAtWallMilliseconds) : .record
+        guard isReread else { return .record }
+        let latestMilliseconds = latestRegistrationAtWallMilliseconds
+        return .reread(alertsReleasedUntilMilliseconds: latestMilliseconds, writtenAtMilliseconds: latestMilliseconds)
     }
 
     private var latestRegistrationAtWallMilliseconds: Int64 {

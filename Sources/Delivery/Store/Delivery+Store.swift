@@ -204,15 +204,40 @@ extension Delivery {
         }
     }
 
-    /// Queues a tombstone's calls for the app in its slot.
+    /// Queues a tombstone's calls for the app in its slot. An old tombstone does not unregister its activity: if Redis
+    /// does not know the activity, this call would store a value for it. The other two calls store nothing in this
+    /// case.
     mutating func queueUnregistration(_ tombstone: RecordIndex) {
-        queueStoreCall(.unregisterActivity, tombstone)
+        let isForAttributesType = records[tombstone].texts.attributesType.count > 0
+        let isTooOld = records.address(of: tombstone).pointee.isTooOldToUnregister(isPushToStart: false)
+        if !isForAttributesType, !isTooOld { queueStoreCall(.unregisterActivity, tombstone) }
         queueStoreCall(.unregisterDevice, tombstone)
-        if policies.limitsLifetimes { queueStoreCall(.reportLifetimeEvent, tombstone) }
+        if !isForAttributesType, policies.limitsLifetimes { queueStoreCall(.reportLifetimeEvent, tombstone) }
     }
 
-    /// If a tombstone's calls for one app have replies, and all audiences that the replies named are notified, queues
-    /// its calls for the next app. After the last app, settles the tombstone.
+    /// If a tombstone's key names an attributes type of a device (`DeviceRegistrationKey`), selects this type for the
+    /// tombstone's next calls.
+    ///
+    /// - Returns: false, without a change, if the key names no type, or if the type is selected already.
+    mutating func selectAttributesType(ofTombstone tombstone: RecordIndex) -> Bool {
+        let slot = records.mutableAddress(of: tombstone)
+        let key = slot.pointee.texts.subject
+        guard slot.pointee.texts.attributesType.count == 0,
+            let parts = DeviceRegistrationKey.split(slot.pointee.bytes(key))
+        else { return false }
+        let typeByteCount = UInt32(parts.attributesType.count)
+        slot.pointee.texts.device = BlockRange(offset: key.offset, count: UInt32(parts.device.count))
+        slot.pointee.texts.attributesType = BlockRange(
+            offset: key.offset + key.count - typeByteCount,
+            count: typeByteCount
+        )
+        return true
+    }
+
+    /// Continues with a tombstone when its calls for one app have replies, and all audiences in the replies are
+    /// notified. Queues its calls for the next app. After the last app, the calls for the attributes type that the key
+    /// may name follow, again for one app after another. They wait for the other calls because a record can change the
+    /// audiences of only one device in an app at a time (`ChangingMember`). At the end, settles the tombstone.
     ///
     /// With the calls for all apps at once, the tombstones of a lane with many apps would need millions of places in
     /// the queue, and admissions would wait behind all these calls. (R4)
@@ -222,8 +247,11 @@ extension Delivery {
     /// registration. In the timetable the last report counts.
     mutating func continueUnregistrationIfAcknowledged(_ tombstone: RecordIndex) {
         guard records[tombstone].ending.isAcknowledged else { return }
-        let nextAppIndex = records[tombstone].appIndex + 1
-        guard Int(nextAppIndex) < configuration.apps.count else { return settleWithoutResult(tombstone) }
+        var nextAppIndex = records[tombstone].appIndex + 1
+        if Int(nextAppIndex) == configuration.apps.count {
+            guard selectAttributesType(ofTombstone: tombstone) else { return settleWithoutResult(tombstone) }
+            nextAppIndex = 0
+        }
         records[tombstone].appIndex = nextAppIndex
         queueUnregistration(tombstone)
     }

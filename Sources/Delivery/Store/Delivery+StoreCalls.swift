@@ -54,6 +54,7 @@ extension Delivery {
         case .admit, .recordStart, .settle, .throttle, .retireToken, .unregisterActivity, .confirmActivityDepartures,
             .reportLifetimeEvent, .checkLifetime:
             return activity()
+        case .unregisterDevice where slot.pointee.texts.device.count > 0: return device()
         case .confirmDeviceDepartures where slot.pointee.texts.device.count > 0: return device()
         case .takeStartToken, .settleStart, .refundStart: return device()
         case .hold: return slot.pointee.event == .start ? device() : activity()
@@ -92,7 +93,11 @@ extension Delivery {
             return .hold(version: slot.pointee.version, command: command, hasAlert: slot.pointee.hasAlert)
         case .registerToken: return makeRegistrationOperation(of: slot)
         case .unregisterActivity, .unregisterDevice:
-            return .unregister(atMilliseconds: slot.pointee.token.registeredAtWallMilliseconds)
+            let type = slot.pointee.texts.attributesType
+            return .unregister(
+                atMilliseconds: slot.pointee.token.registeredAtWallMilliseconds,
+                attributesType: type.count == 0 ? nil : slot.pointee.bytes(type)
+            )
         case .settle:
             guard let settlement = slot.pointee.ending.settlement else { preconditionFailure("nothing to settle") }
             return .settle(

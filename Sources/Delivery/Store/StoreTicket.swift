@@ -15,6 +15,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// A tombstone unregisters an activity. Its key may also be a device's id, so it makes this call and
         /// `unregisterDevice`, for one app after another.
         case unregisterActivity
+        /// A tombstone unregisters a device: all its tokens, or only that of the attributes type that its key names.
         case unregisterDevice
         /// Redis records in the activity's value how a command ended.
         case settle

@@ -169,8 +169,8 @@ extension Delivery {
     /// does not fit. It also does not move to a reread command if it probably rang before the loss (R25,
     /// `mayAlertHaveBeenReleasedBeforeLoss`). Redis keeps the held command until the current one is settled.
     ///
-    /// Known issue (K18): to a new command, such an alert moves if the token came with a command. (If a registration was
-    /// read again, Redis has forgotten the alert: `RegistrationSource.reread`.)
+    /// Known issue (K18): to a new command, such an alert moves if the token came with a command. (If a registration
+    /// was read again, Redis has forgotten the alert: `RegistrationSource.reread`.)
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded

@@ -1,7 +1,7 @@
 /// Why an audience had no channel when one of its commands was fanned out, although the command or the configuration
 /// requests a channel. The channel may be missing in one environment or in both.
 public enum ChannelAbsence: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-    /// The channel was not created within the longest time that a command may wait for a channel.
+    /// The channel was not created or restored within the longest time that a command may wait for a channel.
     case notInTime
     /// The channel could not be created. The worker's log says why.
     case refused

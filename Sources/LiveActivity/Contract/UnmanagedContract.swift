@@ -39,8 +39,8 @@ public struct UnmanagedContract: BitwiseCopyable {
     /// fits.
     ///
     /// - Parameter record: the bytes from which `command` was decoded.
-    /// - Throws: the mismatch. If the command fits none of several types, each type has a mismatch. The one that was found
-    ///   furthest in the record is thrown.
+    /// - Throws: the mismatch. If the command fits none of several types, each type has a mismatch. The one that was
+    ///   found furthest in the record is thrown.
     public func check(_ command: Command, in record: UnsafeRawBufferPointer) throws(ContractMismatch) {
         try check(command, in: record, recordingIn: nil)
     }

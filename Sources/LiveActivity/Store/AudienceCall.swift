@@ -91,8 +91,8 @@ public struct AudienceAdmission<Bytes> {
     public var mayUseReserve: Bool
     /// The number of ranges into which the caller would divide the audience.
     ///
-    /// If an earlier command was admitted in the last 12 hours and is not finished, the grant has the number of the
-    /// earlier command instead (``AudienceGrant/rangeCount``). With two different numbers, ranges of the two commands
+    /// If one of the last 64 commands was admitted in the last 12 hours and is not finished, the grant has this
+    /// command's number instead (``AudienceGrant/rangeCount``). With two different numbers, ranges of the two commands
     /// would overlap, and two rounds would push to the same members.
     public var rangeCount: UInt16
     /// The body that a member gets if the member joins later, in the format of the core's `JoinerBody`. This body has

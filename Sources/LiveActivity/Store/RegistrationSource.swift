@@ -10,7 +10,12 @@ public enum RegistrationSource: Hashable, Sendable {
     /// second: Redis no longer knows how far it had raised earlier timestamps (R11), and phones ignore lower ones. This
     /// is also done if the activity already has a token again.
     ///
-    /// Before the loss, the registration has probably released every alert up to this time, UNIX milliseconds. If a
-    /// Redis that was restored from an old copy holds such an alert again, no later command gets it (R25).
-    case reread(alertsReleasedUntilMilliseconds: Int64)
+    /// - Parameters:
+    ///   - alertsReleasedUntilMilliseconds: UNIX milliseconds. Before the loss, the registration has probably released
+    ///     every alert up to this time. If a Redis that was restored from an old copy holds such an alert again, no
+    ///     later command gets it (R25).
+    ///   - writtenAtMilliseconds: when the record was written, UNIX milliseconds. If Redis knows no life of the
+    ///     activity, its life began then. If Redis has no token or a different one, the record may belong to a later
+    ///     life than the known one, and this life began then at the earliest.
+    case reread(alertsReleasedUntilMilliseconds: Int64, writtenAtMilliseconds: Int64)
 }

@@ -1,7 +1,7 @@
 /// Compares the times of registrations and unregistrations of one member.
 public enum RegistrationTime {
     /// How far a stored time may be ahead of the clock, in milliseconds: twice as far as a worker lets a registration
-    /// be ahead of its record (``Registration/limitTime(toLeadOver:)``), because the clocks of Kafka and Redis differ.
+    /// be ahead of its record (``Registration/limitTimes(toLeadOver:)``), because the clocks of Kafka and Redis differ.
     ///
     /// Former releases also stored the times of clocks that are days ahead. Until the clock reaches such a time, it
     /// counts as unknown. If it counted as the latest possible time, each registration of the present would be older.

@@ -30,7 +30,8 @@ public struct StoreCall<Bytes> {
         /// one of them send it (R16). Reply:
         /// - `send`: this record may send the start. A repeated call with the same claim gets the same `send` again.
         /// - `unknown`: another record got `send`, and is not settled. The caller settles its start as `unknown`.
-        /// - `duplicate`: this version is settled.
+        /// - `duplicate`: this version is settled; or Redis knows it only from `recordStart`, and the activity's token
+        ///   was registered at the version's timestamp or later.
         /// - `superseded`: a newer version exists; or the start is not needed, because the activity already lives or
         ///   has already ended.
         ///
@@ -47,7 +48,8 @@ public struct StoreCall<Bytes> {
         ///
         /// - Older updates and ends then belong to an earlier life, and newer ones to the life of this start.
         /// - The activity's token stays, because it may belong to this life.
-        /// - Another record of the same start, which is not settled yet, may still get `send`.
+        /// - Another record of the same start, which is not settled yet, may still get `send` (`admitStart`).
+        /// - The eight hours for updates begin at the start's timestamp, unless Redis knows that they began later.
         /// - Exception: a start that would replace a held command, as the newest version, is not recorded: perhaps no
         ///   worker ever sent this start.
         case recordStart(version: Version)
@@ -62,8 +64,9 @@ public struct StoreCall<Bytes> {
         ///
         /// - Parameters:
         ///   - allowsFrequentUpdates: whether the user allows frequent updates; nil keeps the present setting.
-        ///   - shownVersion: the version that the app displays already. The reply has the held command only if the held
-        ///     command is newer.
+        ///   - shownVersion: the version that the app displays already. The reply has the held command only if it is
+        ///     newer. Redis settles this version as the newest, unless it knows a newer version, an end, or a push that
+        ///     the app may display by now.
         ///   - audiences: all audiences that the activity is in from now on (``AudienceList``). The reply names the
         ///     audiences that the activity has left, if the departures are not confirmed yet
         ///     (``StoreReply/departures``). A reply with such audiences has no held command.
@@ -156,7 +159,10 @@ public struct StoreCall<Bytes> {
         ///
         /// The activity or device leaves the audiences of the removed registrations. But a device stays in an audience
         /// that another of its registrations names.
-        case unregister(atMilliseconds: Int64)
+        ///
+        /// - Parameter attributesType: if not nil, only the device's token of this type is removed. Nil for an
+        ///   activity.
+        case unregister(atMilliseconds: Int64, attributesType: Bytes? = nil)
         /// Confirms that each audience in a reply's ``StoreReply/departures`` has an entry about the member's departure
         /// (R27). Reply: `settled`. Until this confirmation, other replies name these audiences too, because the worker
         /// that got the first reply may have died.

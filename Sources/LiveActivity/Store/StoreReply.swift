@@ -1,5 +1,5 @@
-/// The decision of the activity store. Each kind of call can get only some of the verdicts. Callers that distinguish
-/// many of them use ``AdmissionVerdict``, ``StartTokenVerdict`` and ``HoldVerdict``.
+/// The decision of the activity store. Each kind of call can get only some of the verdicts. For three kinds there is a
+/// type with only these: ``AdmissionVerdict``, ``StartTokenVerdict`` and ``HoldVerdict``.
 public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     // The most common verdicts come first, because replies are compared with the verdicts in this order.
 
@@ -191,8 +191,9 @@ public struct StoreReply<Bytes> {
     /// The record of the held command. Set with ``StoreVerdict/alertHeld``, and with ``StoreVerdict/registered`` if a
     /// command waited for the token.
     public var heldCommand: Bytes?
-    /// With ``StoreVerdict/alertHeld``: when the activity's token was registered, or its last one was unregistered, UNIX
-    /// milliseconds; 0: never. A reread command needs this time to find out whether the held alert has rung already.
+    /// With ``StoreVerdict/alertHeld``: when the activity's token was registered, or its last one was unregistered,
+    /// UNIX milliseconds; 0: never. A reread command needs this time to find out whether the held alert has rung
+    /// already.
     public var registeredAtMilliseconds: Int64 = 0
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false

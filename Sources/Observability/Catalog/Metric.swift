@@ -76,18 +76,22 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case partitionsPaused
     case partitionsStuck
     case partitionsRereading
+    case deferredWaiting
+    case deferredOldest
     case readAheadActive
     case consumerLagRecords
     case oldestUnsettled
     case committableOffset
 
-    // Metrics about the worker's threads, its stop and its log.
+    // Metrics about the worker's threads, its clock, its stop, its configuration and its log.
     case laneBusyRatio
     case laneBusy
     case kafkaThreadBusyRatio
     case kafkaThreadBusy
     case iterationAge
+    case clockDifference
     case draining
+    case configurationRejected
     case logLinesSuppressed
 
     // Metrics about broadcast channels.
@@ -100,6 +104,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
 
     // Metrics about the lifetimes of activities.
     case lifetimesWaiting
+    case lifetimesFailing
     case lifetimesEnded
     case lifetimesRestarted
 

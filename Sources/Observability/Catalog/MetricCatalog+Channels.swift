@@ -25,8 +25,9 @@ extension MetricCatalog {
             .kafkaThread,
             help:
                 """
-                Channels that APNs lists, including those of other programs; 0 until this worker has requested the \
-                list. One worker requests it once a day.
+                Channels in the last list that any worker got from APNs, including those of other programs; 0 before \
+                the first list. A worker requests the list once a day, before it creates channels, and after it has \
+                deleted some.
                 """,
             meaning:
                 """

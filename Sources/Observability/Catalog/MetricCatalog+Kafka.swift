@@ -63,7 +63,43 @@ extension MetricCatalog {
             meaning:
                 """
                 Normal for seconds after a failover, and for minutes after Redis was emptied. If it stays above 0, \
-                Redis or APNs is unavailable, or the lanes are busy.
+                Redis or APNs is unavailable, the lanes are busy, or a partition has stopped (offset-gone) and waits \
+                for an operator.
+                """
+        ),
+        .gauge(
+            .deferredWaiting,
+            "causeway_deferred_waiting",
+            .count("commands"),
+            [],
+            .kafkaThread,
+            help:
+                """
+                Commands on the deferred topic that are not due, in the partitions of this worker. A command that is \
+                due is read again, and then counts as a record in progress instead.
+                """,
+            meaning:
+                """
+                They wait for their app's APNs host or key, or for the pace of their activity or device. \
+                causeway_deferred_total{app} says which apps they are for. The number is determined when the worker \
+                reads the partition, so it is at most worker.deferredDelayMilliseconds old.
+                """
+        ),
+        .gauge(
+            .deferredOldest,
+            "causeway_deferred_oldest_seconds",
+            .secondsStoredAsMilliseconds,
+            [],
+            .kafkaThread,
+            help:
+                """
+                Age of the oldest of the commands that are first in a partition of the deferred topic. It counts from \
+                the moment at which a worker first received the command; 0 if none waits.
+                """,
+            meaning:
+                """
+                The age includes all deferrals of the command, so it tells since when its app or device has been held \
+                up. Commands further behind in the partition may be older.
                 """
         ),
         .gauge(

@@ -59,6 +59,20 @@ extension MetricCatalog {
                 """
         ),
         .gauge(
+            .clockDifference,
+            "causeway_clock_difference_seconds",
+            .secondsStoredAsMilliseconds,
+            [],
+            .readOnRequest,
+            help: "How far the clocks of the worker's machine and of Redis differ.",
+            meaning:
+                """
+                The worker corrects a difference between 1 s and 30 minutes: it uses Redis' time. But it does not \
+                follow a Redis clock that was set back. If the difference is more than a minute, correct the clock \
+                that is wrong. If all workers have a difference, it is Redis' clock.
+                """
+        ),
+        .gauge(
             .draining,
             "causeway_draining",
             .flag,
@@ -71,6 +85,19 @@ extension MetricCatalog {
                 owner reads the remaining records again.
                 """
         ),
+        .gauge(
+            .configurationRejected,
+            "causeway_configuration_rejected",
+            .flag,
+            [],
+            .readOnRequest,
+            help: "1 if the worker rejected the last reload of its configuration, and uses the previous one.",
+            meaning:
+                """
+                Correct the file soon: a worker that starts with it exits with code 78. The log line \
+                configuration-rejected has the errors.
+                """
+        ),
         .counter(
             .logLinesSuppressed,
             "causeway_log_lines_suppressed_total",
@@ -79,10 +106,14 @@ extension MetricCatalog {
             omitsZeros: true,
             help:
                 """
-                Log lines that were not written because there were too many of their kind, or because they repeated an \
-                earlier line.
+                Log lines that were not written because there were too many of their kind, because they repeated an \
+                earlier line, or because standard error had no room for them.
                 """,
-            meaning: "The same event repeats often. The table of log lines below explains each kind."
+            meaning:
+                """
+                The same event repeats often, or the reader of standard error does not read. The table of log lines \
+                below explains each kind.
+                """
         ),
         .gauge(
             .lifetimesWaiting,
@@ -92,13 +123,30 @@ extension MetricCatalog {
             .kafkaThread,
             help:
                 """
-                Activities whose policy limits their lifetime, in all timetables at the last poll. Each worker polls, \
-                so use the highest value of all workers.
+                Activities whose policy limits their lifetime, in all timetables at the last poll that succeeded. Each \
+                worker polls, so use the highest value of all workers.
                 """,
             meaning:
                 """
                 About the number of activities that have not ended. If it only grows, activities do not end, and their \
                 lifetime is not over: check policies.*.lifetimeSeconds.
+                """
+        ),
+        .gauge(
+            .lifetimesFailing,
+            "causeway_lifetimes_failing",
+            .flag,
+            [],
+            .kafkaThread,
+            help:
+                """
+                1 if the worker cannot end activities whose lifetime is over: its last poll failed, or activities that \
+                it has claimed wait for another attempt after a failed poll.
+                """,
+            meaning:
+                """
+                Activities stay on the phones until Redis and Kafka work again. The log line lifetime-ends-interrupted \
+                has the error.
                 """
         ),
         .counter(

@@ -5,7 +5,8 @@ package enum MetricCatalog {
         let sorted = sections.flatMap { $0.metrics }.sorted { $0.metric.rawValue < $1.metric.rawValue }
         precondition(
             sorted.map(\.metric) == Metric.allCases,
-            "define once in MetricCatalog*.swift: \(Set(Metric.allCases).subtracting(sorted.map(\.metric)))"
+            "define each metric once in MetricCatalog*.swift; missing: "
+                + "\(Set(Metric.allCases).subtracting(sorted.map(\.metric)))"
         )
         return sorted
     }()

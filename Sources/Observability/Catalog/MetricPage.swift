@@ -18,9 +18,9 @@ package enum MetricPage {
 
             Other pages: `/livez` fails if a thread makes no progress. `/readyz` succeeds if the worker has its share \
             of the partitions, its keys are loaded, APNs does not refuse all of them, and the worker is not draining. \
-            It does not fail because Redis or APNs is down. It can fail if Kafka is down for longer than the session \
-            timeout. `/statusz` shows the throughput, what waits and why, and what is wrong and what to do \
-            (`?format=json` for programs).
+            It does not fail because Kafka, Redis or APNs is down. After an outage of Kafka it can fail for some \
+            seconds, until the worker has joined its group again. `/statusz` shows the throughput, what waits and why, \
+            and what is wrong and what to do (`?format=json` for programs).
 
             """
         for section in MetricCatalog.sections { page += "\n" + markdown(section.title, section.metrics) }
@@ -57,8 +57,9 @@ package enum MetricPage {
 
             A thread writes at most \(LimitedLog.linesPerPeriodMax) lines of a kind in \
             \(LimitedLog.periodMilliseconds / 1_000) seconds; the next line of the kind has the number of omitted \
-            lines (`suppressed`). `causeway_log_lines_suppressed_total` counts all lines that were not written. \
-            Tokens, keys and passwords are masked.
+            lines (`suppressed`). A worker does not wait for the reader of standard error: lines for which there is \
+            no room are lost. `causeway_log_lines_suppressed_total` counts all lines with a kind that were not \
+            written. Tokens, keys and passwords are masked.
 
             | kind | level | message | what it means | what to do |
             | --- | --- | --- | --- | --- |

@@ -80,7 +80,10 @@ package struct Exposition {
             for (app, name) in labels.apps.enumerated() {
                 appendSample(definition, values: [name], condition.appIndicesWithRejectedKey.contains(app) ? 1 : 0)
             }
+        case .clockDifference: appendSample(definition, values: [], abs(condition.clockDifferenceMilliseconds))
         case .draining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
+        case .configurationRejected:
+            appendSample(definition, values: [], condition.isConfigurationRejected ? 1 : 0)
         case .buildInfo: appendSample(definition, values: labels.values(of: .build)[0], 1)
         default:
             // Leave out values that the system does not provide.

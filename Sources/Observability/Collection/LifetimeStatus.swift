@@ -1,10 +1,11 @@
 import Synchronization
 
-/// What the metrics show about lifetimes: how many activities are in the timetables, and how many commands the lifetime
-/// keeper has produced. The keeper writes these numbers. The worker's setup writes ``hasLifetimeLimits``, and the
-/// keeper reads it.
+/// What the metrics show about lifetimes: how many activities are in the timetables, how many commands the lifetime
+/// keeper has produced, and whether it fails. The keeper writes these values. The worker's setup writes
+/// ``hasLifetimeLimits``, and the keeper reads it.
 package final class LifetimeStatus: Sendable {
     private let atomicHasLifetimeLimits = Atomic<Bool>(false)
+    private let atomicIsFailing = Atomic<Bool>(false)
     private let atomicTimetableActivityCount = Atomic<Int>(0)
     private let endCommandCounter = Atomic<Int>(0)
     private let restartCommandCounter = Atomic<Int>(0)
@@ -15,6 +16,12 @@ package final class LifetimeStatus: Sendable {
     package var hasLifetimeLimits: Bool {
         get { atomicHasLifetimeLimits.load(ordering: .relaxed) }
         set { atomicHasLifetimeLimits.store(newValue, ordering: .relaxed) }
+    }
+
+    /// Whether the keeper's last poll failed, or activities still wait because of an earlier failed poll.
+    package var isFailing: Bool {
+        get { atomicIsFailing.load(ordering: .relaxed) }
+        set { atomicIsFailing.store(newValue, ordering: .relaxed) }
     }
 
     /// Sets the number of activities in all timetables.

@@ -5,16 +5,18 @@ package final class MetricRegistry: Sendable {
     package let laneMetrics: [PublishedMetrics]
     package let kafkaThreadMetrics: PublishedMetrics
     package let condition = SharedWorkerCondition()
-    package let events = RecentEvents()
+    package let events: RecentEvents
     package let traceCounters = TraceCounters()
     package let channelStatus: ChannelStatus
     package let lifetimeStatus = LifetimeStatus()
     let layout: MetricLayout
 
-    package init(labels: LabelValues, laneCount: Int) {
+    /// - Parameter events: the same object that the process's logger has, so that the metrics count its lost lines.
+    package init(labels: LabelValues, laneCount: Int, events: RecentEvents = RecentEvents()) {
         precondition(laneCount > 0, "a worker has lanes")
         let layout = MetricLayout(labels: labels)
         self.labels = labels
+        self.events = events
         self.layout = layout
         channelStatus = ChannelStatus(poolCount: labels.pools.count)
         laneMetrics = (0..<laneCount).map { PublishedMetrics(threadName: "lane-\($0)", layout: layout) }
@@ -23,8 +25,8 @@ package final class MetricRegistry: Sendable {
 
     var publishedMetrics: [PublishedMetrics] { laneMetrics + [kafkaThreadMetrics] }
 
-    /// Combines what all threads published last, and adds the counts of channels, lifetimes, traces and suppressed log
-    /// lines.
+    /// Combines what all threads published last, and adds the counts of channels, lifetimes, traces and log lines that
+    /// were not written.
     ///
     /// - Parameter nowMilliseconds: by the monotonic clock.
     func totals(nowMilliseconds: Int64) -> MetricTotals {
@@ -46,12 +48,15 @@ package final class MetricRegistry: Sendable {
                 }
             }
         }
-        for (kind, count) in events.suppressedLineCountsOfOtherThreads.enumerated() {
+        for (kind, count) in events.unwrittenLineCounts.enumerated() {
             cells[layout[.logLinesSuppressed].cellIndex(kind, 0)] &+= Int64(clamping: count)
         }
         writeTraceCounts(to: &cells)
         writeChannelCounts(to: &cells)
         cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimeStatus.timetableActivityCount)
+        // Without limited lifetimes nothing is polled, so the last poll says nothing.
+        let areLifetimesFailing = lifetimeStatus.hasLifetimeLimits && lifetimeStatus.isFailing
+        cells[layout[.lifetimesFailing].cellIndex(0, 0)] = areLifetimesFailing ? 1 : 0
         cells[layout[.lifetimesEnded].cellIndex(0, 0)] = Int64(lifetimeStatus.endCommandCount)
         cells[layout[.lifetimesRestarted].cellIndex(0, 0)] = Int64(lifetimeStatus.restartCommandCount)
         return MetricTotals(

@@ -29,8 +29,8 @@ package struct WorkerCondition: Sendable, Equatable {
     /// The indices of apps with a new key file that cannot be used, or with a new key that APNs refuses. The previous
     /// key of such an app stays in use.
     package var appIndicesWithRejectedKey: Set<Int> = []
-    /// For each pool, by its index: whether APNs refuses the provider token (403), its topic, or all requests. A refusal
-    /// such as ExpiredProviderToken does not count, because the key's next token ends it.
+    /// For each pool, by its index: whether APNs refuses the provider token (403), its topic, or all requests. A
+    /// refusal such as ExpiredProviderToken does not count, because the key's next token ends it.
     ///
     /// Each lane with traffic writes its value at each change, and every 10 s; the last write counts. A pool is missing
     /// until a lane has written about it.
@@ -39,6 +39,14 @@ package struct WorkerCondition: Sendable, Equatable {
     package var hasReachedKafka = false
     /// Whether no broker is reachable, although one was reached before.
     package var isKafkaUnreachable = false
+    /// Whether the last reload of the configuration was rejected. The previous configuration stays in use.
+    package var isConfigurationRejected = false
+    /// How far Redis' clock is ahead of the machine's clock; negative: behind; 0 until Redis' clock was read.
+    package var clockDifferenceMilliseconds: Int64 = 0
+    /// Whether the worker corrects its own clock, because Redis' clock differs.
+    package var isClockCorrected = false
+    /// Whether Redis' clock was set back, so that the worker does not use its time.
+    package var isRedisClockSetBack = false
     /// Whether the stop signal has come.
     package var isDraining = false
 

@@ -38,6 +38,8 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case redisReplaced
     case rereadingBegan
     case membersMissing
+    case clockWrong
+    case clockRightAgain
 
     case apnsConnected
     case apnsAuthenticated
@@ -91,6 +93,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
         switch self {
         case .kafkaReachableAgain: [.kafkaUnreachable]
         case .redisReady: [.redisLost]
+        case .clockRightAgain: [.clockWrong]
         case .redisReplicasAvailableAgain: [.redisReplicasMissing]
         case .apnsConnected: [.apnsClosed, .apnsUntrusted, .apnsUnresolved]
         case .apnsBreakerClosed: [.apnsBreakerOpen]

@@ -111,5 +111,27 @@ extension LogKindCatalog {
                 """,
             action: "Find the worker that reads the registrations, and check whether Redis and Kafka respond to it."
         ),
+        define(
+            .clockWrong,
+            "clock-wrong",
+            .warning,
+            message: "the clocks of this machine and of Redis differ by more than a minute",
+            meaning: """
+                Redis' clock is `redisAheadSeconds` ahead; if this is negative, it is behind. The worker adds \
+                `correctionSeconds` to its own clock. It does not follow Redis' clock if the difference is more than \
+                30 minutes, or if Redis' clock was set back while the worker was running.
+                """,
+            action: """
+                Synchronize the clock that is wrong with NTP: this machine's, or Redis' if all workers write this \
+                line. While Redis' clock is wrong, workers that start use its time.
+                """
+        ),
+        define(
+            .clockRightAgain,
+            "clock-right-again",
+            .notice,
+            message: "the clocks of this machine and of Redis agree again",
+            meaning: "They differ by at most a minute."
+        ),
     ]
 }

@@ -8,7 +8,8 @@ package enum LogKindCatalog {
         let sorted = all.sorted { $0.kind.rawValue < $1.kind.rawValue }
         precondition(
             sorted.map(\.kind) == LogKind.allCases,
-            "define once in LogKindCatalog*.swift: \(Set(LogKind.allCases).subtracting(sorted.map(\.kind)))"
+            "define each kind once in LogKindCatalog*.swift; missing: "
+                + "\(Set(LogKind.allCases).subtracting(sorted.map(\.kind)))"
         )
         return sorted
     }()
@@ -181,7 +182,8 @@ package enum LogKindCatalog {
             .notice,
             message: "configuration reloaded",
             meaning: """
-                The file was read again, after SIGHUP or because it changed; `changed` names the keys with new values.
+                The file was read again, after SIGHUP, or because it or a file of shapes changed; `changed` names the \
+                keys with new values.
                 """
         ),
         define(

@@ -13,6 +13,8 @@ package final class RecentEvents: Sendable {
         /// The number of lines that other threads than the lanes and the Kafka thread suppressed. The lanes and the
         /// Kafka thread count their suppressed lines in ``ThreadMetrics``.
         var suppressedLineCountOfOtherThreads: UInt64 = 0
+        /// The number of lines of all threads that are lost, because the log's output had no room for them.
+        var lostLineCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastLineMetadata = ""
     }
@@ -22,6 +24,8 @@ package final class RecentEvents: Sendable {
 
     private let repetitionLimiter = Mutex(LogRepetitionLimiter())
     private let events = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
+
+    package init() {}
 
     /// Decides for all threads whether a line is written. Returns nil if the line is left out; otherwise how many lines
     /// were left out before the line (``LogRepetitionLimiter/takeRepeatCountIfLineIsDue(_:_:nowMilliseconds:)``).
@@ -60,10 +64,17 @@ package final class RecentEvents: Sendable {
         events.withLock { $0[Int(kind.rawValue)].suppressedLineCountOfOtherThreads &+= 1 }
     }
 
-    /// How many lines other threads than the lanes and the Kafka thread suppressed, for each kind in the order of
-    /// ``LogKind``'s raw values.
-    var suppressedLineCountsOfOtherThreads: [UInt64] {
-        events.withLock { $0.map(\.suppressedLineCountOfOtherThreads) }
+    /// Counts a line that ``LogOutput`` lost. A line without a kind has no series in the metric, so it is not counted.
+    func countLostLine(kindIdentifier: String?) {
+        guard let kind = LogKind.allCases.first(where: { $0.identifier == kindIdentifier }) else { return }
+        events.withLock { $0[Int(kind.rawValue)].lostLineCount &+= 1 }
+    }
+
+    /// How many lines were not written and are not counted in ``ThreadMetrics``, for each kind in the order of
+    /// ``LogKind``'s raw values: lines that other threads than the lanes and the Kafka thread suppressed, and lost
+    /// lines of all threads.
+    var unwrittenLineCounts: [UInt64] {
+        events.withLock { $0.map { $0.suppressedLineCountOfOtherThreads &+ $0.lostLineCount } }
     }
 
     /// The kinds that were logged, the latest first.

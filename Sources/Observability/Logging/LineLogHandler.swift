@@ -5,7 +5,8 @@ import Logging
 /// Writes each event as one line, JSON or text, to a file descriptor. Device tokens, provider tokens and keys are
 /// masked in every line, whatever code logs it (`Redaction`).
 ///
-/// Each line is one `write`, so the lines of several threads mix only if the output takes a part of a line.
+/// A line for which the output has no room is lost and counted, because a log must neither block nor stop the worker.
+/// The lines of several threads never mix, if the process has only one handler for this output.
 package struct LineLogHandler: LogHandler {
     /// The level of this logger if it has its own; otherwise the threshold that all loggers share.
     package var logLevel: Logger.Level {
@@ -19,19 +20,24 @@ package struct LineLogHandler: LogHandler {
     private let threshold: LogThreshold
     private let label: String
     private let format: WorkerConfiguration.Log.Format
-    private let descriptor: Int32
+    private let output: LogOutput
+    private let events: RecentEvents
 
-    /// - Parameter descriptor: the output. The caller owns it and must keep it open as long as the handler lives.
+    /// - Parameters:
+    ///   - descriptor: the output. The caller owns it and must keep it open as long as the handler lives.
+    ///   - events: counts the lines that are lost.
     package init(
         label: String,
         threshold: LogThreshold,
         format: WorkerConfiguration.Log.Format,
-        descriptor: Int32 = STDERR_FILENO
+        descriptor: Int32 = STDERR_FILENO,
+        events: RecentEvents
     ) {
         self.label = label
         self.threshold = threshold
         self.format = format
-        self.descriptor = descriptor
+        output = LogOutput(descriptor: descriptor)
+        self.events = events
     }
 
     package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
@@ -51,29 +57,24 @@ package struct LineLogHandler: LogHandler {
             message: event.message.description,
             fields: fields
         )
-        write(Redaction.masked(format == .json ? line.json : line.text) + "\n")
-    }
-
-    /// Writes a line. A line that cannot be written is lost, because a log must neither block nor stop the worker.
-    private func write(_ line: String) {
-        var line = line
-        line.withUTF8 { bytes in
-            var rest = UnsafeRawBufferPointer(bytes)
-            while let start = rest.baseAddress, !rest.isEmpty {
-                let count = Glibc.write(descriptor, start, rest.count)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { return }
-                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-            }
+        if !output.write(Redaction.masked(format == .json ? line.json : line.text) + "\n") {
+            events.countLostLine(kindIdentifier: fields["kind"].map { "\($0)" })
         }
     }
 }
 
 extension Logger {
     /// Creates a logger that writes to standard error.
-    package init(label: String, format: WorkerConfiguration.Log.Format, threshold: LogThreshold) {
+    ///
+    /// - Parameter events: counts the lines that are lost because standard error has no room for them.
+    package init(
+        label: String,
+        format: WorkerConfiguration.Log.Format,
+        threshold: LogThreshold,
+        events: RecentEvents
+    ) {
         self.init(label: label) { label in
-            LineLogHandler(label: label, threshold: threshold, format: format)
+            LineLogHandler(label: label, threshold: threshold, format: format, events: events)
         }
     }
 }

@@ -1,12 +1,11 @@
 extension Diagnosis {
-    /// Returns a finding if the last poll of the lifetime keeper failed: Redis or Kafka did not take its calls.
+    /// Returns a finding if the lifetime keeper fails: Redis or Kafka does not take its calls.
     var lifetimeFindings: [Finding] {
-        let latestKind = loggedKinds.first { [.lifetimeEndsInterrupted, .lifetimeEndsResumed].contains($0) }
-        guard latestKind == .lifetimeEndsInterrupted else { return [] }
+        guard window.currentTotals[.lifetimesFailing] != 0 else { return [] }
         return [
             Finding(
                 severity: .attention,
-                alertName: "",
+                alertName: "CausewayLifetimesFailing",
                 observation: "Activities whose lifetime is over cannot be ended or started again now.",
                 meaning: "They stay on the phones until Redis and Kafka work again. The worker tries each second.",
                 action:

@@ -32,7 +32,7 @@ struct Diagnosis {
     var findings: [Finding] {
         (workerFindings + redisFindings + rereadingFindings + kafkaFindings + partitionFindings + poolFindings
             + responseFindings + recordFindings + audienceFindings + channelFindings + lifetimeFindings + loadFindings
-            + traceFindings)
+            + traceFindings + configurationFindings + clockFindings)
             .enumerated()
             .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
             .map(\.element)

@@ -185,6 +185,13 @@ struct StatusBuilder {
             .stream: "a free HTTP/2 stream",
             .apns: "APNs' response", .result: "Kafka's acknowledgement of the result",
         ]
+        var rows: [[StatusCell]] = RecordWait.allCases.map { wait in
+            [
+                .words(wait.name), .words(meanings[wait] ?? "").styled(.faint),
+                .count(totals[.recordsWaiting, Int(wait.rawValue)]),
+            ]
+        }
+        rows.append(deferredRow)
         return StatusTable(
             key: "waiting",
             title: "Waiting records",
@@ -197,13 +204,18 @@ struct StatusBuilder {
                 .init(key: "for", title: "for"), .init(key: "meaning", title: ""),
                 .init(key: "records", title: "records"),
             ],
-            rows: RecordWait.allCases.map { wait in
-                [
-                    .words(wait.name), .words(meanings[wait] ?? "").styled(.faint),
-                    .count(totals[.recordsWaiting, Int(wait.rawValue)]),
-                ]
-            }
+            rows: rows
         )
+    }
+
+    /// The commands on the deferred topic. They are not in progress, so no lane counts them.
+    private var deferredRow: [StatusCell] {
+        let count = totals[.deferredWaiting]
+        var meaning = "their return from the deferred topic"
+        if count > 0 {
+            meaning += "; the first came \(Numeral.duration(microseconds: totals[.deferredOldest] * 1_000)) ago"
+        }
+        return [.words("deferred"), .words(meaning).styled(.faint), .count(count)]
     }
 
     private var partitionsTable: StatusTable {

@@ -30,8 +30,9 @@ package struct OutcomeReference: Sendable {
         case .held:
             """
             No token is registered, or APNs says that the token is dead. The newest state, or the start, waits for \
-            the next registration, and then has another result. It has none if no token registers, if a newer \
-            command replaces it, or if it is a start that expires and gives up its place (`heldStartsFull`).
+            the next registration, and then has another result. It has no other result if no token registers, or if \
+            a newer command replaces it. A start also has none if Redis loses it, or if it expires and gives up its \
+            place to another start (`heldStartsFull`).
             """
         case .ended: "The activity has ended, so nothing can change it."
         case .expired: "The command expired or became too old before APNs accepted it."

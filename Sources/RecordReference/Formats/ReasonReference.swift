@@ -132,7 +132,7 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "missingKey",
             "`invalid`",
-            "A tombstone's key is empty, or longer than an id.",
+            "A tombstone's key is empty, or longer than an id and names no attributes type.",
             "Write tombstones with the registration's key."
         ),
         ReasonReference(

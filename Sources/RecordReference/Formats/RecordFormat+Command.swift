@@ -113,10 +113,11 @@ private enum CommandFormat {
             ),
             RecordField(
                 "expiration",
-                .integer(0...UInt64(Limits.timestampMax)),
+                .unixSeconds,
                 """
-                The command is not sent after this time, UNIX seconds. Default: for a start, the policy's \
-                `startSeconds` after `aps.timestamp`; for an update 8 hours after it, for an end 12 hours.
+                The command is not sent after this time. Default: for a start, the policy's `startSeconds` after \
+                `aps.timestamp`; for an update 8 hours after it, for an end 12 hours. 0, Apple's value for one \
+                attempt, is not allowed.
                 """
             ),
             RecordField("policy", .policyName, "A policy of the worker's configuration. Default: the app's."),

@@ -9,10 +9,14 @@ extension RecordFormat {
         topic: "causeway.registrations",
         introduction: """
             The app's server writes one registration for each token that it gets from a phone: the update token of an \
-            activity, or the push-to-start token of a device. A record without a value (a tombstone) unregisters the \
-            activity or device that its key names. The topic is compacted: it keeps the newest record of each key.
+            activity, or the push-to-start token of a device. The topic is compacted: it keeps the newest record of \
+            each key. So a device has a key for each attributes type. A record without a value (a tombstone) \
+            unregisters what its key names: an activity, an attributes type of a device, or a whole device. To \
+            unregister a device for good, write a tombstone with the key of each attributes type. After a tombstone \
+            with only the device's id, the other keys keep their records, and workers read these again if Redis loses \
+            its data.
             """,
-        keyMeaning: "the activity's id, or the device's id.",
+        keyMeaning: "the activity's id; with `device`, the device's id, a slash and `attributesType`.",
         headers: [],
         isWrittenByProducers: true,
         variants: [
@@ -87,7 +91,10 @@ private enum RegistrationFormat {
                 "shows",
                 .either([.unixSeconds, .object(shownVersion)]),
                 .conditional("only with `activity`"),
-                "The version that the activity already shows. Older and equal states are not sent."
+                """
+                The version that the activity already shows. Older and equal states are not sent. A version that is more \
+                than \(Limits.timestampLeadSecondsMax) s after the record's time in Kafka does not count.
+                """
             ),
             RecordField(
                 "audiences",

@@ -126,9 +126,10 @@ extension RecordFormat {
                     "channelReason",
                     .choice(ChannelAbsence.allCases.map(\.name.description)),
                     """
-                    Why there was no channel. `notInTime`: the command waited 2 s. `refused`: APNs refused to create \
-                    it, see the worker's log. `notAwaited`: another command waited without success less than a minute \
-                    ago.
+                    Why there was no channel. `notInTime`: the command waited 2 s, a start up to 30 s, or longer if \
+                    Redis had lost the channel. `refused`: APNs refused to create it, see the worker's log. \
+                    `notAwaited`: another command waited without success less than a minute ago, or too many commands \
+                    waited.
                     """
                 ),
                 RecordField("ranges", .integer(1...256), .always, "How many ranges the audience was divided into."),

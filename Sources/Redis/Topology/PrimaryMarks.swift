@@ -165,7 +165,8 @@ extension PrimaryMarks.WriteMode {
 }
 
 extension ServerInformation {
-    fileprivate init(reply: RedisValue) {
+    /// Reads a reply to `INFO server`. Empty if the reply is an error.
+    init(reply: RedisValue) {
         if case .string(let text) = reply {
             self = text.withUnsafeBytes { ServerInformation($0) }
         } else {

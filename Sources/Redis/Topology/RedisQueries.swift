@@ -119,8 +119,27 @@ public final class RedisQueries {
     ///
     /// - Parameter key: the server of this key is asked; nil for any primary.
     public func serverTimeMilliseconds(for key: [UInt8]? = nil) throws(RedisError) -> Int64 {
-        let reply = try send([(key: key ?? [], command: [Array("TIME".utf8)])])[0].valueOrThrow()
-        guard let parts = reply.elements, parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
+        try Self.parseTime(send([(key: key ?? [], command: [Array("TIME".utf8)])])[0])
+    }
+
+    /// Reads the clock of each primary, in UNIX milliseconds, in no particular order. Leaves out a primary that does
+    /// not reply or refuses to say the time.
+    ///
+    /// - Throws: if the primaries cannot be found.
+    public func primaryTimesMilliseconds() throws(RedisError) -> [Int64] {
+        let primaries = try connections.findPrimaries()
+        var times: [Int64] = []
+        for result in connections.send(primaries.map { ($0, [Array("TIME".utf8)]) }) {
+            if let reply = try? result.get(), let time = try? Self.parseTime(reply) { times.append(time) }
+        }
+        // After an error there may be other primaries, so the next call searches for them.
+        if times.count < primaries.count { connections.forgetPrimaries() }
+        return times
+    }
+
+    private static func parseTime(_ reply: RedisValue) throws(RedisError) -> Int64 {
+        guard let parts = try reply.valueOrThrow().elements, parts.count == 2,
+            let seconds = parts[0].text.flatMap({ Int64($0) }),
             let microseconds = parts[1].text.flatMap({ Int64($0) }), (0...9_999_999_999).contains(seconds)
         else { throw RedisError(.protocolViolation) }
         return seconds * 1_000 + microseconds / 1_000

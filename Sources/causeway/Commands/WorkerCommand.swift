@@ -52,7 +52,13 @@ struct WorkerCommand: AsyncParsableCommand {
             with: ConfigurationLoading.makeStartupLoader(requiresFiles: true)
         )
         let threshold = LogThreshold(configuration.log.level)
-        let logger = Logger(label: "causeway.worker", format: configuration.log.format, threshold: threshold)
+        let events = RecentEvents()
+        let logger = Logger(
+            label: "causeway.worker",
+            format: configuration.log.format,
+            threshold: threshold,
+            events: events
+        )
         let source = ConfigurationSource(
             loader: ConfigurationLoading.makeLoader(requiresFiles: true),
             path: config,
@@ -61,7 +67,13 @@ struct WorkerCommand: AsyncParsableCommand {
         let worker: Worker
         let services: [ServiceGroupConfiguration.ServiceConfiguration]
         do {
-            worker = try Worker(configuration: configuration, source: source, logger: logger, version: Release.version)
+            worker = try Worker(
+                configuration: configuration,
+                source: source,
+                logger: logger,
+                events: events,
+                version: Release.version
+            )
             // Services stop in reverse order: first the worker, then the HTTP endpoint. So the endpoint still responds
             // while the worker stops.
             services =

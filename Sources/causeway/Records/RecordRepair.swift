@@ -82,8 +82,9 @@ struct RecordRepair {
     static let sampleValues: [Field: String] = [
         .event: #""update""#, .aps: #"{"event":"update","timestamp":1000000000,"content-state":{}}"#,
         .app: #""a""#, .activity: #""a""#, .audience: #""a""#, .device: #""d""#, .id: #""i""#, .sequence: "1",
-        .priority: "5", .policy: #""p""#, .expiration: "0", .token: #""00000000""#, .environment: #""sandbox""#,
-        .payload: "{}", .timestamp: "1000000000", .contentState: "{}", .apsAttributesType: #""A""#, .attributes: "{}",
+        .priority: "5", .policy: #""p""#, .expiration: "1000000000", .token: #""00000000""#,
+        .environment: #""sandbox""#, .payload: "{}", .timestamp: "1000000000", .contentState: "{}",
+        .apsAttributesType: #""A""#, .attributes: "{}",
         .alert: #"{"title":"t","body":"b"}"#, .staleDate: "1", .dismissalDate: "1", .relevanceScore: "1",
         .inputPushToken: "1", .inputPushChannel: #""AAAA""#, .alertTitle: #""t""#, .alertBody: #""b""#,
         .alertSound: #""s""#, .titleKey: #""k""#, .titleArguments: "[]", .bodyKey: #""k""#, .bodyArguments: "[]",

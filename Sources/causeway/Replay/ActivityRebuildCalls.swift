@@ -33,6 +33,8 @@ struct ActivityRebuildCalls {
             // With this flag, Redis admits the command even if Redis keeps the alert of an older one; otherwise it
             // would reply `alertHeld`. The flag does no harm, because a rebuild sends no alert.
             admission.mayReplaceHeldAlert = true
+            // If this command brings the activity's first token, the eight hours begin at the time of this record.
+            admission.isReread = true
             let heldCommand = Self.heldCommand(command, of: record, app: app, activity: identifier)
             return (admission, heldCommand, command.hasAlert)
         }

@@ -8,12 +8,16 @@ import LiveActivity
 struct AudienceRebuildCalls {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>
-    /// Finishes the only range of the command's fan-out. Otherwise Redis would count the fan-out as unfinished for up
-    /// to 12 hours, and give the next command only one range too, so that only one lane could work on it.
-    let finishRangeCall: AudienceCall<[UInt8]>
+    /// The key of the audience's hash in Redis.
+    let redisKey: [UInt8]
+    private let version: Version
+
+    /// The digest in the admissions of a rebuild. No content has it, so no worker writes it. Redis does not take the
+    /// audience's next state for unchanged, and a worker sends it.
+    private static let digest: UInt64 = 0
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this configuration.
-    init?(_ candidate: ReplayCandidate, appIndex: Int, scope: ReplayScope) {
+    init?(_ candidate: ReplayCandidate, redisKey: [UInt8], appIndex: Int, scope: ReplayScope) {
         let nowSeconds = Clock.wallMilliseconds / 1_000
         let builtAdmission = candidate.value.withUnsafeBytes { record -> AudienceAdmission<[UInt8]>? in
             guard let command = try? Command.decode(record),
@@ -27,14 +31,8 @@ struct AudienceRebuildCalls {
             else { return nil }
             return ReplayDecider.audienceAdmission(of: command, record, policy: policy)
         }
-        guard var admission = builtAdmission, let audienceName = candidate.audience,
-            let range = SegmentRange(index: 0, rangeCount: 1)
-        else {
-            return nil
-        }
-        // No content has the digest 0. So Redis does not take the audience's next state for unchanged, and a worker
-        // sends it.
-        admission.digest = 0
+        guard var admission = builtAdmission, let audienceName = candidate.audience else { return nil }
+        admission.digest = Self.digest
         let audience = audienceName.withUnsafeBytes { AudienceDigest(of: $0) }
         let app = Array(scope.apps[appIndex].bundleId.utf8)
         func makeCall(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
@@ -42,9 +40,43 @@ struct AudienceRebuildCalls {
         }
         admissionCall = makeCall(.admit(admission.withoutSpacing))
         settlementCall = makeCall(.settle(version: candidate.version))
-        finishRangeCall = makeCall(
-            .finishRange(range, version: candidate.version, MemberOutcomeCounts(), ResponseTimes())
-        )
+        version = candidate.version
+        self.redisKey = redisKey
+    }
+
+    /// Whether Redis has admitted the command for a rebuild. If a worker has admitted it and not settled it, Redis
+    /// repeats to the rebuild what it replied to the worker, so the reply does not show the difference.
+    func areAdmitted(in audience: AudienceInspection) -> Bool {
+        audience.admittedVersion.map { $0.version == version && $0.digest == Self.digest } ?? false
+    }
+
+    /// Makes the calls that finish all ranges and broadcasts of the command's fan-out. Their order does not matter.
+    /// Without them, Redis would count the fan-out as unfinished for up to 12 hours, and give the next commands its
+    /// number of ranges: usually one, so that only one lane could work on them.
+    ///
+    /// - Parameter admissionReply: the reply `send` to the admission. It grants one range or, if Redis has an
+    ///   unfinished command, that command's number of ranges.
+    func makeFinishCalls(_ admissionReply: AudienceReply<[UInt8]>) -> [AudienceCall<[UInt8]>] {
+        guard let rangeCount = admissionReply.grant?.rangeCount else { return [] }
+        var operations = (0..<Int(rangeCount))
+            .compactMap { SegmentRange(index: $0, rangeCount: Int(rangeCount)) }
+            .map { range in
+                AudienceCall<[UInt8]>.Operation
+                    .finishRange(range, version: version, MemberOutcomeCounts(), ResponseTimes())
+            }
+        for environment in APNsEnvironment.allCases where admissionReply.channels[environment] != nil {
+            let broadcast = FinishedBroadcast(
+                environment: environment,
+                rangeCount: rangeCount,
+                broadcastCount: UInt8(admissionReply.channels.count)
+            )
+            operations.append(.finishBroadcast(broadcast, version: version, .superseded, ResponseTimes()))
+        }
+        return operations.map { operation in
+            var call = admissionCall
+            call.operation = operation
+            return call
+        }
     }
 }
 

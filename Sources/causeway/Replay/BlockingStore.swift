@@ -67,7 +67,8 @@ final class BlockingStore {
     }
 
     /// Makes the calls for audiences. No two calls may concern the same audience's hash in Redis (its commands and
-    /// ranges), or the same member of an audience, because Redis may carry them out in any order.
+    /// ranges), or the same member of an audience, unless their order does not matter: Redis may carry them out in any
+    /// order.
     ///
     /// If a call makes a page too long, the store shortens or splits the page afterwards. This method waits until the
     /// store has done so, but at most for ``cancelledSilenceMillisecondsMax``.

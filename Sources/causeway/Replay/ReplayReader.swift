@@ -15,13 +15,14 @@ struct ReplayReader {
     }
 
     private static let requestTimeoutMilliseconds: Int32 = 30_000
-    /// How long the reader waits for the next record if the end of the range is not reached. Then it waits for a leader
-    /// if the partition has none. Otherwise the reading fails.
+    /// How long the reader waits for the next record of a range. After this time, it waits for a leader if the
+    /// partition has none. Otherwise the reading fails.
     private static let silenceMillisecondsMax: Int64 = 30_000
-    /// How long the reader waits for a partition that has lost its leader while it was read. Then the reading fails.
+    /// How long the reader waits for a leader if the partition has lost it during the reading. Then the reading fails.
     private static let lostLeaderWaitMillisecondsMax: Int64 = 300_000
     private static let closeTimeoutMilliseconds: Int64 = 5_000
-    /// How long the reader waits for a partition without a leader. Usually the brokers elect one within a second.
+    /// How long the reader waits, before it reads, for a leader of each partition. Usually the brokers elect one within
+    /// a second.
     private static let leaderWaitMillisecondsMax: Int64 = 5_000
     private static let leaderPollMicroseconds: UInt32 = 200_000
     /// How long a broker may take to say which partitions have no leader. Short, because Ctrl-C must end the wait soon.
@@ -250,7 +251,7 @@ struct ReplayReader {
             guard let unreadOffset = stoppedAtOffset, !isStopped, interruption.pendingSignal == nil else {
                 return stoppedAtOffset
             }
-            // No record has come for some time. The wait for a leader begins again if some came before.
+            // No record has come for some time. If some came before, the wait for a leader begins again.
             if unreadOffset > nextOffset { leaderDeadlineMilliseconds = nil }
             nextOffset = unreadOffset
             let deadlineMilliseconds =

@@ -8,7 +8,7 @@ extension ReplayRebuilder {
     mutating func rebuild(ofAudiences entries: [(key: [UInt8], value: NewestCommandTable.Entry)]) throws {
         var newAudienceCalls: [AudienceRebuildCalls] = []
         guard !entries.isEmpty else { return }
-        for ((_, entry), fields) in zip(entries, try queries.readHashes(entries.map(\.key))) {
+        for ((key, entry), fields) in zip(entries, try queries.readHashes(entries.map(\.key))) {
             if entry.start != nil { count(.startsSkipped) }
             guard let candidate = entry.state else { continue }
             let inspection = try AudienceInspection(fields: fields)
@@ -20,7 +20,12 @@ extension ReplayRebuilder {
                 count(.audiencesKnown)
             } else if inspection.admittedVersion?.isEnd ?? false {
                 count(.audiencesKnown)
-            } else if let calls = AudienceRebuildCalls(candidate, appIndex: entry.appIndex, scope: scope) {
+            } else if let calls = AudienceRebuildCalls(
+                candidate,
+                redisKey: key,
+                appIndex: entry.appIndex,
+                scope: scope
+            ) {
                 newAudienceCalls.append(calls)
             } else {
                 count(.statesTooOld)
@@ -29,20 +34,26 @@ extension ReplayRebuilder {
         try write(newAudienceCalls)
     }
 
-    private mutating func write(_ audienceCalls: [AudienceRebuildCalls]) throws {
+    /// Makes the calls, but leaves a command that a worker has admitted since the replay read Redis to this worker.
+    mutating func write(_ audienceCalls: [AudienceRebuildCalls]) throws {
         guard let store else { return count(.audiencesWritten, audienceCalls.count) }
         guard !audienceCalls.isEmpty else { return }
         waitForRateLimit(writing: audienceCalls.count)
+        let replies = try store.perform(audienceCalls.map(\.admissionCall), until: isCancelled)
+        let fieldsAfterAdmission = try queries.readHashes(audienceCalls.map(\.redisKey))
         var admittedCalls: [AudienceRebuildCalls] = []
-        for (calls, reply) in zip(
-            audienceCalls,
-            try store.perform(audienceCalls.map(\.admissionCall), until: isCancelled)
-        ) {
-            // Redis refuses the command if a worker has admitted it, or a newer one, since the replay read Redis.
-            if reply.verdict == .send { admittedCalls.append(calls) } else { count(.audiencesKnown) }
+        var finishCalls: [AudienceCall<[UInt8]>] = []
+        for ((calls, reply), fields) in zip(zip(audienceCalls, replies), fieldsAfterAdmission) {
+            // Redis refuses the command if it is settled, or if a worker has admitted a newer one.
+            guard reply.verdict == .send, try calls.areAdmitted(in: AudienceInspection(fields: fields)) else {
+                count(.audiencesKnown)
+                continue
+            }
+            admittedCalls.append(calls)
+            finishCalls += calls.makeFinishCalls(reply)
         }
         _ = try store.perform(admittedCalls.map(\.settlementCall), until: isCancelled)
-        _ = try store.perform(admittedCalls.map(\.finishRangeCall), until: isCancelled)
+        _ = try store.perform(finishCalls, until: isCancelled)
         count(.audiencesWritten, admittedCalls.count)
     }
 }

@@ -33,10 +33,10 @@ struct ReplayRebuilder {
     /// `--execute`, because Redis then knows the tokens.
     private var registrationsByActivity: [[UInt8]: TrackedRegistration] = [:]
 
-    /// What is known about the newest token of an activity.
+    /// What is known about the newest token of an activity, and when a record of this token was first written.
     private enum TrackedRegistration {
         case absent
-        case registered(atMilliseconds: Int64)
+        case registered(TokenRegistration<[UInt8]>, writtenAtMilliseconds: Int64)
     }
 
     /// - Parameters:
@@ -79,10 +79,18 @@ struct ReplayRebuilder {
             return tally.count(.registrationsInvalid)
         }
         let hasTimestamp = recordTimestampMilliseconds >= 0
-        registration.limitTime(toLeadOver: hasTimestamp ? recordTimestampMilliseconds : Clock.wallMilliseconds)
-        guard let call = registrationCall(for: registration, appIndex: appIndex, in: value) else { return }
+        registration.limitTimes(toLeadOver: hasTimestamp ? recordTimestampMilliseconds : Clock.wallMilliseconds)
+        let writtenAtMilliseconds = max(registration.registeredAtMilliseconds, recordTimestampMilliseconds)
+        guard
+            let call = registrationCall(
+                for: registration,
+                appIndex: appIndex,
+                writtenAtMilliseconds: writtenAtMilliseconds,
+                in: value
+            )
+        else { return }
         let isExpired = AgeRules.isRegistrationExpired(
-            registeredAtMilliseconds: registration.registeredAtMilliseconds,
+            registeredAtMilliseconds: writtenAtMilliseconds,
             isPushToStart: call.subject.kind == .device,
             nowMilliseconds: Clock.wallMilliseconds
         )
@@ -94,6 +102,7 @@ struct ReplayRebuilder {
     private func registrationCall(
         for registration: Registration,
         appIndex: Int,
+        writtenAtMilliseconds: Int64,
         in record: UnsafeRawBufferPointer
     ) -> StoreCall<[UInt8]>? {
         let name = scope.apps[appIndex].bundleId
@@ -130,7 +139,10 @@ struct ReplayRebuilder {
                     allowsFrequentUpdates: activity.allowsFrequentUpdates,
                     shownVersion: activity.shownVersion,
                     // 0: Redis keeps the alerts that it holds, because workers may still have to send them.
-                    source: .reread(alertsReleasedUntilMilliseconds: 0),
+                    source: .reread(
+                        alertsReleasedUntilMilliseconds: 0,
+                        writtenAtMilliseconds: writtenAtMilliseconds
+                    ),
                     audiences: digests(of: activity.audiences, count: activity.audienceCount)
                 )
             )
@@ -153,22 +165,39 @@ struct ReplayRebuilder {
         }
     }
 
-    /// Collects the calls for a tombstone. Its key is the id of an activity or a device, and does not name the app. So
-    /// there are two calls for each app that the options include.
+    /// Collects the calls for a tombstone. Its key is the id of an activity or a device, or names an attributes type of
+    /// a device (`DeviceRegistrationKey`), and does not name the app. So there are up to three calls for each app that
+    /// the options include; none for an activity if the tombstone is too old for one.
     private mutating func collectUnregistration(_ key: UnsafeRawBufferPointer?, recordTimestampMilliseconds: Int64)
         throws
     {
-        guard let key, (1...Limits.identifierBytesMax).contains(key.count) else {
-            return tally.count(.registrationsInvalid)
+        var tokenHolders: [(kind: StoreSubjectKind, identifier: [UInt8], attributesType: [UInt8]?)] = []
+        if let key, (1...Limits.identifierBytesMax).contains(key.count) {
+            tokenHolders.append((.activity, Array(key), nil))
+            tokenHolders.append((.device, Array(key), nil))
         }
-        let identifier = Array(key)
-        guard scope.includes(identifier) else { return }
+        if let key, let parts = DeviceRegistrationKey.split(key) {
+            tokenHolders.append((.device, Array(parts.device), Array(parts.attributesType)))
+        }
+        guard let key, !tokenHolders.isEmpty else { return tally.count(.registrationsInvalid) }
+        guard scope.includes(Array(key)) else { return }
+        tokenHolders.removeAll { holder in
+            AgeRules.isRegistrationExpired(
+                registeredAtMilliseconds: recordTimestampMilliseconds,
+                isPushToStart: holder.kind == .device,
+                nowMilliseconds: Clock.wallMilliseconds
+            )
+        }
+        guard !tokenHolders.isEmpty else { return tally.count(.registrationsTooOld) }
+        let atMilliseconds = max(0, recordTimestampMilliseconds)
         for app in scope.apps where scope.includes(app: app.bundleId) {
-            for kind in [StoreSubjectKind.activity, .device] {
-                let subject = StoreSubject(app: Array(app.bundleId.utf8), kind: kind, identifier: identifier)
-                let clampedMilliseconds = max(0, recordTimestampMilliseconds)
+            for (kind, identifier, type) in tokenHolders {
                 try collect(
-                    StoreCall(tag: 0, subject: subject, operation: .unregister(atMilliseconds: clampedMilliseconds))
+                    StoreCall(
+                        tag: 0,
+                        subject: StoreSubject(app: Array(app.bundleId.utf8), kind: kind, identifier: identifier),
+                        operation: .unregister(atMilliseconds: atMilliseconds, attributesType: type)
+                    )
                 )
             }
         }
@@ -257,14 +286,18 @@ struct ReplayRebuilder {
         let activity = ActivityKey.key(app: call.subject.app, activity: call.subject.identifier)
         guard let knownRegistration = registrationsByActivity[activity] else { return }
         switch (call.operation, knownRegistration) {
-        case (.register(let token, _, _, _, _), .absent):
-            registrationsByActivity[activity] = .registered(atMilliseconds: max(token.registeredAtMilliseconds, 0))
-        case (.register(let token, _, _, _, _), .registered(let knownAtMilliseconds)):
+        case (.register(let token, _, _, .reread(_, let milliseconds), _), .absent):
+            registrationsByActivity[activity] = .registered(token, writtenAtMilliseconds: milliseconds)
+        case (
+            .register(let token, _, _, .reread(_, let milliseconds), _), .registered(let known, let knownMilliseconds)
+        )
+        where known.registeredAtMilliseconds <= token.registeredAtMilliseconds:
             registrationsByActivity[activity] = .registered(
-                atMilliseconds: max(token.registeredAtMilliseconds, knownAtMilliseconds)
+                token,
+                writtenAtMilliseconds: token.token == known.token ? knownMilliseconds : milliseconds
             )
-        case (.unregister(let milliseconds), .registered(let knownAtMilliseconds))
-        where knownAtMilliseconds <= milliseconds:
+        case (.unregister(let milliseconds, _), .registered(let known, _))
+        where max(known.registeredAtMilliseconds, 0) <= milliseconds:
             registrationsByActivity[activity] = .absent
         default: break
         }
@@ -325,13 +358,10 @@ struct ReplayRebuilder {
         let nowMilliseconds = try queries.serverTimeMilliseconds(for: first.activity)
         for (calls, inspection, activity) in missingStates {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
-            if case .registered(let registeredAtMilliseconds)? = registrationsByActivity[activity] {
-                // The decision depends on whether there is a token, not on its bytes. So leave out the bytes.
-                admission.registration = TokenRegistration(
-                    token: [],
-                    environment: .production,
-                    registeredAtMilliseconds: registeredAtMilliseconds
-                )
+            if case .registered(var registration, let writtenAtMilliseconds)? = registrationsByActivity[activity] {
+                // The model begins the activity's eight hours at this time, as Redis would.
+                registration.registeredAtMilliseconds = writtenAtMilliseconds
+                admission.registration = registration
             }
             let verdict = ActivityState(inspection).verdict(on: admission, nowMilliseconds: nowMilliseconds)
             tally.count(verdict.forReplay.counter)
@@ -343,7 +373,7 @@ struct ReplayRebuilder {
     private mutating func admit(_ rebuildCalls: [ActivityRebuildCalls], _ store: BlockingStore) throws {
         var followUpCalls: [StoreCall<[UInt8]>] = []
         for (calls, reply) in zip(rebuildCalls, try perform(rebuildCalls.map(\.admissionCall), on: store)) {
-            // An admission gets no other verdict.
+            // Never nil: an admission gets only these verdicts.
             let counter = AdmissionVerdict(reply.verdict)?.forReplay.counter ?? .statesKnown
             if counter == .statesWritten { followUpCalls.append(calls.settlementCall) }
             if counter == .statesHeld { followUpCalls.append(calls.holdCall) }

@@ -61,6 +61,9 @@ class Extended(unittest.TestCase):
                 self.assertIn(values["extraVolumeMounts"][0], container["volumeMounts"])
             # A sidecar never ends, so a Job or a test with a sidecar would never end.
             self.assertEqual(len(spec["containers"]), 1)
+        # An init container may bring the key, so it runs before the check of the files.
+        self.assertEqual(test["initContainers"][:-1], values["initContainers"])
+        self.assertEqual(test["initContainers"][-1]["name"], "configuration")
         job_labels = chart.only_object(found, "Job")["spec"]["template"]["metadata"]["labels"]
         for labels in (job_labels, chart.only_object(found, "Pod")["metadata"]["labels"]):
             self.assertEqual(labels["sidecar.istio.io/inject"], "false")
@@ -141,6 +144,14 @@ class HelmTest(unittest.TestCase):
             # The network policy of the workers must not select the pod of `helm test`.
             worker = chart.only_object(found, "NetworkPolicy", "push-causeway")["spec"]["podSelector"]["matchLabels"]
             self.assertFalse(worker.items() <= labels.items())
+
+    def test_the_init_containers_of_the_pod_have_the_egress_of_the_workers(self):
+        rule = {"ports": [{"protocol": "TCP", "port": 8200}]}
+        policy = {"networkPolicy": {"extraEgress": [rule]}}
+        for name, rules in (("extended", [rule]), ("minimal", [])):
+            found = chart.render_objects(policy, base=name)
+            egress = chart.only_object(found, "NetworkPolicy", "push-causeway-test")["spec"]["egress"]
+            self.assertEqual(egress[2:], rules)
 
 
 class Facts(unittest.TestCase):

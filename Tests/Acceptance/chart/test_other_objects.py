@@ -41,14 +41,19 @@ class Scaling(unittest.TestCase):
 
     def test_the_scaled_object_has_the_chosen_values(self):
         spec = chart.only_object(chart.objects_of_value_set("keda"), "ScaledObject")["spec"]
-        commands, registrations = (trigger["metadata"] for trigger in spec["triggers"])
-        self.assertEqual(commands["topic"], "push.commands")
-        self.assertEqual(registrations["topic"], "causeway.registrations")
+        commands, registrations, fanout = (trigger["metadata"] for trigger in spec["triggers"])
+        self.assertEqual((commands["topic"], commands["lagThreshold"]), ("push.commands", "2000000"))
+        self.assertEqual((registrations["topic"], registrations["lagThreshold"]), ("causeway.registrations", "2000000"))
+        # A fan-out record stands for thousands of pushes, so few of them are much work.
+        self.assertEqual((fanout["topic"], fanout["lagThreshold"]), ("causeway.fanout", "32"))
+        # Its records wait while APNs accepts no pushes of an app. More workers would not help these.
+        self.assertEqual(fanout["excludePersistentLag"], "true")
+        self.assertNotIn("excludePersistentLag", commands | registrations)
+        self.assertEqual([trigger.get("useCachedMetrics") for trigger in spec["triggers"]], [None, None, True])
         for trigger in spec["triggers"]:
             self.assertEqual(trigger["authenticationRef"], {"name": "kafka-scaler"})
             metadata = trigger["metadata"]
             self.assertEqual(metadata["consumerGroup"], "push")
-            self.assertEqual(metadata["lagThreshold"], "2000000")
             self.assertEqual((metadata["sasl"], metadata["tls"]), ("scram_sha512", "enable"))
 
     def scalers(self, values=None, has_keda=True):
@@ -67,6 +72,11 @@ class Scaling(unittest.TestCase):
         self.assertEqual(self.scalers({"autoscaling": {"type": "none"}}), [])
         ((kind, _),) = self.scalers({"autoscaling": {"type": "hpa"}})
         self.assertEqual(kind, "HorizontalPodAutoscaler")
+
+    def test_the_values_may_count_lag_that_stays(self):
+        metadata = {"excludePersistentLag": "false"}
+        ((_, spec),) = self.scalers({"autoscaling": {"keda": {"metadata": metadata}}})
+        self.assertEqual({trigger["metadata"]["excludePersistentLag"] for trigger in spec["triggers"]}, {"false"})
 
     def test_there_is_no_scaled_object_if_keda_cannot_ask_kafka(self):
         secured = {"config": {"kafka": {"properties": {"security.protocol": "SASL_SSL"}}}}

@@ -93,6 +93,7 @@ REFUSED_VALUES = [
         "extraVolumeMounts: /etc/causeway/secrets/files",
     ),
     ({"initContainers": [{"name": "wait"}]}, "image"),
+    ({"initContainers": [{"name": "configuration", "image": "a"}]}, "initContainers: the name configuration"),
     ({"sidecars": [{"name": "worker", "image": "a"}]}, "sidecars: the name worker"),
     ({"lifecycle": {"prestop": {}}}, "prestop"),
     (

@@ -107,7 +107,7 @@ class KafkaExampleTests(KafkaWriterTestCase):
             endpoint.kill()
         records = self.read_topic("causeway.registrations", 3)
         by_kind = sorted(records, key=lambda record: (record[0], record[1] is None))
-        self.assertEqual([key for key, _ in by_kind], ["final-phone-7", "final-phone-7", "phone-7"])
+        self.assertEqual([key for key, _ in by_kind], ["final-phone-7", "final-phone-7", "phone-7/MatchAttributes"])
         self.assertIsNone(by_kind[1][1])
         for _, record in (by_kind[0], by_kind[2]):
             record_checks.validator("registration").validate(record)

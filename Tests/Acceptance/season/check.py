@@ -48,6 +48,9 @@ def parse_arguments(arguments):
     )
     parser.add_argument("--alerts-again", type=int, help="alerts that may have rung twice (0)")
     parser.add_argument(
+        "--silent-pushes", type=int, help="pushes of states read again that may leave a due alert to a later push (0)"
+    )
+    parser.add_argument(
         "--wipes", type=int, help="how often Redis lost all data; each time buckets are full again (0)"
     )
     # The defaults are those of `InvariantOptions`.

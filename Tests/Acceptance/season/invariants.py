@@ -277,15 +277,21 @@ class AlertCounts:
     """The alerts that rang with the state of a newer command."""
     replaced_count: int = 0
     repeat_count: int = 0
+    silent_count: int = 0
+    """The pushes that rang nothing although an alert was due, and left the alert to a later push."""
 
 
 def check_alerts(evidence, options):
     """A push carries the newest alert of its own command and of all commands since the last push, so no alert is lost.
-    It may leave out an alert that did not fit or was too old."""
+    It may leave out an alert that did not fit or was too old. A state that is read again after a possible loss of Redis
+    rings nothing; then a later push rings what is due."""
     invariant = InvariantResult("every alert rings in order, or a newer alert replaces it")
     counts = AlertCounts()
     for activity, own_commands in evidence.commands_of.items():
-        check_alerts_of_activity(invariant, counts, activity, own_commands, evidence.pushes_that_reached(activity))
+        pushes = evidence.pushes_that_reached(activity)
+        check_alerts_of_activity(invariant, counts, activity, own_commands, pushes, options)
+    if counts.silent_count > options.silent_pushes:
+        invariant.add_violation(f"{counts.silent_count} pushes left a due alert to a later one")
     if counts.repeat_count > options.alerts_again:
         invariant.add_violation(f"{counts.repeat_count} alerts rang again, {options.alerts_again} are allowed for")
     invariant.measurement = (
@@ -295,7 +301,7 @@ def check_alerts(evidence, options):
     return invariant
 
 
-def check_alerts_of_activity(invariant, counts, activity, own_commands, pushes):
+def check_alerts_of_activity(invariant, counts, activity, own_commands, pushes, options):
     """Each push rings the alert that is due, and at the end no alert is still due."""
     waiting_commands = deque(
         command for command in own_commands if command.alert is not None and command.outcome not in UNDELIVERED
@@ -309,6 +315,10 @@ def check_alerts_of_activity(invariant, counts, activity, own_commands, pushes):
             continue
         newest_order = push.command.order
         due_commands = take_commands(waiting_commands, newest_order)
+        if options.silent_pushes and due_commands and push.alert is None and not is_left_out(due_commands, push):
+            counts.silent_count += 1
+            waiting_commands.extendleft(reversed(due_commands))
+            continue
         check_alert(invariant, counts, push, due_commands, rung_alerts)
         rung_alerts.add(push.alert)
     for command in waiting_commands:

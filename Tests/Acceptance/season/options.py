@@ -13,6 +13,8 @@ class InvariantOptions:
     repeats: int = 0
     results_again: int = 0
     alerts_again: int = 0
+    # How many pushes may ring nothing although an alert is due, because their state was read again. The alert stays due.
+    silent_pushes: int = 0
     # `kafka.supersededResults` of the run: "each", or "counted" if newer results may count superseded commands.
     superseded_results: str = "each"
     # How often Redis lost all data. Each time, the buckets are full again.

@@ -182,6 +182,14 @@ class ChangedSeason(ChangedRunTestCase):
         self.recorded_run.pushes.append(push)
         self.assert_violated("each accepted result is one push", others=["no two pushes"])
 
+    def test_a_state_read_again_may_leave_its_alert_to_a_later_push(self):
+        silent = next(p for p in self.pushes_of(event="update") if p["alert"] is not None)
+        later = next(p for p in self.pushes_of(event="update") if p["time"] > silent["time"] and p["alert"] is None)
+        for key in ("alert", "priority"):
+            later[key], silent[key] = silent[key], later[key]
+        self.assertEqual(self.run_checker(self.recorded_run.file_texts())[0], 1)
+        self.assert_all_hold("--silent-pushes", "1")
+
     def test_more_pushes_than_the_bucket_holds_are_found(self):
         for push in self.pushes_of(event="update"):
             push["priority"] = 10

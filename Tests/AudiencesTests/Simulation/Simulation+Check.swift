@@ -83,12 +83,11 @@ extension Simulation {
     }
 
     /// The members that must show the newest state at the end of the run. A member that joins later gets the state by a
-    /// push of its own. There are exceptions: the core gives up this push after a minute, a crash loses it, and after a
-    /// start there is none. In runs that may have one of these events, only permanent members must show the state.
+    /// push of its own. There are exceptions: a crash loses this push (K24), and after a start there is none. In runs
+    /// that may have one of these events, only permanent members must show the state.
     private var membersThatMustShowNewestState: [SimulatedPhone] {
         let doAllJoinersGetState =
-            (parameters.kind == .calm || parameters.kind == .faults) && parameters.rateLimitPerMille == 0
-            && !commands.contains(where: \.isStart)
+            [.calm, .faults, .outages].contains(parameters.kind) && !commands.contains(where: \.isStart)
         return phoneNames.compactMap { phones[$0] }
             .filter {
                 !$0.isTokenDead && !$0.hasLeft && !$0.isDevice && ($0.wasMemberThroughout || doAllJoinersGetState)

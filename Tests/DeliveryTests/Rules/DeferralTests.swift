@@ -306,7 +306,7 @@ import Testing
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
         core.report(.failed, on: .deferral)
-        core.receive(.update(1, of: "b", beside: #""expiration":1,"#))
+        core.receive(.update(1, of: "b", beside: #""expiration":1000000000,"#))
         #expect(core.outcomes == ["b.u1 expired"])
         core.elapseInSteps(250)
         core.acknowledgeAll()

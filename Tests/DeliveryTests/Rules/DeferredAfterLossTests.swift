@@ -24,10 +24,10 @@ import Testing
         #expect(core.outcomes.count { $0 == "u1 accepted" } == 1)
     }
 
-    /// Known issue: a deferred alert may never ring, although the phone shows the right state. Another worker sends the
-    /// original record's state without its alert (R25), and the deferred record is then a duplicate. This needs a
-    /// deferred alert, a loss of Redis and a new owner while the alert is still young enough (5 minutes). A fix could
-    /// ring an alert twice, because Redis no longer knows whether the alert rang.
+    /// Known issue (K26): a deferred alert may never ring, although the phone shows the right state. Another worker
+    /// sends the original record's state without its alert (R25), and the deferred record is then a duplicate. This
+    /// needs a deferred alert, a loss of Redis and a new owner while the alert is still young enough (5 minutes). A fix
+    /// could ring an alert twice, because Redis no longer knows whether the alert rang.
     @Test func `Another worker sends the state without its alert`() throws {
         let deferredCommand = try deferAlert(Self.makeCore())
         let core = Self.makeCore()

@@ -152,8 +152,8 @@ import Testing
         #expect(core.inProgressRecordCount == 0 && core.recordsAwaitingStoreCount == 0)
     }
 
-    /// Perhaps nobody else notifies these audiences: a push to an audience found the activity's token dead, and then the
-    /// activity left its audiences.
+    /// Perhaps nobody else notifies these audiences: a push to an audience found the activity's token dead, and then
+    /// the activity left its audiences.
     @Test func `A registration that finds no room notifies the audiences that its member left before`() {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["n"]))

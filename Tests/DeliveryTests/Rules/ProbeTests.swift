@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The breaker of a pool is open, so the pool's next push is a probe. If a start gets no response, it is `unknown` and is
-/// not sent again. So a start is a probe only if no other push is ready. (R16)
+/// The breaker of a pool is open, so the pool's next push is a probe. If a start gets no response, it is `unknown` and
+/// is not sent again. So a start is a probe only if no other push is ready. (R16)
 @Suite struct ProbeTests {
     private let pool = PoolIdentifier(appIndex: 0, environment: .production)
 
@@ -22,7 +22,7 @@ import Testing
         #expect(core.push()?.command == "b.s1", "the starts keep their order")
     }
 
-    /// The first probe failed. While its update waits for the next attempt, only a start is ready.
+    /// The first probe was an update, and failed. While this update waits for its next attempt, only a start is ready.
     @Test func `An update that is retried soon becomes the next probe, and no start does`() {
         let core = CoreHarness()
         core.receive(.start(1), .update(1, of: "c"))

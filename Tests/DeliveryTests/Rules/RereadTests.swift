@@ -119,9 +119,54 @@ import Testing
         core.register(CommandText.registration(at: -43_199))
         #expect(core.outstandingCalls.count == 1)
         core.reply(.registered)
-        // The store gets a registration that is read for the first time, however old it is.
-        core.register(CommandText.registration(at: -90_000))
+        // The same is true for a registration that is read for the first time, as offset 2 is.
+        core.register(CommandText.registration(at: -43_201))
+        #expect(core.outstandingCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 3)
+        core.register(CommandText.registration(at: -43_199))
         #expect(core.outstandingCalls.count == 1)
+    }
+
+    /// The phone's clock is a day behind, so the registration's own time is a day ago. Its record is recent.
+    @Test(arguments: [false, true])
+    func `A wrong clock of the phone makes no registration too old`(isReread: Bool) {
+        let core = isReread ? makeRereadingCore() : CoreHarness()
+        for recordAgeSeconds in [43_201, 43_200] as [Int64] {
+            core.receiveOne(
+                CommandText.registration(at: -86_400),
+                partition: core.registrationsPartition,
+                recordTimestampMilliseconds: (CoreHarness.startSeconds - recordAgeSeconds) * 1_000
+            )
+        }
+        core.endBatch()
+        #expect(core.outstandingCalls == ["registerToken a"])
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
+    }
+
+    /// For each activity that Redis does not know, `unregisterActivity` would store a value: one for each activity that
+    /// ever ended, if the whole topic is read.
+    @Test(
+        arguments: [
+            (ageSeconds: 43_200, calls: ["unregisterActivity a", "unregisterDevice a"]),
+            (43_201, ["unregisterDevice a"]), (90 * 86_400, ["unregisterDevice a"]), (90 * 86_400 + 1, []),
+        ] as [(ageSeconds: Int64, calls: [String])],
+        [false, true]
+    )
+    func `An old tombstone unregisters only what can still be alive`(
+        tombstone: (ageSeconds: Int64, calls: [String]),
+        isReread: Bool
+    ) {
+        let core = isReread ? makeRereadingCore() : CoreHarness()
+        core.receiveOne(
+            nil,
+            key: "a",
+            partition: core.registrationsPartition,
+            recordTimestampMilliseconds: (CoreHarness.startSeconds - tombstone.ageSeconds) * 1_000
+        )
+        core.endBatch()
+        #expect(core.outstandingCalls == tombstone.calls)
+        for _ in tombstone.calls { core.reply(.unregistered) }
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
+        #expect(core.recordsAwaitingStoreCount == 0)
     }
 
     /// Redis has lost the token, so it has held a command that is newer than the registration after the loss. The alert
@@ -162,10 +207,15 @@ import Testing
         )
         core.endBatch()
         let releasedUntilMilliseconds = (CoreHarness.startSeconds + releasedUntil) * 1_000
-        guard case .register(_, _, _, .reread(releasedUntilMilliseconds), _) = try core.oldestCall.operation else {
+        guard case .register(_, _, _, let source, _) = try core.oldestCall.operation else {
             Issue.record("\(try core.oldestCall)")
             return
         }
+        let expectedSource = RegistrationSource.reread(
+            alertsReleasedUntilMilliseconds: releasedUntilMilliseconds,
+            writtenAtMilliseconds: releasedUntilMilliseconds
+        )
+        #expect(source == expectedSource)
     }
 
     @Test func `An older start that a reread registration releases again is recorded, not sent`() {

@@ -3,8 +3,8 @@ import LiveActivity
 import Testing
 
 extension TokenTests {
-    /// Former releases stored the times of clocks that are ahead. Such a time does not say that the token was registered
-    /// after its death.
+    /// Former releases stored the times of clocks that are ahead. Such a time does not say that the token was
+    /// registered after its death.
     @Test func `A dead token whose registration time is a day ahead is invalidated`() throws {
         let core = CoreHarness()
         core.receive(.update(1))

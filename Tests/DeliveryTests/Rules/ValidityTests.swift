@@ -89,7 +89,7 @@ import Testing
         )
     }
 
-    @Test(arguments: [nil, "", String(repeating: "k", count: 257)])
+    @Test(arguments: [nil, "", String(repeating: "k", count: 257), String(repeating: "k", count: 257) + "/T"])
     func `A tombstone whose key cannot be an id is invalid`(key: String?) {
         let core = CoreHarness()
         core.unregister(key: key)

@@ -30,7 +30,7 @@ extension Simulation {
     }
 
     /// Records Redis' verdict on a call, and checks that Redis respects the eight hours. For the beginning of these
-    /// hours see `firstKnownAtMilliseconds`.
+    /// hours see `lifeBeganAtMilliseconds`.
     func noteActivityAge(
         _ call: StoreCall<[UInt8]>,
         _ view: RecordView,
@@ -42,7 +42,7 @@ extension Simulation {
         guard concernsActivity, !wasRedisWiped else { return }
         if view.isStart, call.ticket.purpose == .admit {
             if reply.verdict == .send, !activitiesWithPermittedStart.contains(activity) {
-                firstKnownAtMilliseconds[activity] = now
+                lifeBeganAtMilliseconds[activity] = now
             }
             if reply.verdict == .send {
                 activitiesWithPermittedStart.insert(activity)
@@ -50,8 +50,12 @@ extension Simulation {
             }
             return
         }
-        let bornAtMilliseconds = firstKnownAtMilliseconds[activity] ?? now
-        firstKnownAtMilliseconds[activity] = bornAtMilliseconds
+        // A reply without a token does not begin the eight hours.
+        let mayHaveToken =
+            reply.verdict == .registered || reply.verdict == .send || reply.verdict == .wait
+            || call.admission?.registration != nil && reply.verdict != .departures
+        if mayHaveToken, lifeBeganAtMilliseconds[activity] == nil { lifeBeganAtMilliseconds[activity] = now }
+        let bornAtMilliseconds = lifeBeganAtMilliseconds[activity] ?? now
         let isUpdate = call.ticket.purpose == .admit && view.event == .update
         checkUnknownActivity(call, view, reply, of: activity)
         if isUpdate, reply.verdict == .send,
@@ -105,14 +109,14 @@ extension Simulation {
     func mayAlertBeTooOld(_ command: String) -> Bool {
         let mayWaitLong = !parameters.agesSeconds.isEmpty || parameters.livesPerActivityMax > 0
         guard mayWaitLong, let version = versions[command] else { return false }
-        return (now + Int64(parameters.clockSkewMillisecondsMax)) / 1_000 - version.timestamp
+        return (now + Int64(parameters.clockErrorMillisecondsMax)) / 1_000 - version.timestamp
             > parameters.policy.expiration.alertSeconds
     }
 
     /// Checks that no update arrives at the phone long after the activity's eight hours.
     func checkUpdateAge(_ view: RecordView, of activity: String) {
         guard parameters.hasLongLives, view.event == .update,
-            let bornAtMilliseconds = firstKnownAtMilliseconds[activity]
+            let bornAtMilliseconds = lifeBeganAtMilliseconds[activity]
         else { return }
         if now - bornAtMilliseconds > Self.ageMillisecondsMax + Self.arrivalDelayMillisecondsMax {
             violations.append("\(activity): \(view.version) arrives \(now - bornAtMilliseconds) ms after it was born")

@@ -72,8 +72,8 @@ final class Simulation {
     /// Activities whose app allows frequent updates.
     var activitiesWithFrequentUpdates: Set<String> = []
     var pace = PaceHistory()
-    /// When each activity's age begins: when Redis first permitted its start, or else first knew of the activity.
-    var firstKnownAtMilliseconds: [String: Int64] = [:]
+    /// When each activity's eight hours begin: when Redis first permitted its start, or else first got its token.
+    var lifeBeganAtMilliseconds: [String: Int64] = [:]
     var activitiesWithPermittedStart: Set<String> = []
     /// Activities with an update that Redis refused, because the activity was older than eight hours.
     var activitiesWithOldUpdate: Set<String> = []
@@ -117,8 +117,7 @@ final class Simulation {
 
     func makeWorker() -> SimulatedWorker {
         workerCount += 1
-        let skewMax = parameters.clockSkewMillisecondsMax
-        let clockSkewMilliseconds = skewMax == 0 ? 0 : Int64(random.number(-skewMax...skewMax))
+        let clockSkewMilliseconds = chooseClockSkewMilliseconds()
         return SimulatedWorker(
             number: workerCount,
             parameters: parameters,

@@ -93,8 +93,14 @@ struct SimulationParameters {
     var tokenRotationPerMille: Int
     /// Whether Redis loses all data once, at a random time. A short run may end before this time.
     var wipesRedis: Bool
-    /// The maximum error of each worker's wall clock in milliseconds.
+    /// The maximum error of each machine's wall clock in milliseconds.
     var clockSkewMillisecondsMax: Int
+    /// Whether the workers know Redis' time and correct their clocks by it.
+    var correctsClocks: Bool { clockSkewMillisecondsMax > 300_000 }
+    /// The maximum error of each worker's wall clock in milliseconds, after the correction.
+    var clockErrorMillisecondsMax: Int {
+        correctsClocks ? 2 * Int(ClockCorrection.toleranceMilliseconds) : clockSkewMillisecondsMax
+    }
     /// Per mille of apps that do not register their first token. Their commands bring the token.
     var appWithoutFirstRegistrationPerMille = 0
     /// For an app that does not register its first token: per mille of its later commands that bring the token. Its
@@ -171,8 +177,9 @@ struct SimulationParameters {
         crashPerMille = [0, 0, 25][random.number(0...2)]
         tokenRotationPerMille = [0, 0, 60][random.number(0...2)]
         wipesRedis = random.chance(100)
-        // With a larger error, a timestamp could be too far in the future, and its command would be invalid.
-        clockSkewMillisecondsMax = [0, 0, 240_000][random.number(0...2)]
+        // With an error of more than five minutes, a timestamp could be too far in the future, and its command would be
+        // invalid. So workers with such an error correct their clocks.
+        clockSkewMillisecondsMax = [0, 600_000, 240_000][random.number(0...2)]
         switch kind {
         case .plain: break
         case .tokens:

@@ -6,7 +6,8 @@ struct RecordTexts: BitwiseCopyable {
     /// The id of the activity, audience or channel that the record is about. For a tombstone: the record's key, which
     /// may also be the id of a device.
     var subject = BlockRange()
-    /// The device that a start or a registration names.
+    /// The device that a start or a registration names. For a tombstone: empty, until its calls concern the device and
+    /// the attributes type that its key names (`Delivery.selectAttributesType`).
     var device = BlockRange()
     var attributesType = BlockRange()
     /// The policy that a command names.

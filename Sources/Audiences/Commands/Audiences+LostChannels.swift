@@ -1,0 +1,122 @@
+public import Delivery
+public import LiveActivity
+
+/// Commands whose audience perhaps has a channel that the store has lost.
+///
+/// While the store may lack channels, a command to any audience waits until the keeper has looked for the audience's
+/// channel (`CoreChannelRequest.Kind.sought`). The command waits even if the app's rule does not include the audience,
+/// because an earlier command or an operator may have requested the channel.
+///
+/// The keeper looks in the registry, the store's list of channels, and needs no response of APNs. So a command waits
+/// long only if the keeper cannot restore the registry. If the registry has no channel, the usual wait for a new one
+/// follows, or no wait if none will be created. (R32)
+extension Audiences {
+    /// For this long after a possible loss (``storeMayHaveLostDataAtMilliseconds``), the core expects that the store
+    /// may lack channels. The store may have all members again by then, but the keeper restores the channels apart from
+    /// them, and perhaps later.
+    static var channelLossMillisecondsMax: Int64 { 60_000 }
+    /// How long the commands of an app do not wait for lost channels after one of them has waited
+    /// ``memberWaitMillisecondsMax`` without success. The pause ends earlier if the keeper has restored the channels.
+    static var pauseAfterFailedRestorationWaitMilliseconds: Int64 { 3_600_000 }
+
+    /// Whether the store may have lost the channels of audiences, so that a missing channel perhaps exists.
+    private func mayStoreLackChannels(now: Moment) -> Bool {
+        mayStoreLackMembers
+            || storeMayHaveLostDataAtMilliseconds > now.monotonicMilliseconds - Self.channelLossMillisecondsMax
+    }
+
+    /// Whether commands of an app wait for channels that the store may have lost.
+    func mustSeekChannels(ofApp appIndex: UInt16, now: Moment) -> Bool {
+        mayStoreLackChannels(now: now) && !isRestorationWaitPaused(appIndex, now: now)
+    }
+
+    private func isRestorationWaitPaused(_ appIndex: UInt16, now: Moment) -> Bool {
+        apps[Int(appIndex)].restorationWaitPauseEndMilliseconds > now.monotonicMilliseconds
+    }
+
+    /// Whether one more command may wait for a channel. At most half of the table of commands may wait, and at most
+    /// half of their bytes. If there are several apps and half of this room is in use, a further command waits only if
+    /// fewer commands of its app wait than the app's equal part of a half. So no app takes all room from the others.
+    /// (R22)
+    func hasRoomToAwaitChannel(_ command: CommandIndex) -> Bool {
+        let countMax = min(Self.commandsAwaitingChannelMax, configuration.commandsMax / 2)
+        let bytesMax = configuration.commandBytesMax / 2
+        guard commandsAwaitingChannelCount < countMax, commandsAwaitingChannelBytes < bytesMax else { return false }
+        let appIndex = Int(audiences[commands[command].audience].appIndex)
+        return apps.count == 1
+            || commandsAwaitingChannelCount < countMax / 2 && commandsAwaitingChannelBytes < bytesMax / 2
+            || apps[appIndex].commandsAwaitingChannelCount < countMax / 2 / apps.count
+    }
+
+    mutating func countCommandAwaitingChannel(_ command: CommandIndex, by change: Int) {
+        commandsAwaitingChannelCount += change
+        commandsAwaitingChannelBytes += change * commands[command].countedBytes
+        apps[Int(audiences[commands[command].audience].appIndex)].commandsAwaitingChannelCount += change
+    }
+
+    /// Asks the keeper to look for the channel of a command's audience.
+    mutating func seekChannel(of command: CommandIndex) {
+        let audience = audiences[commands[command].audience]
+        appendChannelRequest(.sought, appIndex: audience.appIndex, audience: audience.identifier.bytes)
+    }
+
+    /// Notes the environments whose channel the store may have lost since the keeper last looked for it. The note stays
+    /// until the keeper has looked again, even if the store has all members by then.
+    mutating func notePossiblyLostChannels(of command: CommandIndex, now: Moment) {
+        guard mayStoreLackChannels(now: now) else { return }
+        let foundMissingAtMilliseconds = commands[command].channelFoundMissingAtMilliseconds
+        for environment in APNsEnvironment.allCases
+        where foundMissingAtMilliseconds[environment] <= storeMayHaveLostDataAtMilliseconds {
+            commands[command].possiblyLostEnvironmentBits |= 1 << environment.rawValue
+        }
+    }
+
+    /// Whether a command must wait on, because its channel is possibly lost. After one command has waited
+    /// ``memberWaitMillisecondsMax``, the app's other commands do not wait on either.
+    mutating func mustAwaitRestoration(_ command: CommandIndex, now: Moment) -> Bool {
+        let appIndex = audiences[commands[command].audience].appIndex
+        notePossiblyLostChannels(of: command, now: now)
+        guard commands[command].isAwaitedChannelPossiblyLost, !isRestorationWaitPaused(appIndex, now: now) else {
+            return false
+        }
+        let waitMilliseconds = now.monotonicMilliseconds - commands[command].channelAwaitedSinceMilliseconds
+        guard waitMilliseconds >= Self.memberWaitMillisecondsMax else { return true }
+        apps[Int(appIndex)].restorationWaitPauseEndMilliseconds =
+            now.monotonicMilliseconds + Self.pauseAfterFailedRestorationWaitMilliseconds
+        return false
+    }
+
+    /// Returns since when a command has waited for a new channel (monotonic milliseconds): since its wait began, or if
+    /// the channel was possibly lost, since the keeper found that there is none.
+    func newChannelAwaitedSinceMilliseconds(_ command: CommandIndex) -> Int64 {
+        let slot = commands[command]
+        return APNsEnvironment.allCases.reduce(slot.channelAwaitedSinceMilliseconds) { sinceMilliseconds, environment in
+            slot.awaitedEnvironmentBits & 1 << environment.rawValue == 0
+                ? sinceMilliseconds
+                : max(sinceMilliseconds, slot.channelFoundMissingAtMilliseconds[environment])
+        }
+    }
+
+    /// Called when the registry of channels is complete, and the keeper has looked for an audience's channel in one
+    /// environment.
+    ///
+    /// - Parameter isFound: whether the audience has a channel. The store then has it too.
+    public mutating func channelLookedUp(
+        appIndex: UInt16,
+        audience: AudienceDigest,
+        environment: APNsEnvironment,
+        isFound: Bool,
+        now: Moment
+    ) {
+        apps[Int(appIndex)].restorationWaitPauseEndMilliseconds = .min
+        guard let command = commandAwaitingChannel(appIndex, audience) else { return }
+        if isFound || !shouldAudienceHaveChannel(command) {
+            return keeperResponseReceived(appIndex: appIndex, audience: audience, environment, nil)
+        }
+        // A start or an update waits on for a new channel, and an end for the keeper's note.
+        let environmentBit: UInt8 = 1 << environment.rawValue
+        guard commands[command].possiblyLostEnvironmentBits & environmentBit != 0 else { return }
+        commands[command].possiblyLostEnvironmentBits &= ~environmentBit
+        commands[command].channelFoundMissingAtMilliseconds[environment] = now.monotonicMilliseconds
+    }
+}

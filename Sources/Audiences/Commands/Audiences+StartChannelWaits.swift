@@ -1,0 +1,25 @@
+import Delivery
+import LiveActivity
+
+/// Lets starts wait longer for their channels while the keeper creates the channels of many audiences, for example at
+/// kick-off. An activity that begins without a channel never gets broadcasts, and its start cannot be repeated. An
+/// update without a channel costs less: the next one may be broadcast.
+extension Audiences {
+    /// The longest wait of a start for its channel. The audience's next commands wait behind the start.
+    static var startChannelWaitMillisecondsMax: Int64 { 30_000 }
+
+    /// Whether a command waits on because it is a start, and the keeper has lately provided other channels in an
+    /// environment whose channel is missing. If the keeper provides none, Apple's channel management is probably
+    /// unavailable.
+    func mustAwaitOtherChannels(_ command: CommandIndex, now: Moment) -> Bool {
+        let slot = commands[command]
+        let providedAtMilliseconds = apps[Int(audiences[slot.audience].appIndex)].channelProvidedAtMilliseconds
+        let isProvidingSinceMilliseconds = now.monotonicMilliseconds - Self.channelWaitMillisecondsMax
+        let waitMilliseconds = now.monotonicMilliseconds - newChannelAwaitedSinceMilliseconds(command)
+        return slot.event == .start && waitMilliseconds < Self.startChannelWaitMillisecondsMax
+            && APNsEnvironment.allCases.contains {
+                slot.awaitedEnvironmentBits & 1 << $0.rawValue != 0
+                    && providedAtMilliseconds[$0] > isProvidingSinceMilliseconds
+            }
+    }
+}

@@ -1,0 +1,132 @@
+import Redis
+
+/// How a registry becomes complete again that Redis has lost, or whose server has restarted or was replaced.
+extension ChannelRegistry {
+    static let completenessField = Array("t:".utf8)
+
+    /// No channel is deleted within this time after its restoration, even if its deletion is due. A start may have
+    /// cancelled the deletion only in Redis, which has lost this. Usually, workers read the start again within minutes.
+    private static let restoredDeletionDelayMillisecondsMin: Int64 = 1_800_000
+    /// How long after the restoration a postponed deletion is due. This time is longer than
+    /// ``restoredDeletionDelayMillisecondsMin``. If the two were equal, a second restoration, a little later, would
+    /// postpone all deletions again.
+    private static let postponedDeletionDelayMilliseconds: Int64 = 3_600_000
+
+    func isComplete(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
+        try readCompleteness(appEnvironment).isComplete
+    }
+
+    private func readCompleteness(_ appEnvironment: AppEnvironment) throws(RedisError) -> RegistryCompleteness {
+        let (values, server) = try hashes.readFieldsAndServer(key(appEnvironment), [Self.completenessField])
+        return RegistryCompleteness(values[0], on: server)
+    }
+
+    /// Notes that the registry is being restored: writes a token, a random text, to the field `t:`. If another process
+    /// has written its token before, both use that token. Call this before reading the channels topic.
+    ///
+    /// - Returns: the token that `restore` needs; nil if the registry is already complete.
+    func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
+        let foundCompleteness = try readCompleteness(appEnvironment)
+        guard !foundCompleteness.isComplete else { return nil }
+        let token = foundCompleteness.makeToken()
+        if let text = foundCompleteness.text, !foundCompleteness.isToken {
+            // The registry was complete on another run of the server. A worker of an earlier release takes it for
+            // complete until the field has a token. After a deletion, that worker would not restart the restoration
+            // (`restartRestoration`).
+            let condition = SharedHashes.FieldCondition(Self.completenessField, text, newValue: token)
+            _ = try hashes.addMissingFields(key(appEnvironment), [], if: condition)
+        } else {
+            _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, token)])
+        }
+        let completeness = try readCompleteness(appEnvironment)
+        return completeness.isComplete ? nil : completeness.text ?? token
+    }
+
+    /// Returns the form in which a restoration writes an entry to the registry. A planned deletion is postponed if it
+    /// would come within ``restoredDeletionDelayMillisecondsMin``.
+    private static func postponeDeletion(of entry: ChannelEntry, atMilliseconds: Int64) -> ChannelEntry {
+        guard entry.state == .active, let plannedDueMilliseconds = entry.deletionDueMilliseconds,
+            plannedDueMilliseconds < atMilliseconds + restoredDeletionDelayMillisecondsMin
+        else { return entry }
+        var postponedEntry = entry
+        postponedEntry.deletionDueMilliseconds = atMilliseconds + postponedDeletionDelayMilliseconds
+        postponedEntry.isPublished = nil
+        return postponedEntry
+    }
+
+    /// Adds the entries that the registry lacks, and corrects those that are older than the topic's. Then writes the
+    /// registry's active channels, not those that are being deleted, into the audiences' hashes, where admission reads
+    /// them.
+    ///
+    /// If a record of the channels topic cannot be read, its value is copied unchanged as an entry. So no worker
+    /// creates another channel for its audience, and a newer release can read the entry.
+    ///
+    /// - Parameter token: the token from `beginRestoration`.
+    /// - Returns: whether this call has made the registry complete. False if other processes kept changing the
+    ///   registry, or if `channels` may be out of date: since `beginRestoration`, Redis was emptied, a channel was
+    ///   deleted, or another process completed the restoration.
+    func restore(
+        _ channels: PublishedChannels,
+        _ appEnvironment: AppEnvironment,
+        token: [UInt8],
+        atMilliseconds: Int64
+    ) throws(RedisError) -> Bool {
+        let fields =
+            channels.entries.map { entry in
+                let restoredEntry = Self.postponeDeletion(of: entry, atMilliseconds: atMilliseconds)
+                return (field: fieldName("a", entry.audience), value: restoredEntry.json)
+            }
+            + channels.unreadableRecords.map { (fieldName("a", $0.audience(in: appEnvironment)), $0.value) }
+        for start in stride(from: 0, to: fields.count, by: Self.entriesPerBatchMax) {
+            let batch = Array(fields[start...].prefix(Self.entriesPerBatchMax))
+            guard
+                try hashes.addMissingFields(key(appEnvironment), batch, if: .init(Self.completenessField, token)) != nil
+            else {
+                return false
+            }
+        }
+        try correctOutdatedEntries(after: channels, appEnvironment, atMilliseconds: atMilliseconds)
+        // Write the channels into the audiences' hashes before the registry counts as complete. In the other order, no
+        // restoration would write them if this process died in between.
+        guard try writeActiveChannelsToAudienceHashes(appEnvironment, atMilliseconds: atMilliseconds) else {
+            return false
+        }
+        let completeText = RegistryCompleteness.makeText(completeSinceMilliseconds: atMilliseconds, token: token)
+        let condition = SharedHashes.FieldCondition(Self.completenessField, token, newValue: completeText)
+        return try hashes.addMissingFields(key(appEnvironment), [], if: condition) != nil
+    }
+
+    /// Corrects the entries that a server still had after it lost its newest writes. If the topic has a newer channel
+    /// of an audience, this channel has replaced the entry's. A planned deletion is postponed as in a restored entry.
+    ///
+    /// A published entry without a record on the topic stays as it is: its channel was deleted, and the server has lost
+    /// this. If its deletion were postponed, the channel would be published again.
+    private func correctOutdatedEntries(
+        after channels: PublishedChannels,
+        _ appEnvironment: AppEnvironment,
+        atMilliseconds: Int64
+    ) throws(RedisError) {
+        let publishedEntries = Dictionary(channels.entries.map { ($0.audience, $0) }, uniquingKeysWith: { $1 })
+        let unreadableAudiences = Set(channels.unreadableRecords.map { $0.audience(in: appEnvironment) })
+        for entry in try readContent(appEnvironment).entries {
+            let hasRecord = publishedEntries[entry.audience] != nil || unreadableAudiences.contains(entry.audience)
+            guard hasRecord || channels.isTopicMissing || entry.isPublished != true else { continue }
+            let publishedEntry = publishedEntries[entry.audience] ?? entry
+            let isReplaced =
+                publishedEntry.channel != entry.channel
+                && publishedEntry.createdAtMilliseconds > entry.createdAtMilliseconds
+            let newestEntry = isReplaced ? publishedEntry : entry
+            let correctedEntry = Self.postponeDeletion(of: newestEntry, atMilliseconds: atMilliseconds)
+            if correctedEntry != entry { try replaceIfUnchanged(entry, with: correctedEntry) }
+        }
+    }
+
+    /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written to the
+    /// channels topic and before the channel's entry is removed from the registry. Otherwise a process that read the
+    /// topic before the tombstone could add the entry again.
+    func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
+        let completeness = try readCompleteness(appEnvironment)
+        guard !completeness.isComplete else { return }
+        try hashes.setFields(key(appEnvironment), [(Self.completenessField, completeness.makeToken())])
+    }
+}

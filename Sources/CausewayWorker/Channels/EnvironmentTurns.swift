@@ -1,0 +1,36 @@
+/// Lets only a few callers at a time do some work for an app in an environment. The others wait for their turn.
+///
+/// Only the actor ``ChannelKeeper`` uses this class.
+final class EnvironmentTurns {
+    private struct Turns {
+        var takenCount = 0
+        /// The waiting callers, the first one first. Callers are few (R4): the owners of permits
+        /// (``ChannelRequestQueues``), the periodic work, and a command of an operator.
+        var waitingCallers: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// The maximum number of callers that have a turn at one time, in each app and environment.
+    private let takenMax: Int
+    private var turnsByEnvironment: [AppEnvironment: Turns] = [:]
+
+    init(takenMax: Int) { self.takenMax = takenMax }
+
+    /// Waits until it is the caller's turn. The caller must release the turn.
+    func take(_ appEnvironment: AppEnvironment, isolation: isolated (any Actor)? = #isolation) async {
+        guard turnsByEnvironment[appEnvironment, default: Turns()].takenCount >= takenMax else {
+            turnsByEnvironment[appEnvironment, default: Turns()].takenCount += 1
+            return
+        }
+        await withCheckedContinuation { turnsByEnvironment[appEnvironment]?.waitingCallers.append($0) }
+    }
+
+    /// Gives the turn to the caller that has waited longest.
+    func release(_ appEnvironment: AppEnvironment) {
+        guard turnsByEnvironment[appEnvironment]?.waitingCallers.isEmpty == false else {
+            turnsByEnvironment[appEnvironment]?.takenCount -= 1
+            if turnsByEnvironment[appEnvironment]?.takenCount == 0 { turnsByEnvironment[appEnvironment] = nil }
+            return
+        }
+        turnsByEnvironment[appEnvironment]?.waitingCallers.removeFirst().resume()
+    }
+}

@@ -1,0 +1,120 @@
+/// Decides from readings of Redis' clock how a worker corrects its wall clock. All workers then have the same time. A
+/// machine with a wrong clock neither refuses commands as too new nor takes them for old.
+///
+/// A reading is not exact, and each change of the correction sets the worker's clock forward or back. So the correction
+/// changes only if it is wrong by more than ``toleranceMilliseconds``.
+///
+/// Without a third clock, nobody knows which of two clocks is wrong. But CLOCK_BOOTTIME, which nobody can set, can show
+/// that Redis' clock was set back. Then the correction does not change: with Redis' time, all workers would refuse the
+/// newest commands for good, because their timestamps would be in the future. Redis' clock may also seem to be set
+/// forward. Its time is then used: the machine may be a virtual one that was paused, and CLOCK_BOOTTIME stops during
+/// the pause.
+package struct ClockCorrection: Sendable, Equatable {
+    package static let toleranceMilliseconds: Int64 = 1_000
+    /// A larger difference is not corrected, because no reading shows which of the two clocks is wrong. If Redis' clock
+    /// is the wrong one, a correction would stop all workers.
+    package static let millisecondsMax: Int64 = 30 * 60_000
+    /// Above this difference, an operator must repair one of the clocks.
+    package static let warningMilliseconds: Int64 = 60_000
+
+    /// One reading of the clocks of Redis' primaries.
+    package struct Reading: Sendable, Equatable {
+        /// The worker's own clock before the reading, UNIX milliseconds.
+        package var systemMilliseconds: Int64
+        /// The machine's CLOCK_BOOTTIME at the same time.
+        package var bootMilliseconds: Int64
+        /// How long the reading took.
+        package var durationMilliseconds: Int64
+        /// The clocks of the primaries that replied, UNIX milliseconds.
+        package var serverMilliseconds: [Int64]
+
+        package init(
+            systemMilliseconds: Int64,
+            bootMilliseconds: Int64,
+            durationMilliseconds: Int64,
+            serverMilliseconds: [Int64]
+        ) {
+            self.systemMilliseconds = systemMilliseconds
+            self.bootMilliseconds = bootMilliseconds
+            self.durationMilliseconds = durationMilliseconds
+            self.serverMilliseconds = serverMilliseconds
+        }
+    }
+
+    /// How far two clocks were ahead of CLOCK_BOOTTIME.
+    private struct BootOffsets: Equatable {
+        var systemMilliseconds: Int64
+        var serverMilliseconds: Int64
+    }
+
+    /// What must be added to CLOCK_BOOTTIME to get the right time; nil if the worker's own clock is used.
+    /// CLOCK_BOOTTIME cannot be set, so the result stays right even if somebody sets the worker's own clock before the
+    /// next reading.
+    package private(set) var bootOffsetMilliseconds: Int64?
+    /// What the correction added to the worker's own clock at the last reading that counted.
+    package private(set) var milliseconds: Int64 = 0
+    /// Whether Redis' clock was set back by more than ``warningMilliseconds`` since the last reading at which both
+    /// clocks agreed, and they do not agree now.
+    package private(set) var isServerClockSetBack = false
+    /// The offsets at the last reading at which both clocks agreed: they differed by at most ``warningMilliseconds``.
+    /// Nil if they differ for an unknown reason, so that nobody knows which of them is wrong.
+    private var agreedOffsets: BootOffsets?
+    /// How far Redis' clock was ahead of the worker's own clock at the last reading that counted.
+    package private(set) var differenceMilliseconds: Int64 = 0
+    /// Whether any reading has counted.
+    package private(set) var hasReading = false
+
+    package init() {}
+
+    package var isClockWrong: Bool { differenceMilliseconds.magnitude > UInt64(Self.warningMilliseconds) }
+
+    /// Takes a reading into account. A reading that took too long does not count, because nobody knows at which moment
+    /// the servers read their clocks. A reading without a reply does not count either.
+    package mutating func update(_ reading: Reading) {
+        let halfDurationMilliseconds = reading.durationMilliseconds / 2
+        guard (0...Self.toleranceMilliseconds).contains(halfDurationMilliseconds) else { return }
+        let differences = reading.serverMilliseconds
+            .map { $0 - reading.systemMilliseconds - halfDurationMilliseconds }.sorted()
+        guard let difference = Self.median(differences) else { return }
+        (hasReading, differenceMilliseconds) = (true, difference)
+        let systemOffsetMilliseconds = reading.systemMilliseconds - reading.bootMilliseconds
+        noteWhetherServerClockIsSetBack(
+            BootOffsets(
+                systemMilliseconds: systemOffsetMilliseconds,
+                serverMilliseconds: systemOffsetMilliseconds + difference
+            )
+        )
+        // The worker's own clock may have been set since the last reading.
+        milliseconds = bootOffsetMilliseconds.map { $0 - systemOffsetMilliseconds } ?? 0
+        if !isServerClockSetBack {
+            let isCorrectable = difference.magnitude <= UInt64(Self.millisecondsMax)
+            let newMilliseconds = isCorrectable ? difference : 0
+            let isChanged = (newMilliseconds - milliseconds).magnitude > UInt64(Self.toleranceMilliseconds)
+            if isChanged { milliseconds = newMilliseconds }
+        }
+        if milliseconds.magnitude <= UInt64(Self.toleranceMilliseconds) { milliseconds = 0 }
+        bootOffsetMilliseconds = milliseconds == 0 ? nil : systemOffsetMilliseconds + milliseconds
+    }
+
+    /// Compares the offsets of both clocks with ``agreedOffsets``. A slow drift must not look as if a clock was set
+    /// back. So each reading at which the clocks still agree replaces those offsets. Once Redis' clock was set back, a
+    /// step of the worker's own clock is no proof against this: it may follow a pause of the machine.
+    private mutating func noteWhetherServerClockIsSetBack(_ offsets: BootOffsets) {
+        isServerClockSetBack =
+            agreedOffsets.map { agreedOffsets in
+                let systemChange = offsets.systemMilliseconds - agreedOffsets.systemMilliseconds
+                let serverChange = offsets.serverMilliseconds - agreedOffsets.serverMilliseconds
+                return isClockWrong && serverChange < -Self.warningMilliseconds
+                    && (isServerClockSetBack || systemChange.magnitude <= UInt64(Self.warningMilliseconds))
+            } ?? false
+        if !isServerClockSetBack { agreedOffsets = isClockWrong ? nil : offsets }
+    }
+
+    /// Returns the middle value. Of two middle values, returns the one that is nearer to 0: if one of two servers has a
+    /// wrong clock, nothing is corrected.
+    private static func median(_ sortedValues: [Int64]) -> Int64? {
+        guard !sortedValues.isEmpty else { return nil }
+        let (low, high) = (sortedValues[(sortedValues.count - 1) / 2], sortedValues[sortedValues.count / 2])
+        return low.magnitude <= high.magnitude ? low : high
+    }
+}

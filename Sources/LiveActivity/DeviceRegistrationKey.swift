@@ -1,0 +1,27 @@
+/// The key of a device's registration: the device's id, a slash and the attributes type, as `phone-7/RideAttributes`.
+/// Compaction keeps the newest record of each key, so each attributes type of a device has a key of its own.
+///
+/// Known issue (K22): these keys are in different partitions, so an older registration of one type may come after a
+/// newer one of another type.
+///
+/// A tombstone has no value, so only its key says what it is about. `phone-7/RideAttributes` may also be the whole id
+/// of an activity or of a device. So a tombstone unregisters these too.
+package enum DeviceRegistrationKey {
+    private static let separator = UInt8(ascii: "/")
+
+    /// Returns the key of a device's registration.
+    package static func key(device: String, attributesType: String) -> String { "\(device)/\(attributesType)" }
+
+    /// Returns the parts of a key; nil if it cannot be the key of a device's registration. The last slash is between
+    /// the parts: a device's id may have slashes, but the name of a Swift type has none.
+    package static func split(
+        _ key: UnsafeRawBufferPointer
+    ) -> (device: UnsafeRawBufferPointer, attributesType: UnsafeRawBufferPointer)? {
+        guard let index = key.lastIndex(of: separator) else { return nil }
+        let device = UnsafeRawBufferPointer(rebasing: key[..<index])
+        let attributesType = UnsafeRawBufferPointer(rebasing: key[(index + 1)...])
+        let lengths = 1...Limits.identifierBytesMax
+        guard lengths.contains(device.count), lengths.contains(attributesType.count) else { return nil }
+        return (device, attributesType)
+    }
+}

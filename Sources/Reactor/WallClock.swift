@@ -1,0 +1,44 @@
+import Glibc
+import Synchronization
+
+/// The system's wall clock (CLOCK_REALTIME), or a corrected clock. The threads of a process can share one object, so
+/// that all of them have the same time even if the system's clock is wrong.
+///
+/// The corrected clock is CLOCK_BOOTTIME with an offset. So it stays right when an operator or NTP sets the system's
+/// clock.
+///
+/// Times in log lines and on /statusz are those of the system's clock, because operators compare them with the times of
+/// other programs.
+public final class WallClock: Sendable {
+    /// `.min`: there is no correction.
+    private let bootOffset = Atomic<Int64>(.min)
+
+    public init() {}
+
+    /// What is added to CLOCK_BOOTTIME; nil if this is the system's clock. Any thread may set it.
+    public var bootOffsetMilliseconds: Int64? {
+        get {
+            let offset = bootOffset.load(ordering: .relaxed)
+            return offset == .min ? nil : offset
+        }
+        set { bootOffset.store(newValue ?? .min, ordering: .relaxed) }
+    }
+
+    /// UNIX milliseconds, read now.
+    public var nowMilliseconds: Int64 {
+        let offset = bootOffset.load(ordering: .relaxed)
+        return offset == .min ? Self.systemMilliseconds : Self.bootMilliseconds + offset
+    }
+
+    /// The system's clock without a correction: UNIX milliseconds, read now.
+    public static var systemMilliseconds: Int64 { readMilliseconds(CLOCK_REALTIME) }
+
+    /// CLOCK_BOOTTIME in ms, read now. Nobody can set this clock, and it also counts while the machine sleeps.
+    public static var bootMilliseconds: Int64 { readMilliseconds(CLOCK_BOOTTIME) }
+
+    private static func readMilliseconds(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+    }
+}
