@@ -170,15 +170,10 @@ extension JSONWriter {
 
     /// Writes a UUID in its canonical form: lower case, 8-4-4-4-12 (RFC 9562 §4).
     mutating func writeUUID(_ high: UInt64, _ low: UInt64) {
-        var text = InlineArray<36, UInt8>(repeating: UInt8(ascii: "-"))
-        var textIndex = 0
-        for index in 0..<32 {
-            if index == 8 || index == 12 || index == 16 || index == 20 { textIndex &+= 1 }
-            let word = index < 16 ? high : low
-            text[textIndex] = Hexadecimal.digit(
-                UInt8(truncatingIfNeeded: word &>> (60 &- 4 &* UInt64(index & 15)) & 0xF)
-            )
-            textIndex &+= 1
+        var text = InlineArray<36, UInt8>(repeating: 0)
+        var room = text.mutableSpan
+        room.withUnsafeMutableBufferPointer { room in
+            if let start = room.baseAddress { Hexadecimal.writeUUID((high, low), to: start) }
         }
         appendQuote()
         text.span.withUnsafeBytes { raw($0) }
