@@ -91,7 +91,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 def main():
     servers, port, Handler.app = sys.argv[1:]
-    Handler.producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    # All producers of a topic need the same partitioner. Otherwise a tombstone is in another partition.
+    Handler.producer = Producer(
+        {"bootstrap.servers": servers, "enable.idempotence": True, "partitioner": "murmur2_random"}
+    )
     http.server.HTTPServer(("127.0.0.1", int(port)), Handler).serve_forever()
 
 

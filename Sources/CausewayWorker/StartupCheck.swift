@@ -125,13 +125,13 @@ package enum StartupCheck {
         }
     }
 
-    /// Checks whether the memory is enough for the lanes, if both numbers are configured. If one is not, the worker
-    /// derives it from its machine, which may not be the machine of this check.
+    /// Checks whether the configured memory is enough for the configured lanes, or for one lane. A number that is not
+    /// configured depends on the worker's machine, which may not be the machine of this check.
     private static func checkMemory(_ configuration: WorkerConfiguration, _ findings: inout Findings) {
         let worker = configuration.worker
-        guard worker.lanes > 0, worker.memoryMebibytes > 0 else { return }
+        guard worker.memoryMebibytes > 0 else { return }
         do {
-            _ = try MemoryBudget(configuration, laneCount: worker.lanes)
+            _ = try MemoryBudget(configuration, laneCount: max(1, worker.lanes))
         } catch {
             findings.add("worker.memoryMebibytes", error.reason)
         }

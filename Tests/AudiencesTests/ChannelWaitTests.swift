@@ -93,7 +93,7 @@ import Testing
     @Test func `The result of an end that the keeper has not noted says that there was no channel`() {
         let harness = makeHarness(.production)
         handOver(1, .end, to: harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds)
         #expect(!harness.instructions.isEmpty)
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notInTime })
     }
@@ -115,9 +115,9 @@ import Testing
         harness.core.storeMayHaveLostDataAtMilliseconds = harness.nowMilliseconds
         harness.core.membersLastCompleteAtMilliseconds = .min
         handOver(1, event, to: harness)
-        for _ in 0..<3 { harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax) }
+        for _ in 0..<3 { harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds) }
         harness.core.membersLastCompleteAtMilliseconds = harness.nowMilliseconds
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds)
         #expect(harness.instructions.isEmpty)
         let requestKinds = harness.takeChannelRequests().map(\.kind)
         #expect(requestKinds.count { $0 == .sought } == 5, "the request is repeated, because it may have been dropped")
@@ -143,7 +143,7 @@ import Testing
                 isRegistryComplete: false,
                 now: harness.moment
             )
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds)
         #expect(harness.instructions.isEmpty)
         create(try makeChannel(), harness)
         #expect(harness.instructions.contains { $0.channel != nil })
@@ -154,10 +154,10 @@ import Testing
         let harness = makeHarness(.production)
         harness.core.membersLastCompleteAtMilliseconds = .min
         handOver(1, to: harness)
-        let waitCount = Audiences.memberWaitMillisecondsMax / Audiences.channelWaitMillisecondsMax
-        for _ in 1..<waitCount { harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax) }
+        let waitCount = Audiences.memberWaitMillisecondsMax / Audiences.usualChannelWaitMilliseconds
+        for _ in 1..<waitCount { harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds) }
         #expect(harness.instructions.isEmpty)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds)
         #expect(!harness.instructions.isEmpty)
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notInTime })
         harness.instructions.removeAll()
@@ -175,7 +175,7 @@ import Testing
         harness.core.dropWaitingCommands { _ in true }
         let command = harness.core.takeReturnedCommand()
         #expect(command?.record.rawValue == 1 && command?.handoverResult == .dropped)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds)
         #expect(harness.instructions.isEmpty)
         #expect(harness.core.commandsAwaitingChannelCount == 0 && harness.core.commandCount == 0)
     }
@@ -185,7 +185,7 @@ import Testing
     @Test func `After two seconds a command continues without a channel`() {
         let harness = makeHarness(.production)
         handOver(1, to: harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax - 1)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds - 1)
         #expect(harness.instructions.isEmpty)
         harness.advanceClock(milliseconds: 1)
         #expect(!harness.instructions.isEmpty)
@@ -195,7 +195,7 @@ import Testing
 
     /// How many waits of two seconds a start has at most.
     private static let startWaitCount =
-        Audiences.startChannelWaitMillisecondsMax / Audiences.channelWaitMillisecondsMax
+        Audiences.startChannelWaitMillisecondsMax / Audiences.usualChannelWaitMilliseconds
 
     /// At kick-off, the keeper creates the channels of many audiences, a few at a time.
     @Test func `A start waits longer while the keeper provides channels of other audiences`() throws {
@@ -231,7 +231,7 @@ import Testing
 
     /// Lets the time of one wait pass. Shortly before its end, the keeper provides the channel of another audience.
     private func waitWhileOthersGetChannels(_ environment: APNsEnvironment, _ harness: RoundHarness) throws {
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax - 1)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds - 1)
         let otherAudience = RoundHarness.digest(of: "other")
         let channel = try makeChannel(environment)
         harness.core.channelProvided(appIndex: 0, audience: otherAudience, channel, now: harness.moment)
@@ -241,7 +241,7 @@ import Testing
     @Test func `A channel that comes too late is used by the next command`() throws {
         let harness = makeHarness(.production)
         handOver(1, to: harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds)
         harness.instructions.removeAll()
         create(try makeChannel(), harness)
         #expect(harness.instructions.isEmpty)
@@ -274,7 +274,7 @@ import Testing
     @Test func `Only one command a minute waits`() {
         let harness = makeHarness(.production)
         handOver(1, to: harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds)
         harness.instructions.removeAll()
         for number in [2, 3] {
             harness.advanceClock(milliseconds: Audiences.pauseAfterFailedChannelWaitMilliseconds / 2 - 1)
@@ -318,7 +318,7 @@ import Testing
     @Test func `The command's result says that there was no channel`() {
         let harness = makeHarness(.production)
         handOver(1, to: harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds)
         harness.log = zip(harness.producedRecords, harness.instructions)
             .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
         harness.producedRecords.removeAll()

@@ -65,7 +65,7 @@ import Testing
         handOver(1, to: harness)
         harness.advanceClock(milliseconds: 500)
         lookUp(isFound: false, harness)
-        harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax - 1)
+        harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds - 1)
         #expect(harness.instructions.isEmpty)
         harness.advanceClock(milliseconds: 1)
         #expect(!harness.instructions.isEmpty)
@@ -86,7 +86,7 @@ import Testing
         lookUp(isFound: false, harness)
         harness.advanceClock(milliseconds: 500)
         harness.core.storeMayHaveLostDataAtMilliseconds = harness.nowMilliseconds
-        for _ in 0..<5 { harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax) }
+        for _ in 0..<5 { harness.advanceClock(milliseconds: Audiences.usualChannelWaitMilliseconds) }
         #expect(harness.instructions.isEmpty)
     }
 

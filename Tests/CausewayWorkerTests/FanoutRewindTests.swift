@@ -50,7 +50,7 @@ import Testing
             assignmentNumber: firstEntry.assignmentNumber,
             topic: Intake.fanoutTopicIndex,
             partition: 3,
-            assumedBehindUntilMilliseconds: 0
+            behindAssumptionEndMilliseconds: 0
         )
         #expect(lanePartition.expects(firstEntry))
         lanePartition.rewindRequestCount &+= 1

@@ -13,7 +13,7 @@ import Testing
             assignmentNumber: 1,
             topic: 0,
             partition: 3,
-            assumedBehindUntilMilliseconds: 2_000
+            behindAssumptionEndMilliseconds: 2_000
         )
         change(&entry)
         var partitions = LanePartitions()

@@ -83,11 +83,9 @@ import Testing
     }
 
     /// The topic was deleted and created again, or Kafka has lost its last records, after the group had committed
-    /// offset
-    /// 501. So the partition has stopped, until an operator sets another offset. If it were read again, its new
-    ///      commands
-    /// would count as settled. If its rereading counted as complete, the commands below the operator's offset would
-    /// never be read again.
+    /// offset 501. So the partition has stopped, until an operator sets another offset. If it were read again, its new
+    /// commands would count as settled. If its rereading counted as complete, the commands below the operator's offset
+    /// would never be read again.
     @Test(arguments: [501, 300, nil] as [Int64?])
     func `A partition whose committed offset is above the log's end waits for its rereading`(
         firstMissingOffset: Int64?
@@ -107,6 +105,21 @@ import Testing
                 return entry?.rereading != nil && entry?.nextOffset == 3
             }
             #expect(mailbox.inbox.count == 3)
+        }
+    }
+
+    /// The partition has stopped, because the topic was created again. Then the new log grows beyond the settled
+    /// offset.
+    @Test func `A stopped partition stays stopped when its new log has grown`() throws {
+        let partition = Self.partitions[0]
+        try Self.runWithSettledCommands(settledEndOffset: 2) { intake, mailbox in
+            intake.unfetchedPartitions.partitionsWithOffsetOutOfRange.insert(partition)
+            try Self.requestRereadings(of: intake, [partition], firstMissingOffset: nil)
+            try Self.runLoop(of: intake, until: "the decision") {
+                intake.rereading.settledOffsetsAboveLogEnd[partition] == 2
+            }
+            #expect(intake.assignments[partition]?.rereading?.isComplete != true)
+            #expect(mailbox.inbox.count == 0)
         }
     }
 

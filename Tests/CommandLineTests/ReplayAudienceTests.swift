@@ -217,20 +217,7 @@ struct ReplayAudienceTests {
     @Test func `A fan-out that a worker begins during a rebuild is left to the worker`() throws {
         let scene = try ReplayScene()
         let timestamp = scene.nowSeconds - 100
-        let loader = ConfigurationLoader(environment: [:], requiresFiles: false)
-        let configuration = try loader.load(path: scene.directory.path("causeway.yaml"))
-        let scope = ReplayScope(configuration, contractRules: [nil], app: nil, activity: nil)
-        let candidate = ReplayCandidate(
-            event: .update,
-            version: Version(timestamp: timestamp, sequence: 0),
-            audience: Array("final".utf8),
-            partition: 0,
-            offset: 0,
-            timestampMilliseconds: timestamp * 1_000,
-            value: Array(try #require(scene.command(to: "final", at: timestamp).value).utf8)
-        )
-        let redisKey = try #require(AudienceKeyWriter(app: ReplayScene.app, audience: "final")).audienceKey
-        let calls = try #require(AudienceRebuildCalls(candidate, redisKey: redisKey, appIndex: 0, scope: scope))
+        let calls = try makeRebuildCalls(scene, timestamp: timestamp)
         let redis = RedisConfiguration(url: try RedisURL("redis://127.0.0.1:\(scene.redis.port)"))
         let (queries, store) = (try RedisQueries(configuration: redis), try BlockingStore(configuration: redis))
         defer {
@@ -238,7 +225,7 @@ struct ReplayAudienceTests {
             queries.close()
         }
         var rebuilder = ReplayRebuilder(
-            scope: scope,
+            scope: try makeScope(scene),
             queries: queries,
             store: store,
             callsPerSecond: nil,
@@ -251,6 +238,42 @@ struct ReplayAudienceTests {
         #expect(inspection.newestVersion?.isSettled == false)
         let fanout = try #require(inspection.fanouts.first)
         #expect(fanout.rangeCount == 4 && fanout.finishedRanges.isEmpty && !fanout.isFinished)
+    }
+
+    /// Otherwise the rebuild's fan-out would set the number of ranges of later commands for hours.
+    @Test func `A fan-out of a rebuild is finished even if a worker has admitted a newer command`() throws {
+        let scene = try ReplayScene()
+        let timestamp = scene.nowSeconds - 100
+        let calls = try makeRebuildCalls(scene, timestamp: timestamp)
+        let store = try BlockingStore(
+            configuration: RedisConfiguration(url: RedisURL("redis://127.0.0.1:\(scene.redis.port)"))
+        )
+        defer { store.close() }
+        _ = try store.perform([calls.admissionCall], until: { false })
+        let newerAdmission = scene.admission(at: timestamp + 1, digest: 5)
+        #expect(try scene.writer("final").perform(.admit(newerAdmission)).verdict == .send)
+        #expect(try calls.mustFinish(in: scene.inspection(ofAudience: "final")))
+    }
+
+    private func makeScope(_ scene: ReplayScene) throws -> ReplayScope {
+        let loader = ConfigurationLoader(environment: [:], requiresFiles: false)
+        let configuration = try loader.load(path: scene.directory.path("causeway.yaml"))
+        return ReplayScope(configuration, contractRules: [nil], app: nil, activity: nil)
+    }
+
+    private func makeRebuildCalls(_ scene: ReplayScene, timestamp: Int64) throws -> AudienceRebuildCalls {
+        let scope = try makeScope(scene)
+        let candidate = ReplayCandidate(
+            event: .update,
+            version: Version(timestamp: timestamp, sequence: 0),
+            audience: Array("final".utf8),
+            partition: 0,
+            offset: 0,
+            timestampMilliseconds: timestamp * 1_000,
+            value: Array(try #require(scene.command(to: "final", at: timestamp).value).utf8)
+        )
+        let redisKey = try #require(AudienceKeyWriter(app: ReplayScene.app, audience: "final")).audienceKey
+        return try #require(AudienceRebuildCalls(candidate, redisKey: redisKey, appIndex: 0, scope: scope))
     }
 
     /// If the rebuild wrote the command, Redis would have its fan-out as finished with zero counts, before a worker has

@@ -135,6 +135,11 @@ struct WorkerStartTests {
         )
         let check = try ProgramRun.run("check", "--files", "-c", path)
         #expect(check.exitCode == 1 && check.outputLines == worker.errorLines)
+        // Without `lanes`, the machine decides their number, but there is at least one.
+        let oneMebibyte = text.replacing("lanes: 8, memoryMebibytes: 64", with: "memoryMebibytes: 1")
+        try directory.write(oneMebibyte, to: "c.yaml")
+        #expect(try ProgramRun.run("check", "-c", path).output.contains("worker.memoryMebibytes: 1 MiB"))
+        try directory.write(text, to: "c.yaml")
         // Without `--files` the check finds the same faults, except for the missing file.
         #expect(
             try ProgramRun.run("check", "-c", path).outputLines

@@ -82,7 +82,10 @@ func records(now int64) []record {
 }
 
 func send(servers string) error {
-	producer, err := kafka.NewProducer(&kafka.ConfigMap{"bootstrap.servers": servers, "enable.idempotence": true})
+	// All producers of a topic need the same partitioner.
+	producer, err := kafka.NewProducer(&kafka.ConfigMap{
+		"bootstrap.servers": servers, "enable.idempotence": true, "partitioner": "murmur2_random",
+	})
 	if err != nil {
 		return err
 	}

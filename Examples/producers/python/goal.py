@@ -64,7 +64,10 @@ def main():
     from confluent_kafka import Producer
 
     failures = []
-    producer = Producer({"bootstrap.servers": sys.argv[1], "enable.idempotence": True})
+    # All producers of a topic need the same partitioner.
+    producer = Producer(
+        {"bootstrap.servers": sys.argv[1], "enable.idempotence": True, "partitioner": "murmur2_random"}
+    )
     for topic, key, text in records(int(time.time())):
         producer.produce(topic, text, key, on_delivery=lambda error, _: error and failures.append(error))
     waiting = producer.flush(30)

@@ -96,9 +96,9 @@ struct HeaderField {
                 isValueValid = HeaderField.isValidValue(value)
             }
         case .contentLength:
-            let bytes = Decimal.parse(value, max: UInt64(Int32.max))
-            numericValue = bytes.map { Int32($0) } ?? -1
-            isValueValid = bytes != nil
+            let contentByteCount = Decimal.parse(value, max: UInt64(Int32.max))
+            numericValue = contentByteCount.map { Int32($0) } ?? -1
+            isValueValid = contentByteCount != nil
         case .other:
             isValueValid = HeaderField.isValidValue(value)
         }

@@ -172,11 +172,12 @@ enum StoredBroadcastCounts {
     }
 }
 
-/// How the script `audience` stores the counts and times of one range, of one broadcast, or of a whole version.
+/// How the script `audience` stores counts and times: one count for each outcome, then the time of the first response
+/// and that of the last. One range, one broadcast and a whole version are all stored in this form.
 ///
-/// The counts and times of a whole version are called its totals. The counts are the sums over the version's ranges. If
-/// the version has broadcasts, their counts follow (``StoredBroadcastCounts``). The times are those of the first and
-/// the last response that any range or broadcast got.
+/// For a whole version, the counts and times are called its totals. Each count is the sum over the version's ranges.
+/// The times are those of the first and the last response that any of its ranges or broadcasts got. If the version has
+/// broadcasts, their counts follow in a part of their own (``StoredBroadcastCounts``).
 enum StoredCounts {
     static let countByteCount = 4
     static let timeByteCount = 6

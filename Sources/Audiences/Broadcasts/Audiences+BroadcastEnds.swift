@@ -108,7 +108,7 @@ extension Audiences {
         guard isPartitionReleased(of: broadcasts[earlier].record) else {
             return settleWithoutResult(broadcast, now: now)
         }
-        broadcasts[earlier].record.takePartitionAndOffset(of: broadcasts[broadcast].record)
+        broadcasts[earlier].record.copyPartitionAndOffset(of: broadcasts[broadcast].record)
         removeAndFree(broadcast: broadcast)
     }
 

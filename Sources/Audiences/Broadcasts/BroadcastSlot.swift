@@ -11,7 +11,7 @@ struct BroadcastSlot: LinkedSlot {
     /// `finished`. It is freed earlier in two cases:
     /// - The broadcast is dropped.
     /// - An earlier broadcast of the same version takes over this one's partition and offset
-    ///   (``FanoutRecord/takePartitionAndOffset(of:)``).
+    ///   (``FanoutRecord/copyPartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
         /// The broadcast is the channel's newest state and waits for its turn. Each broadcast begins in this phase.
         /// Next:

@@ -14,7 +14,9 @@ public import LiveActivity
 /// So if Apple's channel management is unavailable, only one command per audience and minute waits. A command also goes
 /// out without a wait if one of the limits below is reached.
 extension Audiences {
-    static var channelWaitMillisecondsMax: Int64 { 2_000 }
+    /// How long a command waits for a missing channel. After this time it goes out, or waits as long again: a start
+    /// while the keeper creates other channels, and any command while the store may have lost its channels.
+    static var usualChannelWaitMilliseconds: Int64 { 2_000 }
     /// The maximum number of commands that wait for a channel. If half of the table of commands has fewer slots, the
     /// maximum is this half (`hasRoomToAwaitChannel`). At the maximum, a further command goes out without the missing
     /// channel; a later command of its audience may find the channel.
@@ -68,7 +70,7 @@ extension Audiences {
         countCommandAwaitingChannel(command, by: 1)
         notePossiblyLostChannels(of: command, now: now)
         if commands[command].isAwaitedChannelPossiblyLost { seekChannel(of: command) }
-        startChannelWaitTimer(command, dueMilliseconds: now.monotonicMilliseconds + Self.channelWaitMillisecondsMax)
+        startChannelWaitTimer(command, dueMilliseconds: now.monotonicMilliseconds + Self.usualChannelWaitMilliseconds)
         return true
     }
 
@@ -82,7 +84,8 @@ extension Audiences {
         guard let pauseEndMilliseconds = channelWaitPauseEndMilliseconds[key],
             pauseEndMilliseconds > now.monotonicMilliseconds
         else { return true }
-        // The wait that began the pause says nothing about a channel that the store has lost since.
+        // The audience is paused, because a wait brought no channel. If the store may have lost its channels after the
+        // pause began, a wait may succeed now: the keeper restores lost channels. So the pause does not count.
         let pauseBeganAtMilliseconds = pauseEndMilliseconds - Self.pauseAfterFailedChannelWaitMilliseconds
         return pauseBeganAtMilliseconds <= storeMayHaveLostDataAtMilliseconds
             && mustSeekChannels(ofApp: key.appIndex, now: now)
@@ -170,13 +173,13 @@ extension Audiences {
     /// - If the command is a start, it may wait longer (``mustAwaitOtherChannels(_:now:)``).
     /// - Otherwise the command is admitted again, without the channel.
     mutating func channelWaitTimedOut(_ command: CommandIndex, now: Moment) {
-        let nextDueMilliseconds = now.monotonicMilliseconds + Self.channelWaitMillisecondsMax
+        let nextDueMilliseconds = now.monotonicMilliseconds + Self.usualChannelWaitMilliseconds
         guard !mustAwaitRestoration(command, now: now) else {
             appendChannelRequest(afterAdmissionOf: command, commands[command].channels, now: now)
             seekChannel(of: command)
             return startChannelWaitTimer(command, dueMilliseconds: nextDueMilliseconds)
         }
-        let usualEndMilliseconds = newChannelAwaitedSinceMilliseconds(command) + Self.channelWaitMillisecondsMax
+        let usualEndMilliseconds = newChannelAwaitedSinceMilliseconds(command) + Self.usualChannelWaitMilliseconds
         guard usualEndMilliseconds <= now.monotonicMilliseconds else {
             return startChannelWaitTimer(command, dueMilliseconds: usualEndMilliseconds)
         }

@@ -14,12 +14,12 @@ extension Audiences {
     func mustAwaitOtherChannels(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands[command]
         let providedAtMilliseconds = apps[Int(audiences[slot.audience].appIndex)].channelProvidedAtMilliseconds
-        let isProvidingSinceMilliseconds = now.monotonicMilliseconds - Self.channelWaitMillisecondsMax
+        let providedSinceMilliseconds = now.monotonicMilliseconds - Self.usualChannelWaitMilliseconds
         let waitMilliseconds = now.monotonicMilliseconds - newChannelAwaitedSinceMilliseconds(command)
         return slot.event == .start && waitMilliseconds < Self.startChannelWaitMillisecondsMax
             && APNsEnvironment.allCases.contains {
                 slot.awaitedEnvironmentBits & 1 << $0.rawValue != 0
-                    && providedAtMilliseconds[$0] > isProvidingSinceMilliseconds
+                    && providedAtMilliseconds[$0] > providedSinceMilliseconds
             }
     }
 }

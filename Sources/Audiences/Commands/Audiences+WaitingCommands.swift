@@ -174,7 +174,8 @@ extension Audiences {
         return alertVersion(of: command) < alertVersion(of: current)
     }
 
-    /// Returns the version of the command that brought the alert of `command`.
+    /// Returns the version of the command whose alert `command` has: an older command's if `command` carries its alert
+    /// (`carriedAlertVersion`), otherwise its own.
     func alertVersion(of command: CommandIndex) -> Version {
         commands[command].carriedAlertVersion ?? commands[command].version
     }

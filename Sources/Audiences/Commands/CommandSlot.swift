@@ -20,7 +20,7 @@ struct CommandSlot: LinkedSlot {
         /// `waiting` if the store replied `wait`.
         case admitting
         /// The command is admitted. It waits until the keeper has created or restored the audience's channel, or says
-        /// that there is none. It waits at most ``Audiences/channelWaitMillisecondsMax``; a start, or a command whose
+        /// that there is none. It waits at most ``Audiences/usualChannelWaitMilliseconds``; a start, or a command whose
         /// channel Redis may have lost, may wait longer. Next: `admitting`; `waiting` if the command's partition is
         /// being revoked.
         case awaitingChannel

@@ -27,10 +27,10 @@ extension Audiences {
                 // Request the page at once, because a timer would let another round take the room before. If the round
                 // cannot use a page, let a timer call `advance` for its next step, because `advance` needs the time,
                 // and this function does not have it.
-                if !takePageToRestoreParkedMembers(of: waitingRound) { scheduleAdvance(of: waitingRound, at: 0) }
+                if !givePageToRestoreParkedMembers(of: waitingRound) { scheduleAdvance(of: waitingRound, at: 0) }
             } else {
-                let hasTakenPage = takePageForAwaitingParkedMember(of: waitingRound)
-                prefetchPages(of: waitingRound, isFirstInQueue: !hasTakenPage)
+                let hasGivenPage = givePageToAwaitingParkedMember(of: waitingRound)
+                prefetchPages(of: waitingRound, isFirstInQueue: !hasGivenPage)
             }
             // `last` was the last in the queue when this method began. Stop after this round: those behind it have
             // queued again since then. So the loop ends. (R4)

@@ -4,13 +4,13 @@ import LiveActivity
 /// Reads parked members again, each on a page of its own: members that the previous owner of the partition had parked,
 /// and members that were read too long ago.
 extension Audiences {
-    /// How long a round in the phase `restoring` waits if there is no room for its parked members. Then it tries again
-    /// to read them.
-    private static var parkingRoomPauseMilliseconds: Int64 { 100 }
+    /// How long a round in the phase `restoring` waits if too few places are free for its parked members. Then it tries
+    /// again to read them.
+    private static var parkingPlacePauseMilliseconds: Int64 { 100 }
 
     /// Reads the members that the partition's previous owner had parked, one after the other, before anything is sent.
-    /// Begins only when there is room to park all of them, and reserves this room. Otherwise two rounds could each park
-    /// a part of their members, and then wait forever for each other's room.
+    /// Begins only when places for all of them are free, and reserves these places. Otherwise two rounds could each
+    /// park a part of their members, and then wait forever for each other's places.
     mutating func readParkedMembersAgain(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .restoring, rounds[round].pages.first == .null else { return }
         guard let position = rounds[round].checkpoints.restored.nextParkedPosition else {
@@ -19,16 +19,16 @@ extension Audiences {
             rounds[round].enter(.running)
             return
         }
-        guard reserveRoomToPark(for: round) else { return waitForRoomToPark(round, now: now) }
+        guard reserveParkingPlaces(for: round) else { return waitForParkingPlaces(round, now: now) }
         guard mayTakePage(for: round) else { return addToPageQueue(round) }
         addPageToRestoreParkedMembers(of: round, at: position)
     }
 
     /// Gives free room for a page to a round in the phase `restoring`, the first in the page queue.
     ///
-    /// - Returns: false if the round cannot use a page now: it has one already, has no room to park its members, or has
-    ///   parked them all.
-    mutating func takePageToRestoreParkedMembers(of round: RoundIndex) -> Bool {
+    /// - Returns: false if the round cannot use a page now: it has one already, has reserved no places for its parked
+    ///   members, or has parked them all.
+    mutating func givePageToRestoreParkedMembers(of round: RoundIndex) -> Bool {
         guard rounds[round].phase == .restoring, rounds[round].pages.first == .null,
             rounds[round].checkpoints.restored.reservedMemberCount > 0,
             let position = rounds[round].checkpoints.restored.nextParkedPosition
@@ -43,32 +43,32 @@ extension Audiences {
         rounds[round].pages.list.append(page, in: &pages)
     }
 
-    /// Reserves room for all members that the round must park again, unless it has this reservation. Returns false if
-    /// there is no room for them now.
-    private mutating func reserveRoomToPark(for round: RoundIndex) -> Bool {
+    /// Reserves places for all members that the round must park again, unless it has this reservation. Returns false if
+    /// too few places are free now.
+    private mutating func reserveParkingPlaces(for round: RoundIndex) -> Bool {
         guard rounds[round].checkpoints.restored.reservedMemberCount == 0 else { return true }
         let memberCount = rounds[round].checkpoints.restored.unreadPositionCount
-        guard mayReserveRoomToPark(memberCount, for: round) else { return false }
+        guard mayReserveParkingPlaces(memberCount, for: round) else { return false }
         rounds[round].checkpoints.restored.reservedMemberCount = memberCount
         reservedParkingPlaceCount += memberCount
         apps[Int(rounds[round].appIndex)].parkedMemberCount += memberCount
         return true
     }
 
-    private mutating func waitForRoomToPark(_ round: RoundIndex, now: Moment) {
-        scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.parkingRoomPauseMilliseconds)
+    private mutating func waitForParkingPlaces(_ round: RoundIndex, now: Moment) {
+        scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.parkingPlacePauseMilliseconds)
     }
 
-    /// Gives up the room that `reserveRoomToPark` has reserved for the round: for its next `memberCount` parked
+    /// Gives up the places that `reserveParkingPlaces` has reserved for the round: for its next `memberCount` parked
     /// members, or for all if `memberCount` is nil.
-    mutating func releaseRoomToPark(of round: RoundIndex, memberCount: Int? = nil) {
+    mutating func releaseParkingPlaces(of round: RoundIndex, memberCount: Int? = nil) {
         let releasedCount = memberCount ?? rounds[round].checkpoints.restored.reservedMemberCount
         rounds[round].checkpoints.restored.reservedMemberCount -= releasedCount
         reservedParkingPlaceCount -= releasedCount
         apps[Int(rounds[round].appIndex)].parkedMemberCount -= releasedCount
         precondition(
             rounds[round].checkpoints.restored.reservedMemberCount >= 0 && reservedParkingPlaceCount >= 0,
-            "room to park members was released that was not reserved"
+            "places for parked members were released that were not reserved"
         )
     }
 
@@ -78,11 +78,11 @@ extension Audiences {
         let hasParked = parkMembersAgain(at: pages[page].startPosition, on: page, of: round, now: now)
         rounds[round].pages.list = LinkedList()
         freePageAndOfferRoom(page)
-        if hasParked { advance(round, now: now) } else { waitForRoomToPark(round, now: now) }
+        if hasParked { advance(round, now: now) } else { waitForParkingPlaces(round, now: now) }
     }
 
-    /// Parks the members at this position again. Returns false if there is no room for them: then none is parked, and
-    /// the position must be read again.
+    /// Parks the members at this position again. Returns false if too few places are free: then none is parked, and the
+    /// position must be read again.
     ///
     /// Rarely, the position has more members than were parked there, because the hashes of their ids are equal. All of
     /// them are parked, so that none is missed.
@@ -97,9 +97,9 @@ extension Audiences {
         while restored.nextParkedPosition == position { restored.readPositionCount += 1 }
         let parkedCount = restored.readPositionCount - rounds[round].checkpoints.restored.readPositionCount
         let additionalCount = memberIndices.count - parkedCount
-        guard additionalCount <= freeParkingRoomCount else { return false }
+        guard additionalCount <= freeParkingPlaceCount else { return false }
         rounds[round].checkpoints.restored.readPositionCount = restored.readPositionCount
-        releaseRoomToPark(of: round, memberCount: parkedCount)
+        releaseParkingPlaces(of: round, memberCount: parkedCount)
         for memberIndex in memberIndices {
             guard let pageMember = pages[page].member(memberIndex) else { continue }
             let coordinates = MemberCoordinates(page: .null, memberIndex: 0, position: position)
@@ -136,7 +136,7 @@ extension Audiences {
 
     /// Called when there is room for a page, for the first round in the page queue. Requests the page of the parked
     /// member that waits for one, and returns true; false if none waits.
-    mutating func takePageForAwaitingParkedMember(of round: RoundIndex) -> Bool {
+    mutating func givePageToAwaitingParkedMember(of round: RoundIndex) -> Bool {
         let member = rounds[round].members.parkedMemberAwaitingPage
         guard rounds[round].phase == .running, member != .null else { return false }
         addPage(ofParkedMember: member)
@@ -144,8 +144,11 @@ extension Audiences {
     }
 
     /// Whether a parked member of the round may be waiting for its page. Such a round must send soon after the page has
-    /// come, because otherwise the member becomes too old again. The result is also true while a refusal is being
-    /// recorded. Then the round may come to the front of the send queue without need, which does no harm.
+    /// come, because otherwise the member becomes too old again.
+    ///
+    /// The result is also true while it is being recorded that APNs has refused a member's push, because
+    /// `refusedOrReadAgainCount` counts such members too. Then the round may come to the front of the send queue
+    /// without need, which does no harm.
     func mayAwaitPageOfParkedMember(_ round: RoundIndex) -> Bool {
         rounds[round].members.refusedOrReadAgainCount > 0 || rounds[round].members.parkedMemberAwaitingPage != .null
     }

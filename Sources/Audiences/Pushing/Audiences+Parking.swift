@@ -192,9 +192,10 @@ extension Audiences {
     /// (``ParkedMember/isUnderWay``). Called whenever a running round advances, because after a takeover
     /// (``supersedeParkedMembers(by:of:now:)``) alerts and versions grow old, and further members are parked.
     /// - `superseded`: a member that the newest version will reach in its next turn. If it must get the version's alert
-    ///   earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the version has expired.
+    ///   earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the alert is too old, or the
+    ///   version has expired.
     /// - `expired`: any other member, if the newest version has expired, or if APNs delays the member and others need
-    ///   the room (``mustGiveUpDelayedMembers(of:now:)``).
+    ///   its place (``mustGiveUpDelayedMembers(of:now:)``).
     mutating func finishUnneededParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return }
@@ -223,33 +224,33 @@ extension Audiences {
         while case let member = rounds[round].members.firstParked, member != .null { unpark(member) }
     }
 
-    // MARK: - The room for parked members
+    // MARK: - The places for parked members
 
     /// How many more members could be parked, even if all pushes in flight end with a parked member, and all rounds in
     /// the phase `restoring` park their members.
-    var freeParkingRoomCount: Int {
+    var freeParkingPlaceCount: Int {
         parkedMembers.limit - parkedMembers.count - reservedParkingPlaceCount - parkablePushCount
     }
 
     /// Whether a round may park one more member, or send a push that may end with a parked member.
     ///
-    /// If there are several apps, an app may do so only while it uses less room than is free. So one app alone can use
-    /// at most half of the room, and leaves the rest for other apps. (R22)
+    /// If there are several apps, an app may do so only while it uses fewer places than are free. So one app alone can
+    /// use at most half of the places, and leaves the rest for other apps. (R22)
     func mayParkMember(of round: RoundIndex) -> Bool {
-        let freeCount = freeParkingRoomCount
+        let freeCount = freeParkingPlaceCount
         guard apps.count > 1 else { return freeCount > 0 }
         let appIndex = Int(rounds[round].appIndex)
         return apps[appIndex].parkedMemberCount + apps[appIndex].parkablePushCount < freeCount
     }
 
-    /// Whether a round may reserve room for all members that it must park again.
+    /// Whether a round may reserve places for all members that it must park again.
     ///
-    /// With several apps, these members and the app's parked members together must fit into the free room. This is more
-    /// than ``mayParkMember(of:)`` permits: an app without parked members may take all free room. Otherwise a round
-    /// with very many parked members would wait forever. The app's pushes in flight do not count here, because its
-    /// other rounds may send all the time.
-    func mayReserveRoomToPark(_ memberCount: Int, for round: RoundIndex) -> Bool {
-        let freeCount = freeParkingRoomCount
+    /// With several apps, these members and the app's parked members together must fit into the free places. This is
+    /// more than ``mayParkMember(of:)`` permits: an app without parked members may take all free places. Otherwise a
+    /// round with very many parked members would wait forever. The app's pushes in flight do not count here, because
+    /// its other rounds may send all the time.
+    func mayReserveParkingPlaces(_ memberCount: Int, for round: RoundIndex) -> Bool {
+        let freeCount = freeParkingPlaceCount
         guard apps.count > 1 else { return memberCount <= freeCount }
         return apps[Int(rounds[round].appIndex)].parkedMemberCount + memberCount <= freeCount
     }

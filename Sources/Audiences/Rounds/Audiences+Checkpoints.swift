@@ -9,10 +9,12 @@ extension Audiences {
         let slot = rounds[round]
         let isFinal = slot.phase == .ending || slot.phase == .draining
         let mayRecord = slot.phase == .running || slot.phase == .restoring || (isFinal && hasNoMembersUnderWay(round))
-        let isChanged = slot.checkpoints.hasUnrecordedChanges
+        let hasUnrecordedChanges = slot.checkpoints.hasUnrecordedChanges
         let isNeededNow = isFinal || hasVersionAwaitingCheckpoint(round)
         let dueMilliseconds = isNeededNow ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
-        if mayRecord, isChanged, !slot.isClaimOrCheckpointOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
+        if mayRecord, hasUnrecordedChanges, !slot.isClaimOrCheckpointOutstanding,
+            dueMilliseconds <= now.monotonicMilliseconds
+        {
             rounds[round].isClaimOrCheckpointOutstanding = true
             rounds[round].checkpoints.claimOrCheckpointAtMilliseconds = now.monotonicMilliseconds
             storeQueue.append(.checkpoint(round))

@@ -164,7 +164,7 @@ extension Audiences {
     /// original takes over the partition and offset of the duplicate's record instead.
     mutating func settleDuplicate(_ duplicate: RangeVersionIndex, of original: RangeVersionIndex) {
         guard isPartitionReleased(of: rangeVersions[original].record) else { return settle(duplicate) }
-        rangeVersions[original].record.takePartitionAndOffset(of: rangeVersions[duplicate].record)
+        rangeVersions[original].record.copyPartitionAndOffset(of: rangeVersions[duplicate].record)
         freeVersion(duplicate)
     }
 

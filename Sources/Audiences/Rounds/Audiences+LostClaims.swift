@@ -50,7 +50,7 @@ extension Audiences {
             rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
             storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds
         }
-        releaseRoomToPark(of: round)
+        releaseParkingPlaces(of: round)
         rounds[round].enter(.awaitingClaim)
         discardAllPages(of: round)
         advance(round, now: now)

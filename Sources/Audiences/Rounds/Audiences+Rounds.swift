@@ -279,7 +279,7 @@ extension Audiences {
             rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.revision
             rounds[round].enter(.draining)
         case .restoring, .running:
-            releaseRoomToPark(of: round)
+            releaseParkingPlaces(of: round)
             rounds[round].enter(.draining)
             discardUnsentMembers(of: round)
             freeDonePages(of: round, now: now)
@@ -294,7 +294,7 @@ extension Audiences {
     /// because another worker may have claimed the range. (R29)
     mutating func abandon(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase != .abandoned else { return freeIfFinished(round, now: now) }
-        releaseRoomToPark(of: round)
+        releaseParkingPlaces(of: round)
         rounds[round].enter(.abandoned)
         let key = rounds[round].key
         if roundsByKey[key] == round { roundsByKey[key] = nil }

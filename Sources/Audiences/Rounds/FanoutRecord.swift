@@ -57,10 +57,10 @@ struct FanoutRecord: BitwiseCopyable {
         )
     }
 
-    /// Takes over the partition and offset of another record with the same version, because this record's own partition
+    /// Copies the partition and offset of another record with the same version, because this record's own partition
     /// has been released. The other record's offset then settles when this record's version or broadcast ends. If the
     /// version or broadcast is dropped instead, the record at that offset is read again.
-    mutating func takePartitionAndOffset(of duplicate: FanoutRecord) {
+    mutating func copyPartitionAndOffset(of duplicate: FanoutRecord) {
         partitionIndex = duplicate.partitionIndex
         assignmentEpoch = duplicate.assignmentEpoch
         offset = duplicate.offset

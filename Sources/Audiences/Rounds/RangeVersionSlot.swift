@@ -10,7 +10,7 @@ struct RangeVersionSlot: LinkedSlot {
     /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. `received` follows only when the
     /// round is claimed again. The slot is freed when the version settles or is dropped with its round. It is also
     /// freed when another slot of the same version takes over its partition and offset
-    /// (``FanoutRecord/takePartitionAndOffset(of:)``).
+    /// (``FanoutRecord/copyPartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
         /// The version waits until the core has claimed its round. Each version begins in this phase. Next: `underWay`;
         /// `finishing` if the version is late (``RangeVersionSlot/isLate``). A version that is repeated, or not newer

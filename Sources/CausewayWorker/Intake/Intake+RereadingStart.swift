@@ -24,14 +24,18 @@ extension Intake {
             // valid token.
             let recentRecordsOrError = recentRecords[topicPartition] ?? .success(.all)
             let settledEndOffset = findSettledEndOffset(of: topicPartition, entry)
+            let isStopped = unfetchedPartitions.partitionsWithOffsetOutOfRange.contains(topicPartition)
             return recentRecordsOrError.flatMap { recentRecords in
                 logOffsetsOrError.flatMap { logOffsets in
+                    // A stopped partition whose settled offset is not below the log was above its end when it stopped.
+                    // Since then, the log may have grown, or records in flight may have settled.
                     RereadingStart.findPosition(
                         firstMissingOffset: request.firstMissingOffset,
                         recentRecords: recentRecords,
                         logOffsets: logOffsets,
                         settledEndOffset: settledEndOffset,
                         wasAboveLogEnd: rereading.settledOffsetsAboveLogEnd[topicPartition] == settledEndOffset
+                            || isStopped && settledEndOffset >= logOffsets.lowerBound
                     )
                 }
             }

@@ -50,7 +50,7 @@ extension Lane {
                 assignmentNumber: order.assignmentNumber,
                 topic: order.topic,
                 partition: order.partition,
-                assumedBehindUntilMilliseconds: loop.nowMilliseconds + LanePartitions.assumedBehindMilliseconds
+                behindAssumptionEndMilliseconds: loop.nowMilliseconds + LanePartitions.assumedBehindMilliseconds
             )
         )
     }
@@ -125,7 +125,7 @@ extension Lane {
             partitions[entryIndex].assignmentNumber == order.assignmentNumber
         else { return }
         if partitions[entryIndex].logEndOffset < 0 {
-            partitions[entryIndex].assumedBehindUntilMilliseconds =
+            partitions[entryIndex].behindAssumptionEndMilliseconds =
                 loop.nowMilliseconds + LanePartitions.assumedBehindWithLogEndMilliseconds
         }
         partitions[entryIndex].logEndOffset = order.logEndOffset

@@ -18,9 +18,9 @@ struct LanePartitions {
         var logEndOffset: Int64 = -1
         /// One above the last record that was given to the core; -1: no record yet.
         var nextOffset: Int64 = -1
-        /// Until this time, the lane assumes that the partition is far behind, because its backlog is unknown.
-        /// Monotonic milliseconds.
-        var assumedBehindUntilMilliseconds: Int64
+        /// Until when the lane assumes that the partition is far behind, while the backlog is unknown. Monotonic
+        /// milliseconds.
+        var behindAssumptionEndMilliseconds: Int64
         /// Whether the Kafka thread has ordered that the lane drains the partition.
         var isBeingRevoked = false
         /// Whether the lane has reported the partition as drained to the Kafka thread.
@@ -80,7 +80,7 @@ struct LanePartitions {
         if entry.logEndOffset >= 0, entry.nextOffset >= 0 {
             return (max(0, entry.logEndOffset - entry.nextOffset), false)
         }
-        let isAssumedBehind = entry.logEndOffset != 0 && nowMilliseconds < entry.assumedBehindUntilMilliseconds
+        let isAssumedBehind = entry.logEndOffset != 0 && nowMilliseconds < entry.behindAssumptionEndMilliseconds
         return (isAssumedBehind ? assumedRecordCount : 0, isAssumedBehind)
     }
 

@@ -30,7 +30,8 @@ enum RereadingStart {
     ///   - firstMissingOffset: as in ``RereadingRequest``.
     ///   - logOffsets: the offsets that the log has now.
     ///   - settledEndOffset: the offset below which all records of the partition are settled.
-    ///   - wasAboveLogEnd: whether an earlier attempt found this settled offset above the log's end.
+    ///   - wasAboveLogEnd: whether an earlier attempt found this settled offset above the log's end, or the partition
+    ///     has stopped for this reason.
     static func findPosition(
         firstMissingOffset: Int64?,
         recentRecords: RecentRecords,

@@ -60,8 +60,9 @@ extension Delivery {
     /// Begins a change if Redis' reply names audiences that the member left and that are perhaps not notified yet.
     mutating func beginDepartureChange(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // Only the first of several replies begins a change: two calls of a record may be about the same member, and
-        // each reply names the audiences until Redis knows that they are notified.
+        // A record may make two calls about the same member. Both replies may name the same audiences, because Redis
+        // names them until it knows that they are notified. So only the first reply begins a change. While the change
+        // lasts, `contains` is true, and the second reply begins none.
         //
         // The reply to `throttle` begins no change either. The command is admitted again afterwards, and the reply to
         // this admission names the audiences again.

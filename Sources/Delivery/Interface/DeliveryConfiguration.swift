@@ -58,10 +58,10 @@ public struct DeliveryConfiguration: Sendable {
     /// (`retryBaseMilliseconds`) is longer, the push waits for that pause. A random part of up to a half is removed
     /// (jitter).
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How long a command with an alert waits for a carrier: a newer state that Redis already knows and that this lane
-    /// has not read yet. Usually another worker admitted that state. The state may have been deferred since, so
-    /// ``lengthenCarrierWait()`` makes this time longer than the delay of deferred commands.
-    public var carrierWaitMilliseconds: Int64 = 10_000
+    /// How long, at most, a command with an alert waits for a carrier: a newer state that Redis already knows and that
+    /// this lane has not read yet. Usually another worker admitted that state. The state may have been deferred since,
+    /// so ``lengthenCarrierWait()`` makes this time longer than the delay of deferred commands.
+    public var carrierWaitMillisecondsMax: Int64 = 10_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
     /// How many offsets above its committable offset a partition may be read: a power of two. The ledger of a partition
@@ -92,16 +92,16 @@ public struct DeliveryConfiguration: Sendable {
         lengthenCarrierWait()
     }
 
-    /// Makes `carrierWaitMilliseconds` longer than the delay of deferred commands, because the expected carrier may be
-    /// deferred. If a reload makes that delay shorter, `carrierWaitMilliseconds` stays: commands that were deferred
-    /// before still come back after the old delay.
+    /// Makes `carrierWaitMillisecondsMax` longer than the delay of deferred commands, because the expected carrier may
+    /// be deferred. If a reload makes that delay shorter, `carrierWaitMillisecondsMax` stays: commands that were
+    /// deferred before still come back after the old delay.
     package mutating func lengthenCarrierWait() {
-        carrierWaitMilliseconds = max(
-            carrierWaitMilliseconds,
+        carrierWaitMillisecondsMax = max(
+            carrierWaitMillisecondsMax,
             reloadable.deferredDelayMilliseconds + Self.carrierWaitMarginMilliseconds
         )
     }
-    /// How much longer `carrierWaitMilliseconds` is, at least, than the delay of deferred commands.
+    /// How much longer `carrierWaitMillisecondsMax` is, at least, than the delay of deferred commands.
     private static let carrierWaitMarginMilliseconds: Int64 = 5_000
 
     /// Traps if a value is out of its range. The caller has already checked the values that an operator may set.
@@ -113,7 +113,7 @@ public struct DeliveryConfiguration: Sendable {
         reloadable.validate(appCount: apps.count)
         precondition(retryBaseMilliseconds > 0 && reloadable.retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(retryBudgetPauseMilliseconds > 0)
-        precondition(carrierWaitMilliseconds > 0)
+        precondition(carrierWaitMillisecondsMax > 0)
     }
 }
 

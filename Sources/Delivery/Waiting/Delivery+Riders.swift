@@ -82,7 +82,7 @@ extension Delivery {
     /// Whether `carrier` may carry the alert of `alertSource`. Does not check whether its body has room (`hasRoom`).
     private func mayCarryAlert(_ alertSource: RecordIndex, on carrier: RecordIndex, now: Moment) -> Bool {
         // No other command carries a start's alert, so `alertVersion` is nil for a start.
-        guard let alert = records.alertVersion(of: alertSource) else { return false }
+        guard let alertVersion = records.alertVersion(of: alertSource) else { return false }
         // A start carries no alert: it begins a new life, and the alert belongs to an earlier one.
         guard !records[carrier].isStart else { return false }
         // The end of a lifetime does not pass on its alert, which belongs to the life that ends. `carrier` may be of a
@@ -94,23 +94,23 @@ extension Delivery {
         // The alert of an expired command must not ring.
         guard !records[alertSource].isExpired(now: now) else { return false }
         // The alert must not ring after a newer one.
-        guard !isOlderThanAlertUnderWay(alert, of: alertSource) else { return false }
+        guard !isOlderThanAlertUnderWay(alertVersion, of: alertSource) else { return false }
         // If `carrier` already has an alert, or carries one, only a newer alert replaces it.
-        guard let carrierAlert = records.alertVersion(of: carrier) else { return true }
-        return carrierAlert < alert
+        guard let carrierAlertVersion = records.alertVersion(of: carrier) else { return true }
+        return carrierAlertVersion < alertVersion
     }
 
-    /// Whether `alert` must not ring, because the activity's current command has a newer alert.
+    /// Whether the alert of `alertSource` must not ring, because the activity's current command has a newer alert.
     ///
     /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`): if the command is
-    /// dropped, the lane loses that alert, and still needs `alert`.
-    private func isOlderThanAlertUnderWay(_ alert: Version, of alertSource: RecordIndex) -> Bool {
+    /// dropped, the lane loses that alert, and still needs the alert of `alertSource`.
+    private func isOlderThanAlertUnderWay(_ alertVersion: Version, of alertSource: RecordIndex) -> Bool {
         let current = activities[records[alertSource].activity].currentCommand
         // This function also runs while the current command is being replaced. Its slot may then be free already.
         guard current != .null, current != alertSource, records.isInUse(current),
-            let currentAlert = records.alertVersion(of: current), !records[current].hasAlertFromRedisOnly
+            let currentAlertVersion = records.alertVersion(of: current), !records[current].hasAlertFromRedisOnly
         else { return false }
-        return alert < currentAlert
+        return alertVersion < currentAlertVersion
     }
 
     /// Moves the alert of a rider to `endCommand`, if the rider is older: its alert belongs to the life that
@@ -145,9 +145,9 @@ extension Delivery {
     ///   body yet, its rider is finished now. Otherwise the alert is removed at the state's next admission
     ///   (`removeAcceptedAlert`).
     mutating func removeWaitingAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
-        guard let acceptedAlert = records.alertVersion(of: current) else { return }
+        guard let acceptedAlertVersion = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
-            guard let waitingAlert = records.alertVersion(of: head), waitingAlert <= acceptedAlert,
+            guard let waitingAlertVersion = records.alertVersion(of: head), waitingAlertVersion <= acceptedAlertVersion,
                 records.eventsAllowReplacing(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
@@ -169,8 +169,8 @@ extension Delivery {
     /// does not fit. It also does not move to a reread command if it probably rang before the loss (R25,
     /// `mayAlertHaveBeenReleasedBeforeLoss`). Redis keeps the held command until the current one is settled.
     ///
-    /// Known issue (K18): to a new command, such an alert moves if the token came with a command. (If a registration
-    /// was read again, Redis has forgotten the alert: `RegistrationSource.reread`.)
+    /// Known issue (K18): if the token came with a reread command, the alert may move to a new command and ring twice.
+    /// (If a registration was read again, Redis has forgotten the alert: `RegistrationSource.reread`.)
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .movedOrNotNeeded
@@ -183,8 +183,8 @@ extension Delivery {
             {
                 return
             }
-            let version = command.alertVersion
-            guard !isAlertTooOld(version, on: record, now: now) else { return slot.pointee.setAlertExpired() }
+            let alertVersion = command.alertVersion
+            guard !isAlertTooOld(alertVersion, on: record, now: now) else { return slot.pointee.setAlertExpired() }
             // The alert of an expired command must not ring.
             guard !AgeRules.isExpired(command.expirationSeconds, nowSeconds: now.wallSeconds) else { return }
             let alert = command.alert.bytes(in: heldCommand)
@@ -192,7 +192,7 @@ extension Delivery {
                 slot.pointee.alert.heldStatus = .doesNotFit
                 return
             }
-            records.write(alert, of: version, intoBodyOf: record)
+            records.write(alert, of: alertVersion, intoBodyOf: record)
             slot.pointee.setDigestFromBody()
             slot.pointee.priority = max(slot.pointee.priority, Self.priority(of: command, hasAlert: true))
             carriedAlertCount &+= 1
@@ -262,7 +262,7 @@ extension Delivery {
             records.enter(.awaitingCarrier, record)
             activities[activity].commandAwaitingCarrier = CommandAwaitingCarrier(
                 record: record,
-                untilMilliseconds: now.monotonicMilliseconds + configuration.carrierWaitMilliseconds
+                untilMilliseconds: now.monotonicMilliseconds + configuration.carrierWaitMillisecondsMax
             )
         }
         endTurn(of: activity, now: now)
@@ -282,8 +282,8 @@ extension Delivery {
         supersede(older, by: carrier == .null ? record : carrier, now: now)
     }
 
-    /// Finishes the command whose alert waits for a carrier, if it has waited for `carrierWaitMilliseconds`. The alert
-    /// is lost.
+    /// Finishes the command whose alert waits for a carrier, if it has waited for `carrierWaitMillisecondsMax`. The
+    /// alert is lost.
     mutating func finishCommandAwaitingCarrierIfWaitIsOver(of activity: ActivityIndex, now: Moment) {
         guard activities[activity].commandAwaitingCarrier.isWaitOver(now: now) else { return }
         finish(activities[activity].commandAwaitingCarrier.removeRecord(), .superseded)

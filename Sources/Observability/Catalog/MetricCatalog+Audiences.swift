@@ -78,11 +78,11 @@ extension MetricCatalog {
             "causeway_audience_rounds_lost_total",
             .count("rounds"),
             [],
-            help: "Rounds that another worker took over while this worker ran them.",
+            help: "Rounds that another worker took over while this worker ran them, or whose claim Redis lost.",
             meaning:
                 """
-                A few are normal when partitions move. Steady growth: two consumer groups use the same topics and the \
-                same Redis.
+                A few are normal when partitions move, or after a failover of Redis. Steady growth: two consumer groups use \
+                the same topics and the same Redis.
                 """
         ),
         .counter(

@@ -113,11 +113,18 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.finishedAtMilliseconds = finishedAtMilliseconds
     }
 
-    /// Returns the trace context with the span for a record.
+    /// Returns the trace context whose span is that of one result of a record. A record may have several results, each
+    /// with a span of its own.
     ///
-    /// The span's id is calculated only from the seed, the parent, the offset and the number of earlier results. So a
-    /// fan-out record can name its command's span before this span is exported. Exception: if the trace begins at this
-    /// worker, the first result gets the span that `trace` names.
+    /// The span's id is calculated only from the four parameters. So a fan-out record can name its command's span
+    /// before this span is exported. Exception: if the trace begins at this worker, the span of the first result is the
+    /// one that `trace` names.
+    ///
+    /// - Parameters:
+    ///   - trace: the trace of the record. The span that it names is the parent of the result's span.
+    ///   - offset: the offset of the record.
+    ///   - earlierResultCount: how many results the record had before this one.
+    ///   - seed: the lane's seed for span ids.
     public static func context(of trace: RecordTrace, offset: Int64, earlierResultCount: Int, seed: UInt64)
         -> TraceContext
     {

@@ -14,7 +14,9 @@ extension RecordFormat {
             """,
         keyMeaning: """
             the activity's id, or the audience's id, or the channel's id. Records with the same address must have the \
-            same key, so that a partition keeps their order.
+            same key, so that a partition keeps their order. All producers need the same partitioner: the Java \
+            client's default, which librdkafka calls `murmur2_random`. Clients that are built on librdkafka (Python, \
+            Go, .NET) must set it: `partitioner=murmur2_random`.
             """,
         headers: [
             ("traceparent", "W3C Trace Context. It is copied to the result."),

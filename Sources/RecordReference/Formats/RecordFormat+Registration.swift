@@ -16,7 +16,11 @@ extension RecordFormat {
             with only the device's id, the other keys keep their records, and workers read these again if Redis loses \
             its data.
             """,
-        keyMeaning: "the activity's id; with `device`, the device's id, a slash and `attributesType`.",
+        keyMeaning: """
+            the activity's id; with `device`, the device's id, a slash and `attributesType`. The partitioner is that of \
+            commands (`murmur2_random`). With another one, a tombstone is in another partition than the registration, \
+            and compaction keeps the registration.
+            """,
         headers: [],
         isWrittenByProducers: true,
         variants: [

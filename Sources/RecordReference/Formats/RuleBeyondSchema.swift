@@ -28,8 +28,8 @@ package enum RuleBeyondSchema: CaseIterable, Sendable {
         case .noEscapes: "`token` and `policy` must be written without escapes such as `\\u0061`, and so must `app`."
         case .sizeLimits:
             """
-            A record has at most 65,536 bytes, a string \(Limits.stringBytesMax), a body 4,096 or 5,120. Objects and \
-            arrays are nested \(Limits.nestingDepthMax) deep at most. `aps`, `alert` and a localized text pass on at \
+            A record has at most \(Limits.recordBytesMax) bytes, a string \(Limits.stringBytesMax), a body \
+            \(Limits.bodyBytesMax) or \(Limits.broadcastBodyBytesMax). Objects and arrays are nested \(Limits.nestingDepthMax) deep at most. `aps`, `alert` and a localized text pass on at \
             most \(Limits.unknownKeysPerObjectMax) unknown keys each.
             """
         case .timestampAheadOfClock:

@@ -12,8 +12,9 @@ struct SendCommand: ParsableCommand {
         abstract: "Send commands or registrations from files to Kafka.",
         discussion: """
             A file contains JSON records; a record may have one line or several. - is standard input. The key of a \
-            record is its audience; if it has none, its activity, channel or device. Invalid records \
-            are sent, too, and counted on standard error; causeway check prints their errors.
+            record is its audience; if it has none, its activity, channel or device. The key of a device's \
+            registration also has the attributes type: device/attributesType. Invalid records are sent, too, and \
+            counted on standard error; causeway check prints their errors.
 
             Examples:
               causeway send --bootstrap-servers 127.0.0.1:9092 --registrations tokens.jsonl

@@ -39,8 +39,8 @@ struct TimestampUpdater {
         return repair.bytes
     }
 
-    /// Decodes a record. If its timestamp is missing, adds a placeholder first. Returns the record and the decoded
-    /// command; nil if the record has another fault.
+    /// Decodes a record. If only its timestamp is missing, inserts a placeholder and decodes the record again. Returns
+    /// the record, with the placeholder if it needed one, and the decoded command; nil if the record has another fault.
     private static func addTimestampIfMissing(to record: [UInt8]) -> ([UInt8], Command)? {
         switch decode(record) {
         case .success(let command): return (record, command)

@@ -44,10 +44,12 @@ struct AudienceRebuildCalls {
         self.redisKey = redisKey
     }
 
-    /// Whether Redis has admitted the command for a rebuild. If a worker has admitted it and not settled it, Redis
-    /// repeats to the rebuild what it replied to the worker, so the reply does not show the difference.
-    func areAdmitted(in audience: AudienceInspection) -> Bool {
-        audience.admittedVersion.map { $0.version == version && $0.digest == Self.digest } ?? false
+    /// Whether the rebuild must finish the command that Redis has admitted. If a worker has admitted it and not settled
+    /// it, Redis repeats to the rebuild what it replied to the worker, so the reply does not show the difference. If a
+    /// newer command has replaced the admission, the rebuild still finishes its own fan-out: otherwise this would set
+    /// the number of ranges for hours.
+    func mustFinish(in audience: AudienceInspection) -> Bool {
+        audience.admittedVersion.map { $0.version != version || $0.digest == Self.digest } ?? false
     }
 
     /// Makes the calls that finish all ranges and broadcasts of the command's fan-out. Their order does not matter.

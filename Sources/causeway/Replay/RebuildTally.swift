@@ -4,12 +4,9 @@ import enum CausewayRecords.JSONValue
 struct RebuildTally {
     /// What is counted. The raw values are the names in JSON.
     enum Counter: String, CaseIterable {
-        case registrationsWritten, registrationsStale
-        case registrationsTooOld = "registrationsOver"
-        case registrationsInvalid, unregistered
+        case registrationsWritten, registrationsStale, registrationsOver, registrationsInvalid, unregistered
         case statesWritten, statesHeld, statesKnown, statesTooOld
-        case startsSkipped = "startsPassedOver"
-        case statesUnread, statesNotLookedAt
+        case startsPassedOver, statesUnread, statesNotLookedAt
         case membersJoined, membersLeft, audiencesWritten, audiencesKnown
         case heldWithToken
 
@@ -17,14 +14,14 @@ struct RebuildTally {
             switch self {
             case .registrationsWritten: "registrations written"
             case .registrationsStale: "registrations already known"
-            case .registrationsTooOld: "registrations too old"
+            case .registrationsOver: "registrations too old"
             case .registrationsInvalid: "registrations invalid"
             case .unregistered: "unregistrations"
             case .statesWritten: "states written"
             case .statesHeld: "states held"
             case .statesKnown: "states already known"
             case .statesTooOld: "states too old"
-            case .startsSkipped: "starts skipped"
+            case .startsPassedOver: "starts skipped"
             case .statesUnread: "still to be read"
             case .statesNotLookedAt: "not checked"
             case .membersJoined: "members joined"
@@ -39,7 +36,7 @@ struct RebuildTally {
             switch self {
             case .registrationsWritten: "tokens that Redis has now"
             case .registrationsStale: "Redis has a later one"
-            case .registrationsTooOld: "older than an activity or a push-to-start token can be"
+            case .registrationsOver: "older than an activity or a push-to-start token can be"
             case .registrationsInvalid: "not a registration that a worker would accept"
             case .unregistered: "tombstones"
             case .statesWritten: "newest commands that Redis now has as sent"
@@ -50,7 +47,7 @@ struct RebuildTally {
             case .audiencesWritten: "newest commands to audiences that Redis now has as sent"
             case .audiencesKnown: "Redis already has these commands to audiences, or newer ones"
             case .statesTooOld: "older than an activity can be, or past their expiration"
-            case .startsSkipped: "an activity's registration shows whether it began"
+            case .startsPassedOver: "an activity's registration shows whether it began"
             case .statesUnread: "the workers have not committed their offsets and will read them"
             case .statesNotLookedAt: "more activities than fit into --memory"
             case .heldWithToken: "their tokens are registered again; causeway replay send sends them"

@@ -9,7 +9,7 @@ extension ReplayRebuilder {
         var newAudienceCalls: [AudienceRebuildCalls] = []
         guard !entries.isEmpty else { return }
         for ((key, entry), fields) in zip(entries, try queries.readHashes(entries.map(\.key))) {
-            if entry.start != nil { count(.startsSkipped) }
+            if entry.start != nil { count(.startsPassedOver) }
             guard let candidate = entry.state else { continue }
             let inspection = try AudienceInspection(fields: fields)
             if candidate.isUnread {
@@ -45,7 +45,7 @@ extension ReplayRebuilder {
         var finishCalls: [AudienceCall<[UInt8]>] = []
         for ((calls, reply), fields) in zip(zip(audienceCalls, replies), fieldsAfterAdmission) {
             // Redis refuses the command if it is settled, or if a worker has admitted a newer one.
-            guard reply.verdict == .send, try calls.areAdmitted(in: AudienceInspection(fields: fields)) else {
+            guard reply.verdict == .send, try calls.mustFinish(in: AudienceInspection(fields: fields)) else {
                 count(.audiencesKnown)
                 continue
             }

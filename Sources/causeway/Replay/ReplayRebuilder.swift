@@ -94,7 +94,7 @@ struct ReplayRebuilder {
             isPushToStart: call.subject.kind == .device,
             nowMilliseconds: Clock.wallMilliseconds
         )
-        if isExpired { tally.count(.registrationsTooOld) } else { try collect(call) }
+        if isExpired { tally.count(.registrationsOver) } else { try collect(call) }
     }
 
     /// Makes the call for a registration. Returns nil if the options exclude its app or activity. With `--activity`,
@@ -188,7 +188,7 @@ struct ReplayRebuilder {
                 nowMilliseconds: Clock.wallMilliseconds
             )
         }
-        guard !tokenHolders.isEmpty else { return tally.count(.registrationsTooOld) }
+        guard !tokenHolders.isEmpty else { return tally.count(.registrationsOver) }
         let atMilliseconds = max(0, recordTimestampMilliseconds)
         for app in scope.apps where scope.includes(app: app.bundleId) {
             for (kind, identifier, type) in tokenHolders {
@@ -329,7 +329,7 @@ struct ReplayRebuilder {
     private mutating func rebuild(ofActivities entries: [(key: [UInt8], value: NewestCommandTable.Entry)]) throws {
         var missingStates: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])] = []
         for ((activity, entry), value) in zip(entries, try queries.readStrings(entries.map(\.key))) {
-            if entry.start != nil { tally.count(.startsSkipped) }
+            if entry.start != nil { tally.count(.startsPassedOver) }
             guard let candidate = entry.state else { continue }
             let inspection = try ActivityInspection(value: value)
             if candidate.isUnread {

@@ -83,8 +83,8 @@ struct ReplayRun {
             )
             tally.count(record)
             if case .invalid(let code, _) = record { printLine(invalid: message, code: code) }
-            if case .command(let candidate, let redisKey, let appIndex) = record {
-                table.insert(candidate, of: redisKey, appIndex: appIndex) { tally.count($0, appIndex: appIndex) }
+            if case .command(let command, let redisKey, let appIndex) = record {
+                table.insert(command, of: redisKey, appIndex: appIndex) { tally.count($0, appIndex: appIndex) }
             }
         }
         (self.tally, self.table, self.progress) = (tally, table, progress)
@@ -204,17 +204,17 @@ struct ReplayRun {
     func printLine(_ decision: ReplayDecision, isSent: Bool) {
         guard options.verbose else { return }
         let app = scope.apps[decision.appIndex]
-        let candidate = decision.candidate
-        let audience = candidate.audience.map { String(decoding: $0, as: UTF8.self) }
+        let command = decision.candidate
+        let audience = command.audience.map { String(decoding: $0, as: UTF8.self) }
         let activity = audience == nil ? app.activity(ofKey: decision.redisKey) : nil
-        let source = "\(topic)/\(candidate.partition)/\(candidate.offset)"
+        let source = "\(topic)/\(command.partition)/\(command.offset)"
         guard options.json else {
             let alert = decision.verdict.dropsAlert ? ", without its alert" : ""
             let addressee = audience.map { "audience \($0)" } ?? activity ?? "-"
             let line =
                 """
-                \(source)  \(app.bundleId)  \(addressee)  \(candidate.event.name)  \
-                \(candidate.version.timestamp)
+                \(source)  \(app.bundleId)  \(addressee)  \(command.event.name)  \
+                \(command.version.timestamp)
                 """
             let reason = decision.verdict.reason
             return StandardStreams.printOutput("\(line)  \(isSent ? reason.titleWhenSent : reason.title)\(alert)")
@@ -224,9 +224,9 @@ struct ReplayRun {
             "app": .string(app.bundleId),
             "activity": activity.map { .string($0) },
             "audience": audience.map { .string($0) },
-            "event": .string(candidate.event.name),
-            "timestamp": .integer(candidate.version.timestamp),
-            "sequence": candidate.version.sequence > 0 ? .integer(Int64(clamping: candidate.version.sequence)) : nil,
+            "event": .string(command.event.name),
+            "timestamp": .integer(command.version.timestamp),
+            "sequence": command.version.sequence > 0 ? .integer(Int64(clamping: command.version.sequence)) : nil,
             "reason": .string(decision.verdict.reason.rawValue),
             "dropsAlert": decision.verdict.dropsAlert ? .boolean(true) : nil,
         ])

@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test func `A superseded alert waits for a carrier only for a limited time`() {
-        let core = CoreHarness { $0.carrierWaitMilliseconds = 7_000 }
+        let core = CoreHarness { $0.carrierWaitMillisecondsMax = 7_000 }
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)
         core.elapse(6_999)

@@ -51,8 +51,8 @@ struct RestoredCheckpoint: BitwiseCopyable {
     /// at the first `readPositionCount` positions have been read again.
     var parkedPositions: HeapBytes
     var readPositionCount = 0
-    /// For how many of the members at the unread positions the round has reserved room (`readParkedMembersAgain`): for
-    /// all of them or for none.
+    /// For how many of the members at the unread positions the round has reserved places (`readParkedMembersAgain`):
+    /// for all of them or for none.
     var reservedMemberCount = 0
 
     static var none: RestoredCheckpoint { RestoredCheckpoint(text: .none, parkedPositions: .none) }
