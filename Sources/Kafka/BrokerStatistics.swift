@@ -5,6 +5,9 @@ import Glibc
 /// Only the statistics show that a broker is back: librdkafka reports an error when the client loses its last broker,
 /// but reports nothing when a broker is back. Also, only they show soon that a broker hangs or that the network drops
 /// its packets: librdkafka closes such a connection after up to a minute (`socket.timeout.ms`).
+///
+/// The JSON is searched, not decoded: it describes each partition too, so it is long, and the Kafka thread gets it
+/// every few seconds.
 public struct BrokerStatistics: Equatable, Sendable {
     /// If a broker that owes a response has sent nothing for this time, it counts as not responding. A healthy broker
     /// responds to heartbeats and fetches in less than a second.
