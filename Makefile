@@ -81,7 +81,7 @@ demo: build ## Play a cricket season to 3,000 simulated phones, in about a minut
 test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
 test: test-deps ## Build and run all tests; the last line says how many passed
 	@mkdir -p .build && : > .build/test.log
-	@swift build --build-tests && .ci/test $(TEST)
+	@swift build --build-tests && .ci/whole-modules && .ci/test $(TEST)
 
 page-deps: test-deps
 	@.ci/packages $(PAGE_PACKAGES)
