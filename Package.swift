@@ -215,7 +215,9 @@ let package = Package(
         ),
         .testTarget(
             name: "DeliveryTests",
-            dependencies: ["Numbers", "ActivityStore", "Delivery", "LiveActivity", "Testbed"],
+            dependencies: [
+                "Numbers", "ActivityStore", "CausewayWorker", "Delivery", "Kafka", "LiveActivity", "Testbed",
+            ],
             swiftSettings: settings
         ),
         .testTarget(

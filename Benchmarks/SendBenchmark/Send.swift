@@ -27,8 +27,8 @@ func send(_ initialArguments: Arguments) throws {
     let bundle = try arguments.text("bundle", "com.example.scores")
     let source = try ProviderTokenSource(
         key: try signingKey(arguments.optional("key")),
-        keyIdentifier: arguments.text("key-id", "BENCHKEY00"),
-        teamIdentifier: arguments.text("team-id", "BENCHTEAM0")
+        keyId: arguments.text("key-id", "BENCHKEY00"),
+        teamId: arguments.text("team-id", "BENCHTEAM0")
     )
     try arguments.checkAllRead()
 

@@ -30,8 +30,8 @@ func serve(_ initialArguments: Arguments) async throws {
         transportSecurity: .selfSigned(directory: directory.path),
         keys: [
             .init(
-                teamIdentifier: SimulatedApp.team,
-                keyIdentifier: SimulatedApp.key,
+                teamId: SimulatedApp.team,
+                keyId: SimulatedApp.key,
                 pem: try readText(keyFile)
             )
         ]
@@ -44,8 +44,8 @@ func serve(_ initialArguments: Arguments) async throws {
     try await addActivities(to: simulator, tokensFile: directory.path + "/tokens")
     let source = try ProviderTokenSource(
         key: SigningKey(path: keyFile),
-        keyIdentifier: SimulatedApp.key,
-        teamIdentifier: SimulatedApp.team
+        keyId: SimulatedApp.key,
+        teamId: SimulatedApp.team
     )
     guard let token = source.currentToken(unixSeconds: Int64(time(nil))) else {
         throw Arguments.ArgumentError(description: "no provider token could be signed")
@@ -62,7 +62,7 @@ private func addActivities(to simulator: Simulator, tokensFile: String) async th
     let tokens = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) -> [String] in
         try devices.declareApp(
             SimulatedApp.bundle,
-            teamIdentifier: nil,
+            teamId: nil,
             types: [.init(name: SimulatedApp.type, attributes: anything, contentState: anything)]
         )
         var tokens: [String] = []

@@ -10,7 +10,7 @@ extension Connection {
         guard freeStreamCount > 0, let stream = transportStream else { return false }
         // If the clock was set back, the token seems to be issued in the future, and APNs may refuse it. The scheduled
         // check of the token may be hours away, so check now.
-        let wasClockSetBack = loop.wallMilliseconds < tokenUsedSinceWallSeconds * 1_000
+        let wasClockSetBack = loop.wallMilliseconds < tokenUsedSinceSeconds * 1_000
         let isCheckDue = wasClockSetBack || loop.wallMilliseconds >= newerTokenCheckAtWallMilliseconds
         guard !isCheckDue || updateProviderToken() else {
             retire(.providerToken)
@@ -137,18 +137,18 @@ extension Connection {
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
-                !ProviderTokenTimes.mayChangeToken(usedSinceSeconds: tokenUsedSinceWallSeconds, nowSeconds: seconds)
+                !ProviderTokenTimes.mayChangeToken(usedSinceSeconds: tokenUsedSinceSeconds, nowSeconds: seconds)
             {
                 return false
             }
             providerToken = nextToken
-            tokenUsedSinceWallSeconds = seconds
+            tokenUsedSinceSeconds = seconds
             headerEncoder.setAuthorization(nextToken.headerValue)
         }
         // If the clock was set back, the use of the token may seem to begin in the future. Then count it from now.
-        tokenUsedSinceWallSeconds = min(tokenUsedSinceWallSeconds, seconds)
+        tokenUsedSinceSeconds = min(tokenUsedSinceSeconds, seconds)
         let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(
-            usedSinceSeconds: tokenUsedSinceWallSeconds,
+            usedSinceSeconds: tokenUsedSinceSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
         // `checkAtSeconds` is in the past if the check is due, but there was no newer token. Wait a second in this
@@ -259,9 +259,9 @@ extension Connection {
             status: completion == .responded ? slot.status : 0,
             reason: reason,
             reasonText: body.reasonText,
-            tokenInvalidAtMilliseconds: body.timestampMilliseconds,
-            sentAtMilliseconds: mayReachAPNs ? slot.sentAtWallMilliseconds : nil,
-            responseAtMilliseconds: loop.wallMilliseconds,
+            invalidAtWallMilliseconds: body.timestampMilliseconds,
+            sentAtWallMilliseconds: mayReachAPNs ? slot.sentAtWallMilliseconds : nil,
+            responseAtWallMilliseconds: loop.wallMilliseconds,
             connectionNumber: number,
             disposition: slot.isBroadcast ? disposition.forBroadcast : disposition,
             isBroadcast: slot.isBroadcast

@@ -95,7 +95,7 @@ final class Connection {
     /// tries no key, and after the trial has ended.
     var trialToken: ProviderToken?
     /// When the connection began to use `providerToken`, UNIX seconds.
-    var tokenUsedSinceWallSeconds: Int64 = 0
+    var tokenUsedSinceSeconds: Int64 = 0
     /// When the connection next asks `tokenSource` for a newer provider token, UNIX milliseconds.
     var newerTokenCheckAtWallMilliseconds: Int64 = 0
 

@@ -22,7 +22,7 @@ extension Pool {
         case .topicDisallowed:
             // APNs ties a connection to the bundle ids that the key may use when the connection is opened. If an
             // operator corrects them at Apple, only a new connection can send.
-            let usedSeconds = loop.wallMilliseconds / 1_000 - connection.tokenUsedSinceWallSeconds
+            let usedSeconds = loop.wallMilliseconds / 1_000 - connection.tokenUsedSinceSeconds
             guard usedSeconds >= Self.refusedTopicSecondsMin else { break }
             retireForProviderToken(connection, reason, detail: "\(reason.advice)")
         case .idleTimeout, .shutdown:

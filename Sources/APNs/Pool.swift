@@ -325,9 +325,9 @@ public final class Pool {
                 status: 0,
                 reason: .absent,
                 reasonText: UnsafeRawBufferPointer(start: nil, count: 0),
-                tokenInvalidAtMilliseconds: nil,
-                sentAtMilliseconds: nil,
-                responseAtMilliseconds: loop.wallMilliseconds,
+                invalidAtWallMilliseconds: nil,
+                sentAtWallMilliseconds: nil,
+                responseAtWallMilliseconds: loop.wallMilliseconds,
                 connectionNumber: nil,
                 disposition: ResponseDisposition(completion: .malformed, status: 0, reason: .absent)
             )

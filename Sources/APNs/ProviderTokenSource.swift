@@ -12,9 +12,9 @@ public final class ProviderTokenSource: Sendable {
     /// The state of the source's keys, for logs and metrics.
     public struct KeyStatus: Sendable, Equatable {
         /// The id of the key in use.
-        public var keyIdentifier: String
+        public var keyId: String
         /// The id of the candidate key; nil if there is none.
-        public var candidateKeyIdentifier: String?
+        public var candidateKeyId: String?
         /// Why the last candidate key failed; `absent` if APNs gave no reason, or if the key could not sign a token.
         /// Nil if no candidate has failed since APNs last accepted one.
         public var candidateRefusalReason: Reason?
@@ -30,7 +30,7 @@ public final class ProviderTokenSource: Sendable {
 
     private struct Signer {
         var key: SigningKey
-        var keyIdentifier: String
+        var keyId: String
         var generation: Int
     }
 
@@ -80,18 +80,18 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    public let teamIdentifier: String
+    public let teamId: String
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - keyIdentifier: the key's id, which Apple gives with the key: 10 letters and digits.
-    ///   - teamIdentifier: the developer team's id: 10 letters and digits.
+    ///   - keyId: the key's id, which Apple gives with the key: 10 letters and digits.
+    ///   - teamId: the developer team's id: 10 letters and digits.
     /// - Throws: ``InvalidSettingError`` if an identifier is not 10 letters and digits.
-    public init(key: SigningKey, keyIdentifier: String, teamIdentifier: String) throws(InvalidSettingError) {
-        try ProviderTokenSource.validate("keyIdentifier", keyIdentifier)
-        try ProviderTokenSource.validate("teamIdentifier", teamIdentifier)
-        self.teamIdentifier = teamIdentifier
-        state = Mutex(State(signerInUse: Signer(key: key, keyIdentifier: keyIdentifier, generation: 0)))
+    public init(key: SigningKey, keyId: String, teamId: String) throws(InvalidSettingError) {
+        try ProviderTokenSource.validate("keyId", keyId)
+        try ProviderTokenSource.validate("teamId", teamId)
+        self.teamId = teamId
+        state = Mutex(State(signerInUse: Signer(key: key, keyId: keyId, generation: 0)))
     }
 
     private static func validate(_ setting: String, _ identifier: String) throws(InvalidSettingError) {
@@ -159,8 +159,8 @@ public final class ProviderTokenSource: Sendable {
     static let sharedTokenWaitSecondsMax: Int64 = 15
 
     /// Tells the source that the workers share tokens. From now on, the source signs by itself only if it has no token
-    /// that may be used. The caller must read the shared token in Redis, pass it to ``adopt(_:keyIdentifier:)``, and
-    /// renew it with ``signSharedToken(keyIdentifier:unixSeconds:)``.
+    /// that may be used. The caller must read the shared token in Redis, pass it to ``adopt(_:keyId:)``, and
+    /// renew it with ``signSharedToken(keyId:unixSeconds:)``.
     public func beginSharing() {
         state.withLock { $0.sharesTokens = true }
     }
@@ -183,11 +183,10 @@ public final class ProviderTokenSource: Sendable {
     /// The id of the key in use, and two issue times: of the token in use, and of the last token that the source forgot
     /// because APNs refused the token. A time is nil if there is no such token. ``ProviderTokenRenewal`` uses these
     /// values.
-    public var keyAndIssueTimes:
-        (keyIdentifier: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?)
+    public var keyAndIssueTimes: (keyId: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?)
     {
         state.withLock {
-            ($0.signerInUse.keyIdentifier, $0.tokenInUse?.issuedAtSeconds, $0.refusedTokenIssuedAtSeconds)
+            ($0.signerInUse.keyId, $0.tokenInUse?.issuedAtSeconds, $0.refusedTokenIssuedAtSeconds)
         }
     }
 
@@ -195,13 +194,13 @@ public final class ProviderTokenSource: Sendable {
     /// trials also use a shared token. Nil if there is no candidate. Also nil if the candidate has the id of the key in
     /// use, because Redis has only one token for each id.
     public var candidateKeyAndIssueTimes:
-        (keyIdentifier: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?)?
+        (keyId: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?)?
     {
         state.withLock { state in
             guard let candidateSigner = state.candidateSigner,
-                candidateSigner.keyIdentifier != state.signerInUse.keyIdentifier
+                candidateSigner.keyId != state.signerInUse.keyId
             else { return nil }
-            return (candidateSigner.keyIdentifier, state.candidateToken?.issuedAtSeconds, nil)
+            return (candidateSigner.keyId, state.candidateToken?.issuedAtSeconds, nil)
         }
     }
 
@@ -209,11 +208,11 @@ public final class ProviderTokenSource: Sendable {
     /// candidate. Does nothing if the key with this id is neither of them any more, or if it has not signed the token.
     /// Another worker's file may have another key under this id; a trial with that key's token would prove nothing
     /// about this key.
-    public func adopt(_ token: SharedToken, keyIdentifier: String) {
+    public func adopt(_ token: SharedToken, keyId: String) {
         state.withLock { state in
-            let isInUse = state.signerInUse.keyIdentifier == keyIdentifier
+            let isInUse = state.signerInUse.keyId == keyId
             guard let signer = isInUse ? state.signerInUse : state.candidateSigner,
-                signer.keyIdentifier == keyIdentifier, signer.key.hasSigned(token.text)
+                signer.keyId == keyId, signer.key.hasSigned(token.text)
             else { return }
             let sharedToken = ProviderToken(token, keyGeneration: signer.generation)
             if isInUse {
@@ -226,11 +225,11 @@ public final class ProviderTokenSource: Sendable {
 
     /// Signs a new token for all workers, and uses it here at once, as `adopt` does. Returns nil if signing fails, or
     /// if the key with this id is neither in use nor the candidate any longer.
-    public func signSharedToken(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
+    public func signSharedToken(keyId: String, unixSeconds: Int64) -> SharedToken? {
         state.withLock { state in
-            let isInUse = state.signerInUse.keyIdentifier == keyIdentifier
+            let isInUse = state.signerInUse.keyId == keyId
             guard let signer = isInUse ? state.signerInUse : state.candidateSigner,
-                signer.keyIdentifier == keyIdentifier,
+                signer.keyId == keyId,
                 let token = makeToken(signedBy: signer, unixSeconds: unixSeconds)
             else { return nil }
             if isInUse {
@@ -247,11 +246,11 @@ public final class ProviderTokenSource: Sendable {
     /// Offers a new key. It replaces the key in use when APNs has accepted the new key. Discards an earlier candidate.
     ///
     /// - Throws: ``InvalidSettingError`` if the identifier is not 10 letters and digits.
-    public func offer(_ key: SigningKey, keyIdentifier: String) throws(InvalidSettingError) {
-        try ProviderTokenSource.validate("keyIdentifier", keyIdentifier)
+    public func offer(_ key: SigningKey, keyId: String) throws(InvalidSettingError) {
+        try ProviderTokenSource.validate("keyId", keyId)
         state.withLock { state in
             state.offeredKeyCount += 1
-            state.candidateSigner = Signer(key: key, keyIdentifier: keyIdentifier, generation: state.offeredKeyCount)
+            state.candidateSigner = Signer(key: key, keyId: keyId, generation: state.offeredKeyCount)
             (state.trialToken, state.candidateToken) = (nil, nil)
             state.candidateTokenAwaitedSinceSeconds = nil
         }
@@ -260,8 +259,8 @@ public final class ProviderTokenSource: Sendable {
     public var keyStatus: KeyStatus {
         state.withLock { state in
             KeyStatus(
-                keyIdentifier: state.signerInUse.keyIdentifier,
-                candidateKeyIdentifier: state.candidateSigner?.keyIdentifier,
+                keyId: state.signerInUse.keyId,
+                candidateKeyId: state.candidateSigner?.keyId,
                 candidateRefusalReason: state.candidateRefusalReason
             )
         }
@@ -269,9 +268,9 @@ public final class ProviderTokenSource: Sendable {
 
     /// Whether the source has this key, under this id, and no other key: the key is in use, and there is no candidate.
     /// Keys are the same if they were read from the same file, unchanged.
-    public func holdsOnly(_ key: SigningKey, keyIdentifier: String) -> Bool {
+    public func holdsOnly(_ key: SigningKey, keyId: String) -> Bool {
         state.withLock { state in
-            state.candidateSigner == nil && state.signerInUse.keyIdentifier == keyIdentifier
+            state.candidateSigner == nil && state.signerInUse.keyId == keyId
                 && state.signerInUse.key.fileIdentity == key.fileIdentity
         }
     }
@@ -301,7 +300,7 @@ public final class ProviderTokenSource: Sendable {
             else { return nil }
             if state.candidateToken.map({ state.isUsable($0, unixSeconds: unixSeconds) }) != true {
                 let sinceSeconds = state.candidateTokenAwaitedSinceSeconds ?? unixSeconds
-                if candidateSigner.keyIdentifier != state.signerInUse.keyIdentifier,
+                if candidateSigner.keyId != state.signerInUse.keyId,
                     state.mayAwaitSharedToken(sinceSeconds: sinceSeconds, unixSeconds: unixSeconds)
                 {
                     state.candidateTokenAwaitedSinceSeconds = sinceSeconds
@@ -360,8 +359,8 @@ public final class ProviderTokenSource: Sendable {
 
     /// Signs a provider token, a JWT with the ids of the key and the team. Returns nil if OpenSSL fails.
     private func makeToken(signedBy signer: Signer, unixSeconds: Int64) -> ProviderToken? {
-        let header = "{\"alg\":\"ES256\",\"kid\":\"\(signer.keyIdentifier)\"}"
-        let claims = "{\"iss\":\"\(teamIdentifier)\",\"iat\":\(unixSeconds)}"
+        let header = "{\"alg\":\"ES256\",\"kid\":\"\(signer.keyId)\"}"
+        let claims = "{\"iss\":\"\(teamId)\",\"iat\":\(unixSeconds)}"
         var token = Base64URL.encode(Array(header.utf8))
         token.append(UInt8(ascii: "."))
         token += Base64URL.encode(Array(claims.utf8))

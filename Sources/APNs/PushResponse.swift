@@ -28,12 +28,12 @@ public struct PushResponse: ~Copyable {
     public var reasonText: UnsafeRawBufferPointer
     /// When APNs learned that the token is dead: the `timestamp` of a 410, UNIX milliseconds. Nil if the response has
     /// none.
-    public var tokenInvalidAtMilliseconds: Int64?
+    public var invalidAtWallMilliseconds: Int64?
     /// When the push's last byte was written to the connection, UNIX milliseconds. Nil if the push was not sent
     /// completely.
-    public var sentAtMilliseconds: Int64?
+    public var sentAtWallMilliseconds: Int64?
     /// When the push got this response, UNIX milliseconds.
-    public var responseAtMilliseconds: Int64
+    public var responseAtWallMilliseconds: Int64
     /// The number of the connection that carried the push; nil if none did. A retry can pass the number as
     /// ``PushRequest/avoidedConnectionNumber``.
     public var connectionNumber: UInt32?

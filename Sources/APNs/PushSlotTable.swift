@@ -23,7 +23,7 @@ struct PushSlot {
     /// The wall clock when the push entered the phase `sent`, UNIX milliseconds; nil before.
     var sentAtWallMilliseconds: Int64?
     /// Whether the slot is in the list of deadlines. At this place, the field makes the slot no larger.
-    var hasDeadline = false
+    var isInDeadlineList = false
     var streamIdentifier: Int32 = 0
     /// The neighbours in the list of deadlines; -1 for none. In a free slot, `newerIndex` is the next free slot.
     var olderIndex: Int32 = -1
@@ -134,7 +134,7 @@ struct PushSlotTable: ~Copyable {
         slot.pointee = PushSlot()
         slot.pointee.phase = .sending
         slot.pointee.deadlineMilliseconds = deadlineMilliseconds
-        slot.pointee.hasDeadline = true
+        slot.pointee.isInDeadlineList = true
         let newestIndex = listHeads.pointee.newestIndex
         slot.pointee.olderIndex = newestIndex
         if newestIndex >= 0 {
@@ -149,8 +149,8 @@ struct PushSlotTable: ~Copyable {
 
     func removeFromDeadlines(_ index: Int32) {
         let slot = pointer(index)
-        guard slot.pointee.hasDeadline else { return }
-        slot.pointee.hasDeadline = false
+        guard slot.pointee.isInDeadlineList else { return }
+        slot.pointee.isInDeadlineList = false
         let (olderIndex, newerIndex) = (slot.pointee.olderIndex, slot.pointee.newerIndex)
         if olderIndex >= 0 {
             slots[Int(olderIndex)].newerIndex = newerIndex

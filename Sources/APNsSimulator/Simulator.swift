@@ -9,7 +9,7 @@ import Synchronization
 ///     let simulator = Simulator(configuration)
 ///     try await simulator.start()
 ///     try await simulator.withDevices { devices, now in
-///         try devices.declareApp("com.example.scores", teamIdentifier: nil, types: [match])
+///         try devices.declareApp("com.example.scores", teamId: nil, types: [match])
 ///     }
 ///
 /// Other processes can use the same functions over HTTP: see `ControlInterface`.
@@ -161,8 +161,8 @@ public final class Simulator: Sendable {
                 keys.append(
                     try VerifyingKey(
                         pem: key.pem,
-                        keyIdentifier: key.keyIdentifier,
-                        teamIdentifier: key.teamIdentifier,
+                        keyId: key.keyId,
+                        teamId: key.teamId,
                         environment: key.environment
                     )
                 )
@@ -183,7 +183,7 @@ public final class Simulator: Sendable {
         _ body: @escaping @Sendable (inout DeviceModel, Int64) throws(DeviceModel.Fault) -> Value
     ) async throws(SimulatorError) -> Value {
         let result: Result<Value, DeviceModel.Fault> = try await runOnThread(0) { server in
-            let nowMilliseconds = server.simulatedNowMilliseconds
+            let nowMilliseconds = server.simulatedWallMilliseconds
             let result = server.setup.sharedModel.withModel { devices -> Result<Value, DeviceModel.Fault> in
                 do throws(DeviceModel.Fault) {
                     return .success(try body(&devices, nowMilliseconds))

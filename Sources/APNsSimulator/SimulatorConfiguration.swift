@@ -15,16 +15,16 @@ public struct SimulatorConfiguration: Sendable {
 
     /// A key that may sign provider tokens.
     public struct Key: Sendable {
-        public var teamIdentifier: String
-        public var keyIdentifier: String
+        public var teamId: String
+        public var keyId: String
         /// The public key, or the private key of a `.p8` file, as PEM text.
         public var pem: String
         /// The environment in which the key is valid. Nil: production and sandbox, like Apple's older keys.
         public var environment: Environment?
 
-        public init(teamIdentifier: String, keyIdentifier: String, pem: String, environment: Environment? = nil) {
-            self.teamIdentifier = teamIdentifier
-            self.keyIdentifier = keyIdentifier
+        public init(teamId: String, keyId: String, pem: String, environment: Environment? = nil) {
+            self.teamId = teamId
+            self.keyId = keyId
             self.pem = pem
             self.environment = environment
         }

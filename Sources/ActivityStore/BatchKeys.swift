@@ -27,12 +27,12 @@ struct BatchKeys: ~Copyable {
     /// The keys, written as arguments of the Redis command.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
-    /// Adds a key.
+    /// Adds a key, and checks whether the batch may already have it.
     ///
     /// - Returns: whether an earlier call of the batch probably has the same key (an equal ``KeyFingerprint``). The
     ///   script then reads the value again, because the earlier call may have changed it. If the two keys differ, this
     ///   only costs time.
-    mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
+    mutating func appendAndCheckForRepeat(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = RedisCommandWriter(arguments, continuingAt: byteCount)
         writer.writeArgument(key)

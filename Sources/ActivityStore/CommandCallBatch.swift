@@ -74,7 +74,7 @@ struct CommandCallBatch: ~Copyable {
     /// - Precondition: the batch has room for the admission's pace (``hasRoom(for:)``).
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = findOrAddPaceNumber(for: admission.pace)
-        let mayRepeatKey = keys.append(key)
+        let mayRepeatKey = keys.appendAndCheckForRepeat(key)
         let requestBits = CallRequestBits.bits(of: admission) | (mayRepeatKey ? CallRequestBits.mayRepeatKeyBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? PaceByteFlags.isTooOldBit : 0
@@ -109,7 +109,7 @@ struct CommandCallBatch: ~Copyable {
         alert: Version?
     ) {
         let paceNumber = pace.map { findOrAddPaceNumber(for: $0) } ?? 0
-        let mayRepeatKey = keys.append(key)
+        let mayRepeatKey = keys.appendAndCheckForRepeat(key)
         let followBits =
             (retirement == nil ? 0 : CallRequestBits.tokenFollowsBit)
             | (alert == nil ? 0 : CallRequestBits.alertFollowsBit)

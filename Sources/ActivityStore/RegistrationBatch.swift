@@ -73,7 +73,7 @@ struct RegistrationBatch: ~Copyable {
         }
         if audiences != nil { bits |= RegistrationBits.mentionsAudiencesBit }
         if shownVersion != nil { bits |= RegistrationBits.versionFollowsBit }
-        let mayRepeatKey = keys.append(key)
+        let mayRepeatKey = keys.appendAndCheckForRepeat(key)
         if mayRepeatKey { bits |= RegistrationBits.mayRepeatKeyBit }
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeRegistration(bits, registration, audiences: audiences, shownVersion: shownVersion, source: source)
@@ -85,7 +85,7 @@ struct RegistrationBatch: ~Copyable {
     /// - Parameter leftAtMilliseconds: the time that an earlier reply gave with the departures. If Redis has another
     ///   time now, the confirmation has no effect.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt leftAtMilliseconds: Int64) {
-        let mayRepeatKey = keys.append(key)
+        let mayRepeatKey = keys.appendAndCheckForRepeat(key)
         let bits = RegistrationBits.isDepartureConfirmationBit | (mayRepeatKey ? RegistrationBits.mayRepeatKeyBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeDepartureConfirmation(bits, leftAtMilliseconds: leftAtMilliseconds)

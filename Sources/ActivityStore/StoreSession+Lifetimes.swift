@@ -72,10 +72,10 @@ extension StoreSession {
                 $0.writeArgument(operation: "endedOrUnlimited")
                 $0.writeArgument(activityKey)
             }
-        case .began(let atMilliseconds, let lifetimeMilliseconds):
-            writeEvent("began", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
-        case .alive(let atMilliseconds, let lifetimeMilliseconds):
-            writeEvent("alive", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+        case .began(let beganAtMilliseconds, let lifetimeMilliseconds):
+            writeEvent("began", atMilliseconds: beganAtMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+        case .alive(let aliveAtMilliseconds, let lifetimeMilliseconds):
+            writeEvent("alive", atMilliseconds: aliveAtMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         case .updatedAfterEnd: writeEvent("updatedAfterEnd", atMilliseconds: 0, lifetimeMilliseconds: 0)
         case .lifeFinished(let beganAtMilliseconds, let restartAtMilliseconds):
             writeEndOfLife(

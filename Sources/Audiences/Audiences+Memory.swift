@@ -4,15 +4,14 @@ import LiveActivity
 /// Says how much memory this core's tables need, for the worker's memory budget. (R4)
 extension Audiences {
     // Each number below is the memory that one more element of a full table needs: its slot, its bytes on the heap, and
-    // its places in other tables and queues. A place in a queue (`IndexQueue`) counts twice, because the number of
-    // places is a power of two. So does a timer, because an array grows by doubling.
+    // its places in other tables and queues.
 
     /// The memory of one command, and of its audience. The bytes of the command's texts and bodies are not included
     /// (``AudiencesConfiguration/commandBytesMax``).
     public static var bytesPerCommand: Int {
         Slab<CommandSlot>.strideBytes + Slab<AudienceSlot>.strideBytes + heapBytes(Limits.identifierBytesMax)
-            + bytesPerDictionaryEntry + 2 * 2 * MemoryLayout<AudienceIndex>.stride
-            + 2 * 2 * MemoryLayout<ReturnedCommand>.stride
+            + bytesPerDictionaryEntry + queueBytes(of: AudienceIndex.self, placeCount: 2)
+            + queueBytes(of: ReturnedCommand.self, placeCount: 2)
             + sampledSegments.count * bytesPerStoreCall + 2 * bytesPerTimer
     }
 
@@ -27,14 +26,14 @@ extension Audiences {
             + bytesPerTimer
         return Slab<RangeVersionSlot>.strideBytes + Slab<BroadcastSlot>.strideBytes
             + 2 * (Slab<RoundSlot>.strideBytes + Slab<ChannelSlot>.strideBytes + 2 * bytesPerRoundOrChannel)
-            + 6 * bytesPerStoreCall + 4 * 2 * MemoryLayout<OutgoingAudienceRecord>.stride
+            + 6 * bytesPerStoreCall + queueBytes(of: OutgoingAudienceRecord.self, placeCount: 4)
     }
 
     public static var bytesPerParkedMember: Int { Slab<ParkedMember>.strideBytes }
 
     /// The memory of one refused member, with its result, its invalidation and its calls.
     public static var bytesPerRefusedMember: Int {
-        Slab<RefusedMemberSlot>.strideBytes + 2 * 2 * MemoryLayout<OutgoingAudienceRecord>.stride
+        Slab<RefusedMemberSlot>.strideBytes + queueBytes(of: OutgoingAudienceRecord.self, placeCount: 2)
             + 2 * bytesPerStoreCall
     }
 
@@ -45,16 +44,22 @@ extension Audiences {
             Limits.identifierBytesMax + Limits.tokenDigitsMax + audiencesPerChange * AudienceList.digestBytes
         return Slab<MembershipChangeSlot>.strideBytes + heapBytes(packedBytes) + Slab<NewestStateRequest>.strideBytes
             + Slab<NewestStateSlot>.strideBytes + 2 * bytesPerDictionaryEntry
-            + 2 * 2 * MemoryLayout<ChangingMember>.stride + 2 * bytesPerStoreCall + bytesPerTimer
+            + queueBytes(of: ChangingMember.self, placeCount: 2) + 2 * bytesPerStoreCall + bytesPerTimer
     }
     /// The audiences of one change: the eight that a registration names, and at most sixteen that the member has left
     /// (`StoreLimits.unconfirmedDeparturesMax`).
     private static var audiencesPerChange: Int { 3 * Limits.audiencesPerRegistrationMax }
 
+    /// The bytes that this many places take in a queue (`IndexQueue`) or an array. Each counts twice, because the
+    /// number of places of a queue is a power of two, and an array grows by doubling.
+    private static func queueBytes<Element>(of _: Element.Type, placeCount: Int) -> Int {
+        2 * placeCount * MemoryLayout<Element>.stride
+    }
+
     /// A call has a place in its queue, and perhaps in the queue of calls that are set aside (`StoreQueue`).
-    private static var bytesPerStoreCall: Int { 2 * 2 * MemoryLayout<AudienceTicket>.stride }
+    private static var bytesPerStoreCall: Int { queueBytes(of: AudienceTicket.self, placeCount: 2) }
     /// A slot may have two timers in the queue: the current one, and an obsolete one that is not removed yet.
-    private static var bytesPerTimer: Int { 2 * 2 * MemoryLayout<TimerQueue.Timer>.stride }
+    private static var bytesPerTimer: Int { queueBytes(of: TimerQueue.Timer.self, placeCount: 2) }
     /// The memory of an entry whose key has 16 bytes, as most keys have.
     private static var bytesPerDictionaryEntry: Int { dictionaryEntryBytes(keyBytes: 16) }
     /// The memory of an entry: its key, and an index of 4 bytes. A dictionary that has just doubled is only three

@@ -168,9 +168,9 @@ enum ConfigurationConsistency {
             let message = "needs lifetimeSeconds above 0"
             faults.append(PlacedFault(place: place(key) ?? .wholeFile, key: key, message: message))
         }
-        if policy.oversize.count > OversizeFields.countMax {
+        if policy.oversize.count > OversizeFields.fieldsMax {
             let key = "policies.\(policy.name).oversize"
-            let message = "has \(policy.oversize.count) fields, at most \(OversizeFields.countMax) are allowed"
+            let message = "has \(policy.oversize.count) fields, at most \(OversizeFields.fieldsMax) are allowed"
             faults.append(PlacedFault(place: place(key) ?? .wholeFile, key: key, message: message))
         }
         return faults

@@ -258,9 +258,9 @@ private struct ConfigurationReader {
         if !section.entryCountRange.contains(names.count),
             !faults.contains(where: { $0.key.hasPrefix(section.rawValue) })
         {
-            let (countMin, countMax) = (section.entryCountRange.lowerBound, section.entryCountRange.upperBound)
+            let (entriesMin, entriesMax) = (section.entryCountRange.lowerBound, section.entryCountRange.upperBound)
             let message =
-                "must have \(countMin) to \(countMax) \(section.rawValue) (or \(section.variable) in the environment)"
+                "must have \(entriesMin) to \(entriesMax) \(section.rawValue) (or \(section.variable) in the environment)"
             addFault(.wholeFile, section.rawValue, message)
         }
         return names.sorted()

@@ -19,13 +19,13 @@ package struct ConfigurationSource: Sendable {
     }
 }
 
-/// Reads the configuration again on request, or when its file or a file of shapes has changed. Applies the keys that a
-/// running worker can change.
+/// Reads the configuration again on request, or when its file or a file of shapes has changed or is missing. Applies
+/// the keys that a running worker can change.
 ///
-/// If the configuration has any fault, none of it is applied.
+/// If the configuration has any fault, or needs more memory than the worker has, none of it is applied.
 actor ConfigurationReloader {
     /// The time between two polls of the files. Changed files are read only when two polls in a row find all files in
-    /// the same state, because the first of these polls may find a half-written file.
+    /// the same state, because the first of these polls may find a half-written file, or none while it is replaced.
     static let pollInterval = Duration.seconds(1)
     /// How many polls pass until a rejected configuration is read again, although no polled file has changed. For
     /// example, a password file that was missing may now be there.
@@ -41,7 +41,7 @@ actor ConfigurationReloader {
     /// Gives the new settings, and the contracts of the apps, to the lanes.
     private let applyToLanes: @Sendable (WorkerConfiguration, [ContractRule?]) -> Void
     /// The errors of the last rejection, and the polls since then; nil if the last reload was not rejected.
-    private var rejection: (errors: String, pollCount: Int)?
+    private var rejection: (errors: String, laterPollCount: Int)?
     /// The files of shapes that the configuration names. If the last reload was rejected, they are those of the
     /// rejected configuration, unless it could not be read.
     private var shapesPaths: [String]
@@ -56,7 +56,13 @@ actor ConfigurationReloader {
         condition: SharedWorkerCondition,
         applyToLanes: @escaping @Sendable (WorkerConfiguration, [ContractRule?]) -> Void
     ) {
-        self.source = source
+        var checkingSource = source
+        let otherCheck = source.loader.additionalCheck
+        // A running worker never divides its memory again. But with too little memory, its next start would fail.
+        checkingSource.loader.additionalCheck = { configuration, requiresFiles in
+            (otherCheck?(configuration, requiresFiles) ?? []) + StartupCheck.findMemoryFaults(of: configuration)
+        }
+        self.source = checkingSource
         runningConfiguration = running
         self.contracts = contracts
         self.log = log
@@ -75,14 +81,14 @@ actor ConfigurationReloader {
         }
     }
 
-    /// Reads the configuration again if its file or a file of shapes has changed, or if a retry is due.
+    /// Reads the configuration again if its file or a file of shapes has changed or is missing, or if a retry is due.
     func poll() {
         let states = WatchedFileStates(configuration: source.path, shapes: shapesPaths)
         defer { fileStatesAtLastPoll = states }
-        guard states.configuration != nil || source.path == nil, states == fileStatesAtLastPoll else { return }
+        guard states == fileStatesAtLastPoll else { return }
         guard states == fileStatesAtLastRead else { return reload() }
-        rejection?.pollCount += 1
-        if let rejection, rejection.pollCount >= Self.pollsPerRetry { readAndApply() }
+        rejection?.laterPollCount += 1
+        if let rejection, rejection.laterPollCount >= Self.pollsPerRetry { readAndApply() }
     }
 
     func reload() {
@@ -120,9 +126,10 @@ actor ConfigurationReloader {
         } catch {
             return reject("\(error)")
         }
+        let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
+        let changedNames = change.appliedKeys + findChangedShapes(newContracts, appliedKeys: change.appliedKeys)
         (contracts, rejection) = (newContracts, nil)
         condition.change { $0.isConfigurationRejected = false }
-        let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
         runningConfiguration = change.configuration
         source.logThreshold.level = runningConfiguration.log.level
         // Apply the configuration even if no key has changed: a file of shapes may have changed.
@@ -134,8 +141,16 @@ actor ConfigurationReloader {
         }
         log(
             .configurationReloaded,
-            ["changed": "\(change.appliedKeys.isEmpty ? "nothing" : change.appliedKeys.joined(separator: ", "))"]
+            ["changed": "\(changedNames.isEmpty ? "nothing" : changedNames.joined(separator: ", "))"]
         )
+    }
+
+    /// Returns `apps.<name>.shapes` for each app whose file of shapes has new content, unless `appliedKeys` has a key
+    /// of this section.
+    private func findChangedShapes(_ newContracts: [ContractRule?], appliedKeys: [String]) -> [String] {
+        runningConfiguration.apps.indices.filter { contracts[$0] != newContracts[$0] }
+            .map { "apps.\(runningConfiguration.apps[$0].name).shapes" }
+            .filter { section in !appliedKeys.contains { $0.hasPrefix("\(section).") } }
     }
 }
 

@@ -9,12 +9,12 @@ import Redis
 extension LabelValues {
     /// Makes the labels of a worker with this configuration.
     ///
-    /// - Parameter keyIdentifiers: the ids of `signingKeys`, in the same order. The labels keep these ids, even if a
+    /// - Parameter keyIds: the ids of `signingKeys`, in the same order. The labels keep these ids, even if a
     ///   key file is replaced later.
     init(
         _ configuration: WorkerConfiguration,
         signingKeys: [ConfiguredSigningKey],
-        keyIdentifiers: [String],
+        keyIds: [String],
         version: String
     ) {
         self.init(
@@ -26,8 +26,8 @@ extension LabelValues {
             responses: ResponseTable(
                 reasons: Reason.allCases.map { .init(documentedStatus: $0.documentedStatus, text: "\($0.text)") }
             ),
-            signingKeys: zip(signingKeys, keyIdentifiers)
-                .map { SigningKey(team: $0.teamIdentifier, keyIdentifier: $1) },
+            signingKeys: zip(signingKeys, keyIds)
+                .map { SigningKey(team: $0.teamId, keyId: $1) },
             policies: configuration.policies.map(\.name),
             redisErrors: RedisError.Code.allCases.map { "\($0)" } + ["other"],
             kafkaErrors: Self.kafkaErrors.map(\.name) + ["other"],

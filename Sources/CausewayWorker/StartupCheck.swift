@@ -137,6 +137,17 @@ package enum StartupCheck {
         }
     }
 
+    /// Returns a fault if this machine gives too little memory to its worker's lanes. Also checks numbers that are not
+    /// configured.
+    static func findMemoryFaults(of configuration: WorkerConfiguration) -> [(key: String, message: String)] {
+        do {
+            _ = try MemoryBudget(configuration, laneCount: WorkerSetup.laneCount(of: configuration))
+            return []
+        } catch {
+            return [(key: "worker.memoryMebibytes", message: error.reason)]
+        }
+    }
+
     /// Returns the configuration key that gives a librdkafka property its value. If no key gives it a value, returns
     /// the key under which the property can be set.
     private static func findConfigurationKey(

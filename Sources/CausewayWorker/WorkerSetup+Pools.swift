@@ -32,7 +32,7 @@ extension WorkerSetup {
         LabelValues(
             configuration,
             signingKeys: keys,
-            keyIdentifiers: keys.map { tokenSources[$0]?.keyStatus.keyIdentifier ?? $0.configuredIdentifier },
+            keyIds: keys.map { tokenSources[$0]?.keyStatus.keyId ?? $0.configuredIdentifier },
             version: version
         )
     }
@@ -40,8 +40,8 @@ extension WorkerSetup {
     static func makeTokenSource(_ key: ConfiguredSigningKey) throws -> ProviderTokenSource {
         try ProviderTokenSource(
             key: try SigningKey(path: key.file),
-            keyIdentifier: try key.readIdentifier(),
-            teamIdentifier: key.teamIdentifier
+            keyId: try key.readIdentifier(),
+            teamId: key.teamId
         )
     }
 
@@ -115,6 +115,6 @@ extension WorkerSetup {
 extension WorkerConfiguration.App {
     func signingKey(for environment: APNsEnvironment) -> ConfiguredSigningKey {
         let key = signingKeyReference(for: environment)
-        return ConfiguredSigningKey(teamIdentifier: teamId, configuredIdentifier: key.keyId, file: key.keyFile)
+        return ConfiguredSigningKey(teamId: teamId, configuredIdentifier: key.keyId, file: key.keyFile)
     }
 }

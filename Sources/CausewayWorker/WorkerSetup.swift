@@ -48,8 +48,7 @@ struct WorkerSetup: @unchecked Sendable {
         events: RecentEvents = RecentEvents(),
         version: String
     ) throws {
-        laneCount =
-            configuration.worker.lanes == 0 ? min(256, ProcessorLimit().processorCount) : configuration.worker.lanes
+        laneCount = Self.laneCount(of: configuration)
         let memoryBudget = try MemoryBudget(configuration, laneCount: laneCount)
         self.memoryBudget = memoryBudget
         kafkaWakeup = try Wakeup()
@@ -67,7 +66,7 @@ struct WorkerSetup: @unchecked Sendable {
         redisConfiguration = try RedisConfiguration(configuration.redis)
         let tokenSources = try Self.makeTokenSources(configuration)
         self.tokenSources = tokenSources
-        let keys = tokenSources.keys.sorted { ($0.teamIdentifier, $0.file) < ($1.teamIdentifier, $1.file) }
+        let keys = tokenSources.keys.sorted { ($0.teamId, $0.file) < ($1.teamId, $1.file) }
         let labels = Self.makeLabels(configuration, tokenSources: tokenSources, keys: keys, version: version)
         metricRegistry = MetricRegistry(labels: labels, laneCount: laneCount, events: events)
         metricRegistry.lifetimeStatus.hasLifetimeLimits = configuration.limitsLifetimes
@@ -89,6 +88,11 @@ struct WorkerSetup: @unchecked Sendable {
             log
         )
         warnOfSecretsReadableByOthers(configuration)
+    }
+
+    /// Returns how many lanes a worker with this configuration has on this machine.
+    static func laneCount(of configuration: WorkerConfiguration) -> Int {
+        configuration.worker.lanes == 0 ? min(256, ProcessorLimit().processorCount) : configuration.worker.lanes
     }
 
     /// Makes the producer that all lanes share. The caller must close it.
@@ -224,7 +228,7 @@ struct WorkerSetup: @unchecked Sendable {
         else { return }
         let laneResponse = LaneChannelResponse(
             appIndex: UInt16(appIndex),
-            audience: Array(request.audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) },
+            audienceDigest: Array(request.audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) },
             environment: environment,
             content: content
         )

@@ -90,7 +90,8 @@ public struct Delivery: ~Copyable {
     /// When unused blocks were last deallocated, a monotonic time.
     var deallocatedBlocksAtMilliseconds: Int64 = 0
     /// The number of records that cannot continue before Redis replies. A record whose outcome is only recorded in
-    /// Redis does not count (`StoreTicket.Purpose.isAwaited`).
+    /// Redis does not count (`StoreTicket.Purpose.isAwaited`). Raised when a call is queued and lowered by its reply
+    /// (`Delivery+Store`), for tombstones in `Delivery+Receive` and `Delivery+Settling`.
     public internal(set) var recordsAwaitingStoreCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {

@@ -1,10 +1,10 @@
 extension StringProtocol {
-    /// Returns the words of the text in lines of at most `characterCountMax` characters. A longer word has a line of
+    /// Returns the words of the text in lines of at most `charactersMax` characters. A longer word has a line of
     /// its own.
-    package func wrapped(toCharacters characterCountMax: Int) -> [String] {
+    package func wrapped(toCharacters charactersMax: Int) -> [String] {
         var lines: [String] = []
         for word in split(whereSeparator: \.isWhitespace) {
-            if let last = lines.last, last.count + word.count < characterCountMax {
+            if let last = lines.last, last.count + word.count < charactersMax {
                 lines[lines.count - 1] = "\(last) \(word)"
             } else {
                 lines.append(String(word))

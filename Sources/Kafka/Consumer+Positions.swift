@@ -280,19 +280,19 @@ extension Consumer {
     /// Asks the brokers, for each of these partitions, for the offset of the first record with this time or a later
     /// one. Waits for the brokers.
     ///
-    /// - Parameter atOrAfterMilliseconds: UNIX milliseconds.
+    /// - Parameter atOrAfterWallMilliseconds: UNIX milliseconds.
     /// - Returns: for each of `partitions` its offset, or nil if it has no such record. If the partition has no leader,
     ///   or its leader refused the request, its value is a failure.
     /// - Throws: if a broker does not respond within `requestTimeoutMilliseconds`.
     public func fetchOffsets(
         of partitions: [TopicPartition],
-        atOrAfterMilliseconds: Int64
+        atOrAfterWallMilliseconds: Int64
     ) throws(KafkaError) -> [TopicPartition: Result<Int64?, KafkaError>] {
         // `rd_kafka_offsets_for_times` takes -1 as the end of the log and -2 as its beginning. So replace a negative
         // time by 0.
         let offsets = try fetchRawOffsets(
             of: partitions,
-            at: max(0, atOrAfterMilliseconds),
+            at: max(0, atOrAfterWallMilliseconds),
             until: Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds))
         )
         return offsets.mapValues { result in result.map { offset in offset >= 0 ? offset : nil } }

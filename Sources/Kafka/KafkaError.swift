@@ -107,6 +107,11 @@ extension KafkaError {
         makeError(RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE, describedOnlyBy: reason)
     }
 
+    /// Makes the error for a log whose end is not clear now: the caller must ask again.
+    public static func logEndUnclear(_ reason: String) -> KafkaError {
+        makeError(RD_KAFKA_RESP_ERR_OFFSET_NOT_AVAILABLE, describedOnlyBy: reason)
+    }
+
     /// Makes the error for a property that cannot be used: librdkafka or Causeway refuses it, its file cannot be
     /// opened, or it is required and missing.
     public static func unusableProperty(_ name: String, _ reason: String) -> KafkaError {

@@ -141,7 +141,7 @@ public final class PartitionReader {
     /// - Parameter milliseconds: UNIX milliseconds, 0 or more.
     public func fetchOffset(
         of partition: Int32,
-        atOrAfterMilliseconds milliseconds: Int64,
+        atOrAfterWallMilliseconds milliseconds: Int64,
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> Int64? {
         precondition(isOpen && milliseconds >= 0)

@@ -4,11 +4,11 @@
 /// fields. A start's `attributes` never lose fields, because no later push can add attributes. (R33)
 public struct OversizeFields: Sendable, Equatable {
     /// The maximum number of fields of one policy: eight, because ``ShortenedRecord`` has a byte with one bit for each.
-    public static let countMax = 8
+    public static let fieldsMax = 8
     /// The maximum length of a field's name, in bytes.
     public static let nameBytesMax = 63
     /// The maximum length of all names of one policy with the commas between them, in bytes.
-    public static let nameListBytesMax = countMax * (nameBytesMax + 1) - 1
+    public static let nameListBytesMax = fieldsMax * (nameBytesMax + 1) - 1
 
     /// The names as the configuration writes them.
     private let names: [[UInt8]]
@@ -19,7 +19,7 @@ public struct OversizeFields: Sendable, Equatable {
     ///   name traps.
     public init(_ names: [String]) {
         precondition(
-            names.count <= Self.countMax && names.allSatisfy(Self.isFieldName),
+            names.count <= Self.fieldsMax && names.allSatisfy(Self.isFieldName),
             "the configuration's rule was not applied"
         )
         self.names = names.map { Array($0.utf8) }

@@ -142,7 +142,7 @@ public struct Policy: Sendable, Equatable {
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
-    /// ``OversizeFields/countMax`` names, each valid according to ``OversizeFields/isFieldName(_:)``. A command whose
+    /// ``OversizeFields/fieldsMax`` names, each valid according to ``OversizeFields/isFieldName(_:)``. A command whose
     /// body is still too large is `invalid`.
     public var oversize: [String] = []
     /// How many seconds after an activity's start Causeway ends the activity, with its last state; 0: never. If no

@@ -50,16 +50,16 @@ extension PushBody {
         assert(count == newByteCount)
 
         let growthBytes = newByteCount - body.count
-        func moved(_ range: ByteRange) -> ByteRange {
+        func movedIfBehindAlert(_ range: ByteRange) -> ByteRange {
             range.isAbsent || Int(range.offset) < start ? range : range.moved(by: growthBytes)
         }
         var aps = layout.aps
         aps.count = UInt32(truncatingIfNeeded: Int(aps.count) + growthBytes)
         return Layout(
             aps: aps,
-            timestampDigits: moved(layout.timestampDigits),
+            timestampDigits: movedIfBehindAlert(layout.timestampDigits),
             alert: ByteRange(from: alertStart, to: alertEnd),
-            payloadMembers: moved(layout.payloadMembers)
+            payloadMembers: movedIfBehindAlert(layout.payloadMembers)
         )
     }
 
@@ -83,16 +83,16 @@ extension PushBody {
         UnsafeMutableRawBufferPointer(rebasing: target[member.lowerBound...])
             .copyMemory(from: UnsafeRawBufferPointer(rebasing: body[member.upperBound...]))
 
-        func moved(_ range: ByteRange) -> ByteRange {
+        func movedIfBehindAlert(_ range: ByteRange) -> ByteRange {
             range.isAbsent || Int(range.offset) < member.lowerBound ? range : range.moved(by: -member.count)
         }
         var aps = layout.aps
         aps.count -= UInt32(truncatingIfNeeded: member.count)
         return Layout(
             aps: aps,
-            timestampDigits: moved(layout.timestampDigits),
+            timestampDigits: movedIfBehindAlert(layout.timestampDigits),
             alert: .absent,
-            payloadMembers: moved(layout.payloadMembers)
+            payloadMembers: movedIfBehindAlert(layout.payloadMembers)
         )
     }
 

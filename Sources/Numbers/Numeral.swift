@@ -11,6 +11,15 @@ public enum Numeral {
         return text
     }
 
+    /// Formats a number and what it counts: `1 record`, `1,234 records`.
+    ///
+    /// - Parameters:
+    ///   - singular: the words after the number 1.
+    ///   - plural: the words after every other number.
+    package static func counted(_ number: some BinaryInteger, _ singular: String, _ plural: String) -> String {
+        "\(grouped(number)) \(number == 1 ? singular : plural)"
+    }
+
     /// Formats a number with one decimal place and a comma between thousands; `?` for a number that is not finite or
     /// has more than twelve digits before the decimal point.
     public static func oneDecimal(_ number: Double) -> String {

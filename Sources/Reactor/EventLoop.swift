@@ -145,7 +145,7 @@ public final class EventLoop {
         iterationBeganAtNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         nowMicroseconds = iterationBeganAtNanoseconds / 1_000
         nowMilliseconds = iterationBeganAtNanoseconds / 1_000_000
-        wallMilliseconds = wallClock.nowMilliseconds
+        wallMilliseconds = wallClock.wallMilliseconds
         for index in 0..<max(0, Int(count)) {
             dispatch(eventBuffer[index])
         }
@@ -230,7 +230,7 @@ public final class EventLoop {
     public func refreshClock() {
         nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
         nowMilliseconds = nowMicroseconds / 1_000
-        wallMilliseconds = wallClock.nowMilliseconds
+        wallMilliseconds = wallClock.wallMilliseconds
     }
 
     // MARK: - Watching descriptors

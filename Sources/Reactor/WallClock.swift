@@ -26,7 +26,7 @@ public final class WallClock: Sendable {
     }
 
     /// UNIX milliseconds, read now.
-    public var nowMilliseconds: Int64 {
+    public var wallMilliseconds: Int64 {
         let offset = bootOffset.load(ordering: .relaxed)
         return offset == .min ? Self.systemMilliseconds : Self.bootMilliseconds + offset
     }

@@ -29,9 +29,10 @@ public struct RedisConfiguration: Sendable {
     ///
     /// On a `CommandConnection` (look-ups, and code outside the lanes), the time begins again with each complete reply.
     public var replyDeadlineMilliseconds: Int64 = 2_000
-    /// How many replicas must acknowledge a call's writes before the session gets the call's reply; 0 for none. Applies
-    /// only to calls that need replicas. If replicas are missing for 10 seconds, calls no longer wait for them
-    /// (``ReplicaWatch``).
+    /// How many replicas must acknowledge a call's writes before the caller (the ``RedisSession``) gets the call's
+    /// reply; 0 for none. Applies only to calls that the session has added with `needsReplicas`
+    /// (``RedisConnection/appendCall(isWritten:needsReplicas:)``). If replicas are missing for 10 seconds, calls no
+    /// longer wait for them (``ReplicaWatch``).
     ///
     /// If the primary has more replicas than this number, an acknowledged write can still be lost: a replica that lacks
     /// the write may become the next primary.
@@ -40,7 +41,7 @@ public struct RedisConfiguration: Sendable {
     public var outstandingCallsMax = 4_096
     /// While a hash slot moves to another server, ASK redirects calls to that server. As long as the server has no hash
     /// slots yet, the connection to it stays open for this time after the last ASK, because more such calls may follow.
-    var keepConnectionAfterAskMilliseconds: Int64 = 60_000
+    var connectionKeptAfterAskMilliseconds: Int64 = 60_000
     /// The maximum number of calls in one command, 1 through 64. In a cluster the client always uses 1, because each
     /// key may be on another server.
     public var callsPerCommandMax = RedisConnection.callsPerCommandMax

@@ -10,7 +10,7 @@ extension SharedHashes {
     /// Entries of a timetable that are due, those that have been due for the longest time first.
     public struct DueEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
-        public var nowMilliseconds: Int64
+        public var nowWallMilliseconds: Int64
         /// The number of all entries in the timetable, also of those that are not due yet.
         public var timetableEntryCount: Int
         public var entries: [Entry]
@@ -18,15 +18,15 @@ extension SharedHashes {
         public struct Entry: Sendable, Equatable {
             public var name: [UInt8]
             /// When the entry became due, UNIX milliseconds.
-            public var dueMilliseconds: Int64
+            public var dueWallMilliseconds: Int64
 
-            public init(_ name: [UInt8], dueMilliseconds: Int64) {
-                (self.name, self.dueMilliseconds) = (name, dueMilliseconds)
+            public init(_ name: [UInt8], dueWallMilliseconds: Int64) {
+                (self.name, self.dueWallMilliseconds) = (name, dueWallMilliseconds)
             }
         }
 
-        public init(nowMilliseconds: Int64, timetableEntryCount: Int, entries: [Entry]) {
-            self.nowMilliseconds = nowMilliseconds
+        public init(nowWallMilliseconds: Int64, timetableEntryCount: Int, entries: [Entry]) {
+            self.nowWallMilliseconds = nowWallMilliseconds
             self.timetableEntryCount = timetableEntryCount
             self.entries = entries
         }
@@ -36,7 +36,7 @@ extension SharedHashes {
     /// claimed.
     public struct ClaimedEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
-        public var nowMilliseconds: Int64
+        public var nowWallMilliseconds: Int64
         /// The number of entries that the timetable has after the call, claimed or not.
         public var timetableEntryCount: Int
         public var claims: [Claim]
@@ -63,12 +63,16 @@ extension SharedHashes {
             key,
             [rank, entriesMax].map { Array(String($0).utf8) }
         )
-        var dueEntries = DueEntries(nowMilliseconds: now, timetableEntryCount: Int(clamping: entryCount), entries: [])
+        var dueEntries = DueEntries(
+            nowWallMilliseconds: now,
+            timetableEntryCount: Int(clamping: entryCount),
+            entries: []
+        )
         for index in stride(from: flatPairs.startIndex, to: flatPairs.endIndex, by: 2) {
             guard case .string(let name) = flatPairs[index], case .integer(let due) = flatPairs[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
-            dueEntries.entries.append(DueEntries.Entry(name, dueMilliseconds: due))
+            dueEntries.entries.append(DueEntries.Entry(name, dueWallMilliseconds: due))
         }
         return dueEntries
     }
@@ -93,7 +97,7 @@ extension SharedHashes {
             limitArguments + names
         )
         var claimedEntries = ClaimedEntries(
-            nowMilliseconds: now,
+            nowWallMilliseconds: now,
             timetableEntryCount: Int(clamping: entryCount),
             claims: []
         )
@@ -113,7 +117,7 @@ extension SharedHashes {
         _ key: [UInt8],
         furtherKeys: [[UInt8]] = [],
         _ arguments: [[UInt8]]
-    ) throws(RedisError) -> (nowMilliseconds: Int64, entryCount: Int64, flatPairs: ArraySlice<RedisValue>) {
+    ) throws(RedisError) -> (nowWallMilliseconds: Int64, entryCount: Int64, flatPairs: ArraySlice<RedisValue>) {
         guard let parts = try callScript(script, key, furtherKeys: furtherKeys, arguments).elements,
             parts.count >= 2, parts.count.isMultiple(of: 2),
             case .integer(let now) = parts[0], case .integer(let entryCount) = parts[1]

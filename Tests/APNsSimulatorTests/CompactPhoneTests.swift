@@ -20,8 +20,8 @@ import Testing
             crowd.audiences = ["final"]
             change(&crowd)
             self.crowd = crowd
-            try model.declareApp("app", teamIdentifier: nil, types: [])
-            try model.declareApp("other", teamIdentifier: nil, types: [])
+            try model.declareApp("app", teamId: nil, types: [])
+            try model.declareApp("other", teamId: nil, types: [])
             try model.create(crowd)
         }
 
@@ -161,8 +161,8 @@ import Testing
         var fixture = try CrowdFixture(4)
         let tokens = (0..<4).map { fixture.crowd.token($0) }
         #expect(fixture.push(Self.update(1, event: "end"), token: tokens[0]) == (.success, .ended))
-        try fixture.model.dismiss(1..<2, of: "fan-", app: "app", nowMilliseconds: Self.nowSeconds * 1_000)
-        try fixture.model.rotateTokens(2..<3, of: "fan-", app: "app", nowMilliseconds: Self.nowSeconds * 1_000)
+        try fixture.model.dismiss(1..<2, ofCrowd: "fan-", app: "app", nowMilliseconds: Self.nowSeconds * 1_000)
+        try fixture.model.rotateTokens(2..<3, ofCrowd: "fan-", app: "app", nowMilliseconds: Self.nowSeconds * 1_000)
         for token in tokens[0..<3] { #expect(fixture.push(Self.update(2), token: token) == (.expiredToken, nil)) }
         #expect(fixture.push(Self.update(2), token: fixture.crowd.token(2, generation: 1)) == (.success, .shown))
         #expect(fixture.push(Self.update(2), token: tokens[3]) == (.success, .shown))
@@ -177,7 +177,13 @@ import Testing
         let fixture = try CrowdFixture(5) { crowd in
             (crowd.frequentUpdatesEveryNthPhone, crowd.identifierForm, crowd.timestamp) = (2, .uuid, Self.nowSeconds)
         }
-        let records = try fixture.model.registrations(from: 3, limit: 9, of: "fan-", app: "app", nowMilliseconds: 17)
+        let records = try fixture.model.registrations(
+            from: 3,
+            limit: 9,
+            ofCrowd: "fan-",
+            app: "app",
+            nowMilliseconds: 17
+        )
         #expect(records.count == 2)
         for (number, record) in zip(3..., records) {
             let object = try #require(try JSONSerialization.jsonObject(with: Data(record.value)) as? [String: Any])
@@ -189,10 +195,12 @@ import Testing
             #expect((object["shows"] as? [String: Int])?["timestamp"] == Int(Self.nowSeconds))
         }
         #expect(
-            try fixture.model.registrations(from: 5, limit: .max, of: "fan-", app: "app", nowMilliseconds: 0).isEmpty
+            try fixture.model.registrations(from: 5, limit: .max, ofCrowd: "fan-", app: "app", nowMilliseconds: 0)
+                .isEmpty
         )
         #expect(
-            try fixture.model.registrations(from: .max, limit: .max, of: "fan-", app: "app", nowMilliseconds: 0).isEmpty
+            try fixture.model.registrations(from: .max, limit: .max, ofCrowd: "fan-", app: "app", nowMilliseconds: 0)
+                .isEmpty
         )
     }
 
@@ -207,7 +215,7 @@ import Testing
         }
         #expect(throws: DeviceModel.Fault.unknownCrowd("y")) { try fixture.model.crowdJSON("y", app: "app") }
         #expect(throws: DeviceModel.Fault.self) {
-            try fixture.model.dismiss(0..<2, of: "fan-", app: "app", nowMilliseconds: 0)
+            try fixture.model.dismiss(0..<2, ofCrowd: "fan-", app: "app", nowMilliseconds: 0)
         }
     }
 }

@@ -41,7 +41,7 @@ import Testing
                 contentState: try Shape(json: #"{"home":"int","eta":"dateRange?","at":"date?"}"#),
                 identifierAttribute: "id"
             )
-            try model.declareApp("app", teamIdentifier: nil, types: [match])
+            try model.declareApp("app", teamId: nil, types: [match])
             try model.install(app: "app", device: "phone", nowMilliseconds: startSeconds * 1_000)
             try model.start(
                 .init(

@@ -3,20 +3,20 @@ import Glibc
 
 /// Signs provider tokens for tests.
 struct ProviderTokenSigner {
-    var teamIdentifier = "TEAM123456"
-    var keyIdentifier = "KEY1234567"
+    var teamId = "TEAM123456"
+    var keyId = "KEY1234567"
     var p8: String
 
     func token(
         issuedAt: Int? = nil,
         algorithm: String = "ES256",
-        keyIdentifier: String? = nil,
-        teamIdentifier: String? = nil,
+        keyId: String? = nil,
+        teamId: String? = nil,
         claims: String? = nil
     ) -> String {
-        let header = "{\"alg\":\"\(algorithm)\",\"kid\":\"\(keyIdentifier ?? self.keyIdentifier)\"}"
+        let header = "{\"alg\":\"\(algorithm)\",\"kid\":\"\(keyId ?? self.keyId)\"}"
         let issued = issuedAt ?? time(nil)
-        let claims = claims ?? "{\"iss\":\"\(teamIdentifier ?? self.teamIdentifier)\",\"iat\":\(issued)}"
+        let claims = claims ?? "{\"iss\":\"\(teamId ?? self.teamId)\",\"iat\":\(issued)}"
         let signedText = base64URL(Array(header.utf8)) + "." + base64URL(Array(claims.utf8))
         return signedText + "." + base64URL(signature(of: Array(signedText.utf8)))
     }

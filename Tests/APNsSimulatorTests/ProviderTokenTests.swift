@@ -25,9 +25,9 @@ import Testing
             let (signer, nowSeconds) = (fixture.signer, time(nil))
             try expect(.success, signer.token(), fixture)
             try expect(.invalidProviderToken, signer.token(algorithm: "HS256"), fixture)
-            try expect(.invalidProviderToken, signer.token(keyIdentifier: "UNKNOWN000"), fixture)
-            try expect(.invalidProviderToken, signer.token(teamIdentifier: "ANOTHER000"), fixture)
-            try expect(.invalidProviderToken, signer.token(keyIdentifier: "KEY7654321"), fixture)
+            try expect(.invalidProviderToken, signer.token(keyId: "UNKNOWN000"), fixture)
+            try expect(.invalidProviderToken, signer.token(teamId: "ANOTHER000"), fixture)
+            try expect(.invalidProviderToken, signer.token(keyId: "KEY7654321"), fixture)
             try expect(.invalidProviderToken, signer.token(claims: #"{"iss":"TEAM123456"}"#), fixture)
             try expect(
                 .invalidProviderToken,
@@ -108,7 +108,7 @@ import Testing
 
     @Test func `An invalid key is refused at the start`() async throws {
         var configuration = SimulatorConfiguration(transportSecurity: .cleartext, keys: [])
-        configuration.keys = [.init(teamIdentifier: "T", keyIdentifier: "K", pem: "no key")]
+        configuration.keys = [.init(teamId: "T", keyId: "K", pem: "no key")]
         await #expect(throws: SimulatorError.self) { try await Simulator(configuration).start() }
     }
 }

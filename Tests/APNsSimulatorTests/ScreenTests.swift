@@ -40,7 +40,7 @@ import Testing
                 contentState: try Shape(json: #"{"driver":"string","status":"string"}"#),
                 identifierAttribute: "id"
             )
-            try model.declareApp("app", teamIdentifier: nil, types: [ride])
+            try model.declareApp("app", teamId: nil, types: [ride])
             for phone in 0..<3 {
                 try model.install(app: "app", device: "phone-\(phone)", nowMilliseconds: startSeconds * 1_000)
             }

@@ -34,12 +34,12 @@ struct SimulatorFixture {
     ) async throws {
         let directory = try TemporaryDirectory()
         let signer = ProviderTokenSigner(p8: try ProviderKey.makeP8())
-        let other = ProviderTokenSigner(keyIdentifier: "KEY7654321", p8: try ProviderKey.makeP8())
+        let other = ProviderTokenSigner(keyId: "KEY7654321", p8: try ProviderKey.makeP8())
         var configuration = SimulatorConfiguration(
             transportSecurity: .selfSigned(directory: directory.path),
             keys: [
-                .init(teamIdentifier: signer.teamIdentifier, keyIdentifier: signer.keyIdentifier, pem: signer.p8),
-                .init(teamIdentifier: other.teamIdentifier, keyIdentifier: other.keyIdentifier, pem: other.p8),
+                .init(teamId: signer.teamId, keyId: signer.keyId, pem: signer.p8),
+                .init(teamId: other.teamId, keyId: other.keyId, pem: other.p8),
             ]
         )
         configuration.seed = 1
@@ -53,9 +53,9 @@ struct SimulatorFixture {
             identifierAttribute: "matchId"
         )
         try await simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
-            try devices.declareApp(SimulatorFixture.app, teamIdentifier: "TEAM123456", types: [match])
-            try devices.declareApp("com.example.other", teamIdentifier: "OTHERTEAM0", types: [])
-            try devices.declareApp("com.example.sibling", teamIdentifier: nil, types: [])
+            try devices.declareApp(SimulatorFixture.app, teamId: "TEAM123456", types: [match])
+            try devices.declareApp("com.example.other", teamId: "OTHERTEAM0", types: [])
+            try devices.declareApp("com.example.sibling", teamId: nil, types: [])
             try devices.install(app: SimulatorFixture.app, device: "phone", nowMilliseconds: nowMilliseconds)
             try devices.start(
                 .init(

@@ -39,8 +39,8 @@ import Testing
             ),
             tokenSource: try ProviderTokenSource(
                 key: try SigningKey(path: files.signingKeyFile),
-                keyIdentifier: "ABC123DEFG",
-                teamIdentifier: "DEF123GHIJ"
+                keyId: "ABC123DEFG",
+                teamId: "DEF123GHIJ"
             ),
             unixSeconds: { Int64(time(nil)) }
         )

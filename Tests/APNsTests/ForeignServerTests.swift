@@ -91,7 +91,7 @@ import Testing
             switch tag % 16 {
             case 0xD:
                 #expect(response.disposition == .tokenDead && response.status == 410)
-                #expect(response.tokenInvalidAtMilliseconds == 1_700_000_000_000)
+                #expect(response.invalidAtWallMilliseconds == 1_700_000_000_000)
             case 0xB: #expect(response.disposition == .rejected && response.reason == .badPriority)
             default: #expect(response.disposition == .accepted)
             }

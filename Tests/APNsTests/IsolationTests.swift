@@ -46,7 +46,10 @@ import Testing
             while nextTag < totalCount, fixture.pool.inFlightPushCount < 200, fixture.submit(nextTag) { nextTag += 1 }
         }
         fixture.recorder.onResponse = {
-            slowestMilliseconds = max(slowestMilliseconds, $0.responseAtMilliseconds - ($0.sentAtMilliseconds ?? 0))
+            slowestMilliseconds = max(
+                slowestMilliseconds,
+                $0.responseAtWallMilliseconds - ($0.sentAtWallMilliseconds ?? 0)
+            )
             troubledApp.push()
             fill()
         }
@@ -82,7 +85,7 @@ import Testing
         var pools: [Pool] = []
         var recorders: [PushRecorder] = []
         for (team, bundle) in [("TEAM000001", "com.example.a"), ("TEAM000002", "com.example.b")] {
-            let tokens = try ProviderTokenSource(key: key, keyIdentifier: "ABC123DEFG", teamIdentifier: team)
+            let tokens = try ProviderTokenSource(key: key, keyId: "ABC123DEFG", teamId: team)
             // A pool for each environment of the app, with the same provider token.
             for _ in 0..<2 {
                 var configuration = try PoolFixture.configuration(port: fixture.server.port)

@@ -18,8 +18,8 @@ import Testing
         fixture.warmUp(connectionCount: 2)
         let newKeyPath = TestCredentials.keyPath("Next.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
-        #expect(fixture.pool.tokenSource.keyStatus.candidateKeyIdentifier == "NEXTKEY000")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyId: "NEXTKEY000")
+        #expect(fixture.pool.tokenSource.keyStatus.candidateKeyId == "NEXTKEY000")
         var tag: UInt64 = 0
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -31,8 +31,8 @@ import Testing
         #expect(
             fixture.pool.tokenSource.keyStatus
                 == ProviderTokenSource.KeyStatus(
-                    keyIdentifier: "NEXTKEY000",
-                    candidateKeyIdentifier: nil,
+                    keyId: "NEXTKEY000",
+                    candidateKeyId: nil,
                     candidateRefusalReason: nil
                 )
         )
@@ -61,7 +61,7 @@ import Testing
         }
         let newKeyPath = TestCredentials.keyPath("Trial\(status)\(reason).p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyId: "NEXTKEY000")
         var tag: UInt64 = 0
         var isTried = false
         fixture.recorder.onResponse = { if $0.connectionNumber != 1 { isTried = true } }
@@ -70,15 +70,15 @@ import Testing
             return isTried
         })
         let status = fixture.pool.tokenSource.keyStatus
-        #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
-        #expect(status.candidateKeyIdentifier == (isProof ? nil : "NEXTKEY000"))
+        #expect(status.keyId == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
+        #expect(status.candidateKeyId == (isProof ? nil : "NEXTKEY000"))
         #expect(status.candidateRefusalReason == nil)
         // The first attempt may have proven nothing about the new key. Then the pool uses the new key as soon as
         // APNs has accepted one push with it.
         fixture.server.respond = { _ in .accepted }
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
-            return fixture.pool.tokenSource.keyStatus.keyIdentifier == "NEXTKEY000"
+            return fixture.pool.tokenSource.keyStatus.keyId == "NEXTKEY000"
         })
         fixture.recorder.onResponse = nil
     }
@@ -92,7 +92,7 @@ import Testing
         // Waits for the end of the sizing interval in which the pool sent its first push. In the next interval the
         // pool is idle.
         fixture.runLoop(until: { fixture.pool.sizingInterval.endedPushCount == 0 })
-        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyId: "NEXTKEY000")
         let began = fixture.pool.sizingIntervalBeganAtMilliseconds
         fixture.runLoop(until: { fixture.pool.sizingIntervalBeganAtMilliseconds != began })
         #expect(fixture.pool.trialToken == nil)
@@ -109,13 +109,13 @@ import Testing
         fixture.server.respond = { $0.connection === firstConnection ? .accepted : nil }
         let newKeyPath = TestCredentials.keyPath("Forsaken.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyId: "NEXTKEY000")
         var tag: UInt64 = 0
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
             return fixture.pool.connections.contains { $0.phase == .unauthenticated && $0.inFlightPushCount == 1 }
         })
-        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY001")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyId: "NEXTKEY001")
         fixture.runLoop(until: { !fixture.recorder.retirementCauses.isEmpty })
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(fixture.pool.connections.first { $0.phase == .draining }?.number == 2)
@@ -141,7 +141,7 @@ import Testing
         let newKeyPath = TestCredentials.keyPath("After\(isProvenElsewhere).p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         let tokens = fixture.pool.tokenSource
-        try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        try tokens.offer(SigningKey(path: newKeyPath), keyId: "NEXTKEY000")
         if isProvenElsewhere {
             tokens.endKeyTrial(of: try #require(tokens.beginKeyTrial(unixSeconds: Int64(time(nil)))), .accepted)
         }
@@ -150,7 +150,7 @@ import Testing
             return fixture.pool.breakerCause == nil
         })
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
-        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.candidateRefusalReason == nil)
+        #expect(tokens.keyStatus.keyId == "NEXTKEY000" && tokens.keyStatus.candidateRefusalReason == nil)
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
     }
 
@@ -167,7 +167,7 @@ import Testing
         }
         let newKeyPath = TestCredentials.keyPath("Wrong\(reason).p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "WRONGKEY00")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyId: "WRONGKEY00")
         var tag: UInt64 = 0
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -178,8 +178,8 @@ import Testing
         #expect(
             fixture.pool.tokenSource.keyStatus
                 == ProviderTokenSource.KeyStatus(
-                    keyIdentifier: "ABC123DEFG",
-                    candidateKeyIdentifier: nil,
+                    keyId: "ABC123DEFG",
+                    candidateKeyId: nil,
                     candidateRefusalReason: reason
                 )
         )
@@ -206,7 +206,7 @@ import Testing
         let newKeyPath = TestCredentials.keyPath("WrongTopic.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         let tokens = fixture.pool.tokenSource
-        try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        try tokens.offer(SigningKey(path: newKeyPath), keyId: "NEXTKEY000")
         var isTried = false
         fixture.recorder.onResponse = { if $0.connectionNumber != 1 { isTried = true } }
         fixture.runLoop(until: {
@@ -214,8 +214,8 @@ import Testing
             return isTried
         })
         fixture.recorder.onResponse = nil
-        #expect(tokens.keyStatus.keyIdentifier == "ABC123DEFG" && tokens.keyStatus.candidateRefusalReason == nil)
-        #expect(tokens.keyStatus.candidateKeyIdentifier == "NEXTKEY000")
+        #expect(tokens.keyStatus.keyId == "ABC123DEFG" && tokens.keyStatus.candidateRefusalReason == nil)
+        #expect(tokens.keyStatus.candidateKeyId == "NEXTKEY000")
     }
 
     /// A trial's connection gets its first push so late that its provider token is too old. APNs would refuse this
@@ -226,7 +226,7 @@ import Testing
         let newKeyPath = TestCredentials.keyPath("Late.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         let tokens = fixture.pool.tokenSource
-        try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        try tokens.offer(SigningKey(path: newKeyPath), keyId: "NEXTKEY000")
         var tag: UInt64 = 0
         fixture.runLoop(until: {
             let trialConnection = fixture.pool.connections.first { $0.trialToken != nil }
@@ -242,7 +242,7 @@ import Testing
         connection.trialToken = oldToken
         connection.providerToken = oldToken
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
-        connection.tokenUsedSinceWallSeconds = beganAtSeconds
+        connection.tokenUsedSinceSeconds = beganAtSeconds
         connection.newerTokenCheckAtWallMilliseconds = fixture.loop.wallMilliseconds
         let oldAuthorization = "bearer " + oldToken.text
         fixture.server.respond = {
@@ -250,10 +250,10 @@ import Testing
         }
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
-            return tokens.keyStatus.candidateKeyIdentifier == nil
+            return tokens.keyStatus.candidateKeyId == nil
         })
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
-        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.candidateRefusalReason == nil)
+        #expect(tokens.keyStatus.keyId == "NEXTKEY000" && tokens.keyStatus.candidateRefusalReason == nil)
         #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
     }
 }

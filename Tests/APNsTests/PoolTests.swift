@@ -238,7 +238,7 @@ import Testing
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
         connection.providerToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
-        connection.tokenUsedSinceWallSeconds = seconds - 60
+        connection.tokenUsedSinceSeconds = seconds - 60
         connection.newerTokenCheckAtWallMilliseconds = 0
         // Both connections have the same number of free streams, so the pool now chooses the first one.
         fixture.pool.preferredConnection = nil

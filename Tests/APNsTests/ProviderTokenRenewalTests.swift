@@ -149,8 +149,8 @@ import Testing
     private func makeSource(_ key: SigningKey? = nil) throws -> ProviderTokenSource {
         try ProviderTokenSource(
             key: key ?? makeKey(),
-            keyIdentifier: "ABC123DEFG",
-            teamIdentifier: "TEAM123456"
+            keyId: "ABC123DEFG",
+            teamId: "TEAM123456"
         )
     }
 
@@ -165,8 +165,8 @@ import Testing
 
     @Test func `A shared token is used to its end, and then one of the process's own`() throws {
         let (signer, source) = try makeSharingSources()
-        let token = try #require(signer.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds))
-        source.adopt(token, keyIdentifier: "ABC123DEFG")
+        let token = try #require(signer.signSharedToken(keyId: "ABC123DEFG", unixSeconds: nowSeconds))
+        source.adopt(token, keyId: "ABC123DEFG")
         #expect(source.currentToken(unixSeconds: nowSeconds - 300)?.text == token.text, "the signer's clock is ahead")
         #expect(source.currentToken(unixSeconds: nowSeconds + 3_299)?.text == token.text, "Redis is away")
         let ownToken = try #require(source.currentToken(unixSeconds: nowSeconds + 3_300))
@@ -176,19 +176,19 @@ import Testing
     @Test func `A token of another key is not used`() throws {
         let source = try makeSource()
         source.beginSharing()
-        source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "OTHERKEY00")
+        source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyId: "OTHERKEY00")
         #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
-        #expect(source.signSharedToken(keyIdentifier: "OTHERKEY00", unixSeconds: nowSeconds) == nil)
+        #expect(source.signSharedToken(keyId: "OTHERKEY00", unixSeconds: nowSeconds) == nil)
         // Another worker's file has another key under the same id.
-        let otherToken = try makeSource().signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds)
-        source.adopt(try #require(otherToken), keyIdentifier: "ABC123DEFG")
+        let otherToken = try makeSource().signSharedToken(keyId: "ABC123DEFG", unixSeconds: nowSeconds)
+        source.adopt(try #require(otherToken), keyId: "ABC123DEFG")
         #expect(source.keyAndIssueTimes.tokenInUseIssuedAtSeconds == nil)
     }
 
     @Test func `A token that was signed for all is also used by its signer`() throws {
         let source = try makeSource()
         source.beginSharing()
-        let token = try #require(source.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds))
+        let token = try #require(source.signSharedToken(keyId: "ABC123DEFG", unixSeconds: nowSeconds))
         #expect(SharedToken(encodedText: token.encodedText) == token)
         #expect(source.currentToken(unixSeconds: nowSeconds)?.text == token.text)
         let tokenInUse = try #require(source.currentToken(unixSeconds: nowSeconds))
@@ -200,8 +200,8 @@ import Testing
     /// APNs refuses the token of all workers. If each of them signed at once, the team would create too many tokens.
     @Test func `After a refusal, a worker waits for the others' token`() throws {
         let (signer, source) = try makeSharingSources()
-        let token = try #require(signer.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds))
-        source.adopt(token, keyIdentifier: "ABC123DEFG")
+        let token = try #require(signer.signSharedToken(keyId: "ABC123DEFG", unixSeconds: nowSeconds))
+        source.adopt(token, keyId: "ABC123DEFG")
         let refusedAtSeconds = nowSeconds + 1_300
         func refuse() throws {
             let tokenInUse = try #require(source.currentToken(unixSeconds: refusedAtSeconds))
@@ -211,17 +211,17 @@ import Testing
         #expect(source.currentToken(unixSeconds: refusedAtSeconds) == nil)
         #expect(source.awaitsSharedToken)
         let newToken = try #require(
-            signer.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: refusedAtSeconds + 1)
+            signer.signSharedToken(keyId: "ABC123DEFG", unixSeconds: refusedAtSeconds + 1)
         )
-        source.adopt(newToken, keyIdentifier: "ABC123DEFG")
+        source.adopt(newToken, keyId: "ABC123DEFG")
         #expect(source.currentToken(unixSeconds: refusedAtSeconds + 1)?.text == newToken.text)
         #expect(!source.awaitsSharedToken)
         // Nobody signs a token, or Redis is away.
-        source.adopt(token, keyIdentifier: "ABC123DEFG")
+        source.adopt(token, keyId: "ABC123DEFG")
         try refuse()
         #expect(source.currentToken(unixSeconds: refusedAtSeconds + 14) == nil)
         #expect(source.currentToken(unixSeconds: refusedAtSeconds + 15) != nil)
-        source.adopt(token, keyIdentifier: "ABC123DEFG")
+        source.adopt(token, keyId: "ABC123DEFG")
         try refuse()
         source.noteSharing(isInterrupted: true)
         #expect(source.currentToken(unixSeconds: refusedAtSeconds) != nil)
@@ -232,12 +232,12 @@ import Testing
     @Test func `All workers try a new key with one token`() throws {
         let (signer, source) = try makeSharingSources()
         let newKey = try makeKey()
-        for worker in [signer, source] { try worker.offer(newKey, keyIdentifier: "NEXTKEY000") }
+        for worker in [signer, source] { try worker.offer(newKey, keyId: "NEXTKEY000") }
         #expect(source.beginKeyTrial(unixSeconds: nowSeconds) == nil, "the shared token is awaited")
         #expect(source.awaitsSharedToken)
-        #expect(source.candidateKeyAndIssueTimes?.keyIdentifier == "NEXTKEY000")
-        let token = try #require(signer.signSharedToken(keyIdentifier: "NEXTKEY000", unixSeconds: nowSeconds))
-        source.adopt(token, keyIdentifier: "NEXTKEY000")
+        #expect(source.candidateKeyAndIssueTimes?.keyId == "NEXTKEY000")
+        let token = try #require(signer.signSharedToken(keyId: "NEXTKEY000", unixSeconds: nowSeconds))
+        source.adopt(token, keyId: "NEXTKEY000")
         #expect(!source.awaitsSharedToken)
         for worker in [signer, source] {
             let first = try #require(worker.beginKeyTrial(unixSeconds: nowSeconds))
@@ -253,10 +253,10 @@ import Testing
     @Test func `A trial whose token has become too old waits for a shared one`() throws {
         let (signer, source) = try makeSharingSources()
         let newKey = try makeKey()
-        for worker in [signer, source] { try worker.offer(newKey, keyIdentifier: "NEXTKEY000") }
+        for worker in [signer, source] { try worker.offer(newKey, keyId: "NEXTKEY000") }
         func signAndAdopt(atSeconds: Int64) throws -> SharedToken {
-            let token = try #require(signer.signSharedToken(keyIdentifier: "NEXTKEY000", unixSeconds: atSeconds))
-            source.adopt(token, keyIdentifier: "NEXTKEY000")
+            let token = try #require(signer.signSharedToken(keyId: "NEXTKEY000", unixSeconds: atSeconds))
+            source.adopt(token, keyId: "NEXTKEY000")
             return token
         }
         _ = try signAndAdopt(atSeconds: nowSeconds)
@@ -273,16 +273,16 @@ import Testing
 
     @Test func `A trial does not wait for a shared token forever, nor use one of another key`() throws {
         let (signer, source) = try makeSharingSources()
-        try signer.offer(makeKey(), keyIdentifier: "NEXTKEY000")
-        try source.offer(makeKey(), keyIdentifier: "NEXTKEY000")
-        let token = try #require(signer.signSharedToken(keyIdentifier: "NEXTKEY000", unixSeconds: nowSeconds))
-        source.adopt(token, keyIdentifier: "NEXTKEY000")
+        try signer.offer(makeKey(), keyId: "NEXTKEY000")
+        try source.offer(makeKey(), keyId: "NEXTKEY000")
+        let token = try #require(signer.signSharedToken(keyId: "NEXTKEY000", unixSeconds: nowSeconds))
+        source.adopt(token, keyId: "NEXTKEY000")
         #expect(source.beginKeyTrial(unixSeconds: nowSeconds) == nil)
         #expect(source.beginKeyTrial(unixSeconds: nowSeconds + 14) == nil)
         let ownToken = try #require(source.beginKeyTrial(unixSeconds: nowSeconds + 15))
         #expect(ownToken.text != token.text)
         // Redis has only one token for each id, so a candidate with the id of the key in use needs no wait.
-        try source.offer(makeKey(), keyIdentifier: "ABC123DEFG")
+        try source.offer(makeKey(), keyId: "ABC123DEFG")
         #expect(source.candidateKeyAndIssueTimes == nil)
         #expect(source.beginKeyTrial(unixSeconds: nowSeconds) != nil)
     }
@@ -292,14 +292,14 @@ import Testing
         let source = try makeSource()
         let file = TestCredentials.keyPath("Trial.p8")
         try writeFile(file, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try source.offer(SigningKey(path: file), keyIdentifier: "NEXTKEY000")
+        try source.offer(SigningKey(path: file), keyId: "NEXTKEY000")
         let first = try #require(source.beginKeyTrial(unixSeconds: nowSeconds))
         #expect(source.beginKeyTrial(unixSeconds: nowSeconds + 29) == nil)
         let second = try #require(source.beginKeyTrial(unixSeconds: nowSeconds + 30))
         source.endKeyTrial(of: first, .refused(.invalidProviderToken))
-        #expect(source.keyStatus.candidateKeyIdentifier == "NEXTKEY000", "it is the second one's to say")
+        #expect(source.keyStatus.candidateKeyId == "NEXTKEY000", "it is the second one's to say")
         source.endKeyTrial(of: second, .accepted)
-        #expect(source.keyStatus.keyIdentifier == "NEXTKEY000")
+        #expect(source.keyStatus.keyId == "NEXTKEY000")
     }
 
     // MARK: - The encryption of shared tokens

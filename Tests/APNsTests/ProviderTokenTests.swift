@@ -59,13 +59,13 @@ import Testing
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
         // The connection takes the token in the second in which the token is signed.
-        let usedSinceSeconds = connection.tokenUsedSinceWallSeconds
+        let usedSinceSeconds = connection.tokenUsedSinceSeconds
         #expect(beganAtSeconds <= usedSinceSeconds && usedSinceSeconds <= seconds)
         #expect(connection.newerTokenCheckAtWallMilliseconds == (usedSinceSeconds + 35 * 60) * 1_000)
         // Simulates a token that is due for renewal, and that the connection has kept for long.
         let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.providerToken = oldToken
-        connection.tokenUsedSinceWallSeconds = seconds - 20 * 60
+        connection.tokenUsedSinceSeconds = seconds - 20 * 60
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
         #expect(fixture.submit(1))
         connection.newerTokenCheckAtWallMilliseconds = fixture.loop.wallMilliseconds
@@ -89,7 +89,7 @@ import Testing
         let seconds = fixture.loop.wallMilliseconds / 1_000
         let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
         connection.providerToken = oldToken
-        connection.tokenUsedSinceWallSeconds = seconds - 20 * 60 + 60
+        connection.tokenUsedSinceSeconds = seconds - 20 * 60 + 60
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
         tokensByConnection.removeAll()
         #expect(fixture.submit(1))
@@ -120,7 +120,7 @@ import Testing
         let futureSeconds = fixture.loop.wallMilliseconds / 1_000 + 2 * 3_600
         let futureToken = ProviderToken(token: Array("future".utf8), issuedAtSeconds: futureSeconds)
         connection.providerToken = futureToken
-        connection.tokenUsedSinceWallSeconds = futureSeconds
+        connection.tokenUsedSinceSeconds = futureSeconds
         connection.newerTokenCheckAtWallMilliseconds = (futureSeconds + 35 * 60) * 1_000
         connection.headerEncoder.setAuthorization(futureToken.headerValue)
         #expect(!fixture.submit(1))
@@ -247,13 +247,13 @@ import Testing
         let key = try SigningKey(path: TestCredentials.files.get().signingKeyFile)
         for identifier in ["", "ABC", "ABC123DEF\"", "ABC123DEFGH"] {
             let kid = #expect(throws: InvalidSettingError.self) {
-                try ProviderTokenSource(key: key, keyIdentifier: identifier, teamIdentifier: "DEF123GHIJ")
+                try ProviderTokenSource(key: key, keyId: identifier, teamId: "DEF123GHIJ")
             }
-            #expect(kid?.setting == "keyIdentifier")
+            #expect(kid?.setting == "keyId")
             let team = #expect(throws: InvalidSettingError.self) {
-                try ProviderTokenSource(key: key, keyIdentifier: "DEF123GHIJ", teamIdentifier: identifier)
+                try ProviderTokenSource(key: key, keyId: "DEF123GHIJ", teamId: identifier)
             }
-            #expect(team?.setting == "teamIdentifier")
+            #expect(team?.setting == "teamId")
         }
     }
 

@@ -7,7 +7,7 @@ struct RecordedResponse: Equatable {
     var status: UInt16
     var reason: Reason
     var reasonText: String
-    var tokenInvalidAtMilliseconds: Int64?
+    var invalidAtWallMilliseconds: Int64?
     var wasSent: Bool
     var connection: UInt32?
     var disposition: ResponseDisposition
@@ -31,8 +31,8 @@ final class PushRecorder: PushHandler {
                     status: response.status,
                     reason: response.reason,
                     reasonText: String(decoding: response.reasonText, as: UTF8.self),
-                    tokenInvalidAtMilliseconds: response.tokenInvalidAtMilliseconds,
-                    wasSent: response.sentAtMilliseconds != nil,
+                    invalidAtWallMilliseconds: response.invalidAtWallMilliseconds,
+                    wasSent: response.sentAtWallMilliseconds != nil,
                     connection: response.connectionNumber,
                     disposition: response.disposition,
                     showsAcceptedProviderToken: response.showsAcceptedProviderToken

@@ -57,7 +57,7 @@ import Testing
                 ![403, 429, 500, 503].contains(row.status) && row.reason != "IdleTimeout"
                 && row.disposition != .providerRefused
             #expect(response.showsAcceptedProviderToken == isAccepted, "\(row.reason)")
-            #expect(response.tokenInvalidAtMilliseconds == 1_790_000_000_123)
+            #expect(response.invalidAtWallMilliseconds == 1_790_000_000_123)
         }
         let knownReasons = Set((Self.deviceResponses + BroadcastTests.channelOnlyResponses).map(\.reason))
         #expect(knownReasons.count == Reason.allCases.count - 2)

@@ -96,7 +96,7 @@ import Testing
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.pool.breakerCause == .providerToken && fixture.recorder.retirementCauses.isEmpty)
         let connection = try #require(fixture.pool.connections.first)
-        connection.tokenUsedSinceWallSeconds -= Pool.refusedTopicSecondsMin
+        connection.tokenUsedSinceSeconds -= Pool.refusedTopicSecondsMin
         fixture.runLoop(until: { fixture.submit(2) })
         fixture.runLoop(until: { fixture.recorder.responsesByTag[2] != nil })
         #expect(fixture.recorder.retirementCauses == [.providerToken])

@@ -127,7 +127,7 @@ import Testing
         } expect: { sent, statistics in
             #expect(sent.count(.tokenDead) == statistics[.unregistered])
             let datedRefusalCount = sent.countResponses {
-                $0.status == 410 && $0.tokenInvalidAtMilliseconds ?? 0 > 1_700_000_000_000
+                $0.status == 410 && $0.invalidAtWallMilliseconds ?? 0 > 1_700_000_000_000
             }
             #expect(datedRefusalCount > 100)
         },

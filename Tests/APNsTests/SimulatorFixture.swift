@@ -26,8 +26,8 @@ struct SimulatorFixture {
             transportSecurity: .certificate(certificateFile: files.certificateFile, keyFile: files.keyFile),
             keys: [
                 .init(
-                    teamIdentifier: "DEF123GHIJ",
-                    keyIdentifier: "ABC123DEFG",
+                    teamId: "DEF123GHIJ",
+                    keyId: "ABC123DEFG",
                     pem: try String(contentsOfFile: files.signingKeyFile, encoding: .utf8)
                 )
             ]
@@ -39,7 +39,7 @@ struct SimulatorFixture {
         let simulator = Simulator(configuration)
         try await simulator.start()
         let token = try await simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
-            try devices.declareApp(app, teamIdentifier: "DEF123GHIJ", types: [match])
+            try devices.declareApp(app, teamId: "DEF123GHIJ", types: [match])
             try devices.install(app: app, device: "phone", nowMilliseconds: nowMilliseconds)
             try devices.start(
                 .init(

@@ -42,8 +42,8 @@ enum TestCredentials {
     static func makeTokenSource() throws -> ProviderTokenSource {
         try ProviderTokenSource(
             key: SigningKey(path: files.get().signingKeyFile),
-            keyIdentifier: "ABC123DEFG",
-            teamIdentifier: "DEF123GHIJ"
+            keyId: "ABC123DEFG",
+            teamId: "DEF123GHIJ"
         )
     }
 }

@@ -169,7 +169,7 @@ import Testing
         let partEnds = [(50, "record"), (52, "token"), (59, "limit"), (86, "start"), (117, "held")]
         for length in 1..<wholeValue.count {
             let part = partEnds.first { length < $0.0 }?.1 ?? ""
-            #expect(throws: InspectionError(field: part), "\(length) bytes") {
+            #expect(throws: InspectionError(partName: part), "\(length) bytes") {
                 try ActivityInspection(value: Array(wholeValue[..<length]))
             }
         }
@@ -180,12 +180,12 @@ import Testing
         ] as [(Int, UInt8, String)] {
             var brokenValue = wholeValue
             brokenValue[position] = byte
-            #expect(throws: InspectionError(field: part)) { try ActivityInspection(value: brokenValue) }
+            #expect(throws: InspectionError(partName: part)) { try ActivityInspection(value: brokenValue) }
         }
         // The state now says that the newest command is settled, but the value still has a held command. So the value
         // is invalid.
         var brokenValue = wholeValue
         brokenValue[StoredActivity.phaseByteOffset] = UInt8(ascii: "s")
-        #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: brokenValue) }
+        #expect(throws: InspectionError(partName: "held")) { try ActivityInspection(value: brokenValue) }
     }
 }

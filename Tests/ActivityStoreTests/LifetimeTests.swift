@@ -260,7 +260,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         func readPage(_ rank: Int, _ limit: Int) throws -> [String] {
             let page = try shared.readDueEntries(Array("timetable".utf8), from: rank, entriesMax: limit)
             #expect(page.timetableEntryCount == 6)
-            return page.entries.map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.dueMilliseconds)" }
+            return page.entries.map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.dueWallMilliseconds)" }
         }
         #expect(try readPage(0, 2) == ["n1 1", "n2 2"])
         #expect(try readPage(3, 9) == ["n4 4", "n5 5"])

@@ -100,12 +100,12 @@ import Testing
             AudiencesConfiguration(apps: [app], reloadable: ReloadableSettings(appCount: 1), seed: 1)
         )
         let now = Moment(monotonicMilliseconds: 0, wallMilliseconds: 0)
-        let resultCountMax = Audiences.unacknowledgedRecordsPerTopicMax
-        for number in 0...UInt32(resultCountMax) {
+        let resultsMax = Audiences.unacknowledgedRecordsPerTopicMax
+        for number in 0...UInt32(resultsMax) {
             queues.append(.memberResult(RefusedMemberIndex(rawValue: number)))
         }
         queues.append(.invalidation(RefusedMemberIndex(rawValue: 0)))
-        for _ in 0..<resultCountMax { queues.removeFirst(.memberResult) }
+        for _ in 0..<resultsMax { queues.removeFirst(.memberResult) }
         let recordBesideResults = queues.next(now: now)
         #expect(recordBesideResults?.kind == .invalidation)
         queues.noteReport(.memberResult)

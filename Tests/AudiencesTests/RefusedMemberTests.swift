@@ -1,8 +1,8 @@
-import Delivery
 import LiveActivity
 import Testing
 
 @testable import Audiences
+@testable import Delivery
 
 /// A member whose token APNs has refused: Redis keeps the member and its token until Kafka has the records about the
 /// refusal. (R17)
@@ -81,5 +81,61 @@ import Testing
         #expect(secondWorker.send().count == 1)
         secondWorker.respondToPushes(.tokenDead, performsWork: false)
         #expect(takeOutgoingRecords(in: secondWorker).map(\.kind) == [.memberResult, .invalidation])
+    }
+
+    /// Gives the core the registration of an activity that joins an audience. The registration's time comes from a
+    /// clock that is ahead.
+    private func registerJoiner(in harness: RoundHarness, aheadMilliseconds: Int64) {
+        let (name, token) = (Array("joiner".utf8), [UInt8](repeating: UInt8(ascii: "0"), count: 64))
+        let digestValues = [RoundHarness.digest(of: "match-1").value.littleEndian]
+        digestValues.withUnsafeBytes { digests in
+            name.withUnsafeBytes { name in
+                token.withUnsafeBytes { token in
+                    let incoming = IncomingMembershipChange(
+                        member: .init(record: RecordIndex(rawValue: 1), appIndex: 0, kind: .activity),
+                        identifier: name,
+                        joinedAudiences: AudienceList(digests),
+                        leftAudiences: AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
+                        leftAtWallMilliseconds: 0,
+                        token: token,
+                        environment: .production,
+                        registeredAtWallMilliseconds: harness.nowMilliseconds + aheadMilliseconds,
+                        allowsFrequentUpdates: false,
+                        shownVersion: nil
+                    )
+                    harness.core.receiveMembershipChange(incoming, now: harness.moment)
+                }
+            }
+        }
+    }
+
+    /// A registration that is an hour ahead of the clock does not show that the token was registered after its death.
+    @Test(arguments: [(0, true), (1_000, true), (3_600_000, false)] as [(Int64, Bool)])
+    func `A joiner with a dead token stays only if a credible registration is as late`(
+        aheadMilliseconds: Int64,
+        isRetried: Bool
+    ) throws {
+        let harness = RoundHarness()
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
+        registerJoiner(in: harness, aheadMilliseconds: aheadMilliseconds)
+        let diedAtMilliseconds = harness.nowMilliseconds
+        harness.performPendingWork()
+        #expect(harness.send().count == 1)
+        let push = try #require(harness.pushesInFlight.first?.push)
+        harness.core.pushResponseReceived(
+            tag: push.tag,
+            PushResult(
+                disposition: .tokenDead,
+                status: 410,
+                reason: UnsafeRawBufferPointer(start: nil, count: 0),
+                advice: "",
+                invalidAtWallMilliseconds: diedAtMilliseconds,
+                sentAtWallMilliseconds: harness.nowMilliseconds,
+                responseAtWallMilliseconds: harness.nowMilliseconds
+            ),
+            now: harness.moment
+        )
+        #expect(harness.core.membershipChangeCount == (isRetried ? 1 : 0))
+        #expect(takeOutgoingRecords(in: harness).isEmpty == isRetried)
     }
 }

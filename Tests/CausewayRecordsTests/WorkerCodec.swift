@@ -194,9 +194,9 @@ enum WorkerCodec {
             audience: "cup-final",
             channel: "dHN0LXNyY2gtY2hubA==",
             storage: .newest,
-            createdAtMilliseconds: 1_790_000_000_123
+            createdAtWallMilliseconds: 1_790_000_000_123
         )
-        if isEnded { (entry.state, entry.deletionDueMilliseconds) = (.deleting, 1_790_003_600_000) }
+        if isEnded { (entry.state, entry.deletionDueWallMilliseconds) = (.deleting, 1_790_003_600_000) }
         return (entry.recordKey, Data(entry.recordValue))
     }
 }

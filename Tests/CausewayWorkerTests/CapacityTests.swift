@@ -21,7 +21,7 @@ struct CapacityTests {
                 totalBytes: (mebibytes << 20) / 100 * MemoryBudget.usableControlGroupPercent,
                 laneCount: Int(processorCount),
                 connectionsMax: Int(processorCount * poolCount * plan.connectionsPerPool),
-                appCount: demand.fleet.appCountMax,
+                appCount: demand.fleet.appsMax,
                 inFlightPerConnection: Int(inFlightPerConnection)
             )
             return budget.map { min($0.recordsMax(configured: .max), $0.usedBlockBytesMax / 1_024) } ?? 0

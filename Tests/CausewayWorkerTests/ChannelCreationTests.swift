@@ -87,7 +87,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             for audience in Self.makeAudiences(3) {
                 let entry = try await worker.create(audience, Self.appEnvironment)
-                try await worker.change(entry) { $0.deletionDueMilliseconds = 1 }
+                try await worker.change(entry) { $0.deletionDueWallMilliseconds = 1 }
             }
             let channels = try await worker.listChannels(at: worker.managedEnvironment)
             #expect(channels.count == 3)

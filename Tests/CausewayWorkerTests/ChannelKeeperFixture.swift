@@ -64,8 +64,8 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
             transportSecurity: .certificate(certificateFile: certificate.certificateFile, keyFile: certificate.keyFile),
             keys: [
                 .init(
-                    teamIdentifier: "TEAM123456",
-                    keyIdentifier: "KEY1234567",
+                    teamId: "TEAM123456",
+                    keyId: "KEY1234567",
                     pem: try String(contentsOfFile: certificate.keyFile, encoding: .utf8)
                 )
             ]
@@ -75,7 +75,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         try await simulator.start()
         do {
             try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-                try devices.declareApp(appEnvironment.app, teamIdentifier: "TEAM123456", types: [])
+                try devices.declareApp(appEnvironment.app, teamId: "TEAM123456", types: [])
             }
             let fixture = try ChannelKeeperFixture(
                 simulator,
@@ -241,14 +241,14 @@ extension ChannelKeeper {
 
 extension Reconciliation {
     /// Makes a comparison that keeps channels without an entry, while no creation is under way.
-    init(_ content: RegistryContent, listedChannels: [String], listedAtMilliseconds: Int64) {
+    init(_ content: RegistryContent, listedChannels: [String], listedAtWallMilliseconds: Int64) {
         self.init(
             listedChannels: listedChannels,
-            listedAtMilliseconds: listedAtMilliseconds,
+            listedAtWallMilliseconds: listedAtWallMilliseconds,
             content: content,
             isUnderWay: { _ in false },
             deletesUnknownChannels: false,
-            nowMilliseconds: WallClock.systemMilliseconds
+            nowWallMilliseconds: WallClock.systemMilliseconds
         )
     }
 }

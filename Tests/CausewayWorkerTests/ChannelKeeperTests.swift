@@ -21,10 +21,10 @@ import Testing
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let plannedEntry = try await worker.change(entry) {
-                ($0.deletionDueMilliseconds, $0.isPublished) = (.max, nil)
+                ($0.deletionDueWallMilliseconds, $0.isPublished) = (.max, nil)
             }
             let activeEntry = try await otherWorker.create(Self.audience, Self.appEnvironment)
-            #expect(activeEntry.deletionDueMilliseconds == nil)
+            #expect(activeEntry.deletionDueWallMilliseconds == nil)
             try await worker.publishAndWriteToAudienceHashIfUnchanged(plannedEntry)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == activeEntry)
             let publishedEntry = try fixture.publishedEntry(of: Self.audience)
@@ -128,7 +128,7 @@ import Testing
     private static func makeOlderEntry(of entry: ChannelEntry, isPublished: Bool?) -> ChannelEntry {
         var olderEntry = entry
         (olderEntry.channel, olderEntry.isPublished) = ("b2xkLWNoYW5uZWw=", isPublished)
-        olderEntry.createdAtMilliseconds -= 1
+        olderEntry.createdAtWallMilliseconds -= 1
         return olderEntry
     }
 
@@ -173,7 +173,7 @@ import Testing
                 storedUntilWallMilliseconds: 0
             )
             let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect((currentEntry.deletionDueMilliseconds != nil) == (command == .end))
+            #expect((currentEntry.deletionDueWallMilliseconds != nil) == (command == .end))
             // After a start, the keeper must write no plan at all, not even one that it cancels at once. If the worker
             // died between the two writes, the plan would stay.
             if command == .start { #expect(currentEntry == entry) }
@@ -188,7 +188,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { ($0.deletionDueMilliseconds, $0.isPublished) = (1, nil) }
+            try await worker.change(entry) { ($0.deletionDueWallMilliseconds, $0.isPublished) = (1, nil) }
             try fixture.admit(command, to: Self.audience)
             try await worker.maintain(worker.managedEnvironment)
             let entries = try await worker.readEntries(Self.appEnvironment)
@@ -206,13 +206,13 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            try await worker.change(entry) { $0.deletionDueWallMilliseconds = .max }
             try fixture.admit(command, to: Self.audience)
             try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             #expect(successor.channel != entry.channel)
             let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(currentEntry.deletionDueMilliseconds == (command == .end ? .max : nil))
+            #expect(currentEntry.deletionDueWallMilliseconds == (command == .end ? .max : nil))
             // The new entry has the plan from the beginning. If the keeper wrote the plan in a second step and died
             // before it, the channel would stay without a plan.
             #expect(try fixture.publishedEntry(of: Self.audience)?.recordValue == currentEntry.recordValue)
@@ -247,7 +247,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let content = try await worker.readRegistry(Self.appEnvironment)
-            let reconciliation = Reconciliation(content, listedChannels: [], listedAtMilliseconds: .max)
+            let reconciliation = Reconciliation(content, listedChannels: [], listedAtWallMilliseconds: .max)
             try #require(reconciliation.lostEntries == [entry])
             _ = try await worker.carryOut(reconciliation, content: content, at: worker.managedEnvironment)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
@@ -292,7 +292,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             for channel in [foreignChannel, entry.channel] { try await fixture.deleteAtAPNs(channel) }
             let content = try await worker.readRegistry(Self.appEnvironment)
-            let reconciliation = Reconciliation(content, listedChannels: [], listedAtMilliseconds: .max)
+            let reconciliation = Reconciliation(content, listedChannels: [], listedAtWallMilliseconds: .max)
             try #require(reconciliation.missingForeignChannels == [foreignChannel])
             fixture.server.command("ACL", "SETUSER", "default", "-hdel")
             // The creation of the new channel cannot remove its intent either, and throws an error for this reason.

@@ -112,7 +112,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let dueEntry = try await worker.create("a-semifinal", Self.appEnvironment)
             try await makeUnpublishedEntries(worker)
-            try await worker.change(dueEntry) { $0.deletionDueMilliseconds = 1 }
+            try await worker.change(dueEntry) { $0.deletionDueWallMilliseconds = 1 }
             let managedEnvironment = await worker.managedEnvironment
             let content = try await worker.readRegistry(Self.appEnvironment)
             try await fixture.makeManagementUnavailable()
@@ -136,7 +136,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create("final", Self.appEnvironment)
-            try await worker.change(entry) { $0.deletionDueMilliseconds = 1 }
+            try await worker.change(entry) { $0.deletionDueWallMilliseconds = 1 }
             fixture.preventDailyReconciliation()
             try await fixture.delayNextResponse(milliseconds: 10_000)
             let requests = AsyncStream.makeStream(of: ChannelRequest.self)
@@ -242,9 +242,9 @@ import Testing
                     audience: "match-\(number)",
                     channel: "channel that APNs does not have",
                     storage: .newest,
-                    createdAtMilliseconds: 1
+                    createdAtWallMilliseconds: 1
                 )
-                entry.deletionDueMilliseconds = 1
+                entry.deletionDueWallMilliseconds = 1
                 fixture.setEntry(of: entry.audience, to: String(decoding: entry.json, as: UTF8.self))
             }
             try await worker.maintain(worker.managedEnvironment)
@@ -341,7 +341,7 @@ import Testing
         Reconciliation(
             content,
             listedChannels: content.entries.map(\.channel),
-            listedAtMilliseconds: WallClock.systemMilliseconds
+            listedAtWallMilliseconds: WallClock.systemMilliseconds
         )
     }
 }

@@ -19,7 +19,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            try await worker.change(entry) { $0.deletionDueWallMilliseconds = .max }
             try await fixture.deleteAtAPNs(entry.channel)
             try await fixture.makeManagementUnavailable()
             await #expect(throws: ChannelFailure.self) {
@@ -32,7 +32,7 @@ import Testing
                 of: Self.audience,
                 at: otherWorker.managedEnvironment
             )
-            #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds == .max)
+            #expect(successor.channel != entry.channel && successor.deletionDueWallMilliseconds == .max)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == successor)
         }
     }
@@ -42,11 +42,11 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            try await worker.change(entry) { $0.deletionDueWallMilliseconds = .max }
             try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             let currentEntry = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            #expect(currentEntry == successor && currentEntry.deletionDueMilliseconds == .max)
+            #expect(currentEntry == successor && currentEntry.deletionDueWallMilliseconds == .max)
         }
     }
 
@@ -66,12 +66,12 @@ import Testing
             try await otherWorker.planDeletionUnlessStarted(
                 of: Self.audience,
                 at: otherWorker.managedEnvironment,
-                dueMilliseconds: .max
+                dueWallMilliseconds: .max
             )
             let successor = try await replacement
             #expect(successor.channel != entry.channel)
             let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(currentEntry.channel == successor.channel && currentEntry.deletionDueMilliseconds == .max)
+            #expect(currentEntry.channel == successor.channel && currentEntry.deletionDueWallMilliseconds == .max)
             #expect(try await fixture.channelsAtAPNs() == [successor.channel])
         }
     }
@@ -83,7 +83,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            let plannedEntry = try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            let plannedEntry = try await worker.change(entry) { $0.deletionDueWallMilliseconds = .max }
             try await fixture.deleteAtAPNs(entry.channel)
             let requestCount = try await fixture.simulator.statistics().managementRequestCount
             try await fixture.delayNextResponse(milliseconds: 4_000)
@@ -94,7 +94,7 @@ import Testing
             let isDeleted = try await otherWorker.delete(plannedEntry, at: otherWorker.managedEnvironment)
             #expect(isDeleted, "the other worker came too late: the replacement already has an entry")
             let successor = try await replacement
-            #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds == .max)
+            #expect(successor.channel != entry.channel && successor.deletionDueWallMilliseconds == .max)
         }
     }
 
@@ -104,9 +104,9 @@ import Testing
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
             let managedEnvironment = await worker.managedEnvironment
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            let plannedEntry = try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            let plannedEntry = try await worker.change(entry) { $0.deletionDueWallMilliseconds = .max }
             let content = try await worker.readRegistry(Self.appEnvironment)
-            let reconciliation = Reconciliation(content, listedChannels: [], listedAtMilliseconds: .max)
+            let reconciliation = Reconciliation(content, listedChannels: [], listedAtWallMilliseconds: .max)
             try #require(reconciliation.lostEntries == [plannedEntry])
             try await otherWorker.delete(plannedEntry, at: otherWorker.managedEnvironment)
             _ = try await worker.carryOut(reconciliation, content: content, at: managedEnvironment)
@@ -133,7 +133,7 @@ import Testing
             try fixture.admit(.end, to: Self.audience)
             _ = try await creation
             let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(currentEntry.deletionDueMilliseconds != nil)
+            #expect(currentEntry.deletionDueWallMilliseconds != nil)
         }
     }
 
@@ -147,15 +147,15 @@ import Testing
             let managedEnvironment = await worker.managedEnvironment
             if hasChannel {
                 let entry = try await worker.create(Self.audience, Self.appEnvironment)
-                try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+                try await worker.change(entry) { $0.deletionDueWallMilliseconds = .max }
             }
             try fixture.admit(.end, to: Self.audience)
             let entry = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
-            #expect(entry.deletionDueMilliseconds != nil)
+            #expect(entry.deletionDueWallMilliseconds != nil)
             // A start needs the channel.
             try fixture.admit(.start, to: Self.audience)
             let activeEntry = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
-            #expect(activeEntry.channel == entry.channel && activeEntry.deletionDueMilliseconds == nil)
+            #expect(activeEntry.channel == entry.channel && activeEntry.deletionDueWallMilliseconds == nil)
         }
     }
 
@@ -168,7 +168,7 @@ import Testing
             let managedEnvironment = await worker.managedEnvironment
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let deletingEntry = try await worker.change(entry) {
-                ($0.deletionDueMilliseconds, $0.state) = (1, .deleting)
+                ($0.deletionDueWallMilliseconds, $0.state) = (1, .deleting)
             }
             try fixture.admit(.end, to: Self.audience)
             fixture.server.command("CONFIG", "RESETSTAT")
@@ -176,10 +176,10 @@ import Testing
             try await eventuallyInTask("a lookup of the entry") {
                 fixture.server.command("INFO", "commandstats").contains { $0.contains("cmdstat_hmget") }
             }
-            try await otherWorker.change(deletingEntry) { ($0.deletionDueMilliseconds, $0.state) = (nil, .active) }
+            try await otherWorker.change(deletingEntry) { ($0.deletionDueWallMilliseconds, $0.state) = (nil, .active) }
             try await planning.value
             let currentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(currentEntry.state == .active && currentEntry.deletionDueMilliseconds != nil)
+            #expect(currentEntry.state == .active && currentEntry.deletionDueWallMilliseconds != nil)
         }
     }
 
@@ -207,7 +207,7 @@ import Testing
             try fixture.admit(.end, to: Self.audience)
             try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds != nil)
+            #expect(successor.channel != entry.channel && successor.deletionDueWallMilliseconds != nil)
         }
     }
 
@@ -220,10 +220,10 @@ import Testing
             let endedAt = Date()
             try await eventuallyInTask("the next millisecond") { Date().timeIntervalSince(endedAt) > 0.001 }
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            #expect(entry.deletionDueMilliseconds == nil)
+            #expect(entry.deletionDueWallMilliseconds == nil)
             try await fixture.deleteAtAPNs(entry.channel)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds == nil)
+            #expect(successor.channel != entry.channel && successor.deletionDueWallMilliseconds == nil)
             // A worker reads the end again, for example after a crash.
             try await Self.planDeletionAfterEnd(by: worker, at: worker.managedEnvironment)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == successor)
@@ -239,7 +239,7 @@ import Testing
             try fixture.admit(.end, to: Self.audience)
             try await Self.planDeletionAfterEnd(by: worker, at: managedEnvironment)
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            #expect(entry.deletionDueMilliseconds == nil)
+            #expect(entry.deletionDueWallMilliseconds == nil)
             _ = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false)
             // A worker reads the end again, for example after a crash.
             try await Self.planDeletionAfterEnd(by: worker, at: managedEnvironment)
@@ -247,7 +247,7 @@ import Testing
             try fixture.admit(.start, to: Self.audience)
             try fixture.admit(.end, to: Self.audience)
             try await Self.planDeletionAfterEnd(by: worker, at: managedEnvironment)
-            #expect(try await fixture.entry(of: Self.audience, by: worker).deletionDueMilliseconds != nil)
+            #expect(try await fixture.entry(of: Self.audience, by: worker).deletionDueWallMilliseconds != nil)
         }
     }
 
@@ -272,7 +272,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let managedEnvironment = await worker.managedEnvironment
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { ($0.deletionDueMilliseconds, $0.state) = (1, .deleting) }
+            try await worker.change(entry) { ($0.deletionDueWallMilliseconds, $0.state) = (1, .deleting) }
             try fixture.admit(.start, to: Self.audience)
             if isRequested {
                 _ = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
@@ -298,7 +298,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { ($0.deletionDueMilliseconds, $0.state) = (1, .deleting) }
+            try await worker.change(entry) { ($0.deletionDueWallMilliseconds, $0.state) = (1, .deleting) }
             try await worker.removeChannelFromAudienceHash(of: entry)
             if !isAtAPNs { try await fixture.deleteAtAPNs(entry.channel) }
             try fixture.admit(.start, to: Self.audience)
@@ -328,7 +328,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            try await worker.change(entry) { $0.deletionDueWallMilliseconds = .max }
             try fixture.admit(.start, to: Self.audience)
             _ = try await worker.delete(Self.audience, Self.appEnvironment)
             #expect(try await fixture.channelsAtAPNs() == [])
@@ -344,14 +344,14 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let plannedEntry = try await worker.change(entry) {
-                ($0.deletionDueMilliseconds, $0.isPublished) = (1, nil)
+                ($0.deletionDueWallMilliseconds, $0.isPublished) = (1, nil)
             }
             try fixture.topic.publish(plannedEntry)
             fixture.server.command("FLUSHALL")
             try await worker.maintain(worker.managedEnvironment)
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
             let restoredEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(restoredEntry.deletionDueMilliseconds.map { $0 > 1 } == true)
+            #expect(restoredEntry.deletionDueWallMilliseconds.map { $0 > 1 } == true)
             try fixture.admit(.start, to: Self.audience)
             let managedEnvironment = await worker.managedEnvironment
             let activeEntry = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)

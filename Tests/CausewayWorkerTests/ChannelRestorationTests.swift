@@ -86,7 +86,7 @@ import Testing
             audience: audience,
             channel: channel,
             storage: .newest,
-            createdAtMilliseconds: 1
+            createdAtWallMilliseconds: 1
         )
     }
 
@@ -233,7 +233,7 @@ import Testing
         try await Self.restore(by: keeper, attemptsMax: 1)
         try await Self.add(Self.makeEntry("final"), by: keeper)
         var newerEntry = Self.makeEntry("final", channel: "bmV3ZXItY2hhbm5lbA==")
-        newerEntry.createdAtMilliseconds = 2
+        newerEntry.createdAtWallMilliseconds = 2
         try fixture.publish(newerEntry)
         fixture.pretendReplacedServer()
         try await Self.restore(by: keeper, attemptsMax: 1)
@@ -252,7 +252,9 @@ import Testing
         try fixture.publish(entry)
         fixture.pretendReplacedServer()
         try await Self.restore(by: keeper, attemptsMax: 1)
-        let dueMilliseconds = try #require(try await Self.readRegistryAsIs(by: keeper).first?.deletionDueMilliseconds)
+        let dueMilliseconds = try #require(
+            try await Self.readRegistryAsIs(by: keeper).first?.deletionDueWallMilliseconds
+        )
         #expect(dueMilliseconds > WallClock.systemMilliseconds)
     }
 
@@ -267,10 +269,10 @@ import Testing
         try await Self.add(entry, by: keeper)
         let channels = PublishedChannels(entries: [entry])
         var dueTimes: [Int64?] = []
-        for atMilliseconds: Int64 in [1_000, 2_000] {
+        for atWallMilliseconds: Int64 in [1_000, 2_000] {
             fixture.pretendReplacedServer()
-            try await Self.restoreRegistry(from: channels, by: keeper, atMilliseconds: atMilliseconds)
-            dueTimes.append(try await Self.readRegistryAsIs(by: keeper).first?.deletionDueMilliseconds)
+            try await Self.restoreRegistry(from: channels, by: keeper, atWallMilliseconds: atWallMilliseconds)
+            dueTimes.append(try await Self.readRegistryAsIs(by: keeper).first?.deletionDueWallMilliseconds)
         }
         #expect(dueTimes == [3_601_000, 3_601_000])
     }
@@ -298,25 +300,25 @@ import Testing
         try await Self.add(Self.makePublishedEntryDueForDeletion(), by: keeper)
         fixture.pretendReplacedServer()
         let channels = PublishedChannels(isTopicMissing: true)
-        try await Self.restoreRegistry(from: channels, by: keeper, atMilliseconds: 1_000)
-        let dueMilliseconds = try await Self.readRegistryAsIs(by: keeper).first?.deletionDueMilliseconds
+        try await Self.restoreRegistry(from: channels, by: keeper, atWallMilliseconds: 1_000)
+        let dueMilliseconds = try await Self.readRegistryAsIs(by: keeper).first?.deletionDueWallMilliseconds
         #expect(dueMilliseconds == 3_601_000)
     }
 
     private static func makePublishedEntryDueForDeletion() -> ChannelEntry {
         var entry = makeEntry("final")
-        (entry.deletionDueMilliseconds, entry.isPublished) = (1, true)
+        (entry.deletionDueWallMilliseconds, entry.isPublished) = (1, true)
         return entry
     }
 
     private static func restoreRegistry(
         from channels: PublishedChannels,
         by keeper: isolated ChannelKeeper,
-        atMilliseconds: Int64
+        atWallMilliseconds: Int64
     ) throws {
         let token = try #require(try keeper.registry.beginRestoration(appEnvironment))
         try #require(
-            try keeper.registry.restore(channels, appEnvironment, token: token, atMilliseconds: atMilliseconds)
+            try keeper.registry.restore(channels, appEnvironment, token: token, atWallMilliseconds: atWallMilliseconds)
         )
     }
 
@@ -341,7 +343,7 @@ import Testing
         runIdentifier: String?
     ) {
         let token = RegistryCompleteness(nil, runIdentifier: runIdentifier).makeToken()
-        let text = RegistryCompleteness.makeText(completeSinceMilliseconds: 7, token: token)
+        let text = RegistryCompleteness.makeText(completeSinceWallMilliseconds: 7, token: token)
         #expect(text == Array((runIdentifier.map { "7 \($0)" } ?? "7").utf8))
     }
 
@@ -358,7 +360,7 @@ import Testing
         let keeper = try #require(fixture.keeper)
         try await Self.restore(by: keeper, attemptsMax: 1)
         var readEntry = Self.makeEntry("final")
-        if change == .cancelDeletion { readEntry.deletionDueMilliseconds = .max }
+        if change == .cancelDeletion { readEntry.deletionDueWallMilliseconds = .max }
         let newerEntry = Self.makeEntry("final", channel: "bmV3ZXItY2hhbm5lbA==")
         try await Self.add(newerEntry, by: keeper)
         try? await Self.carryOut(change, of: readEntry, by: keeper)
@@ -375,7 +377,7 @@ import Testing
     {
         switch change {
         case .cancelDeletion: _ = try keeper.cancelDeletion(of: entry)
-        case .planDeletion: _ = try keeper.planDeletion(of: entry, dueMilliseconds: 1)
+        case .planDeletion: _ = try keeper.planDeletion(of: entry, dueWallMilliseconds: 1)
         case .delete: _ = try await keeper.delete(entry, at: keeper.managedEnvironments[0])
         }
     }

@@ -48,7 +48,7 @@ import Testing
         }
 
         /// How far the worker's clock is ahead of the server's, which is the clock of the real machine.
-        var errorMilliseconds: Int64 { wallClock.nowMilliseconds - WallClock.systemMilliseconds }
+        var errorMilliseconds: Int64 { wallClock.wallMilliseconds - WallClock.systemMilliseconds }
     }
 
     @Test func `A wrong clock is corrected and reported until it is right again`() async throws {

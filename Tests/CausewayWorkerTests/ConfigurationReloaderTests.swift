@@ -24,11 +24,12 @@ import Testing
             keyFile = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile
         }
 
-        func writeConfiguration(apps: [String]) throws {
+        /// - Parameter memoryMebibytes: 0: the memory that the machine gives.
+        func writeConfiguration(apps: [String], memoryMebibytes: Int = 0) throws {
             var text = """
                 kafka: {bootstrapServers: "127.0.0.1:1"}
                 redis: {url: "redis://127.0.0.1:1"}
-                worker: {lanes: 1, commandsPerLane: 1024}
+                worker: {lanes: 1, commandsPerLane: 1024, memoryMebibytes: \(memoryMebibytes)}
                 apps:
 
                 """
@@ -60,6 +61,10 @@ import Testing
 
         func removeShapes(of app: String) throws {
             try FileManager.default.removeItem(atPath: directory.path("\(app).json"))
+        }
+
+        func removeConfiguration() throws {
+            try FileManager.default.removeItem(atPath: directory.path("causeway.yaml"))
         }
 
         func removeKey() throws { try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".removed") }
@@ -144,7 +149,53 @@ import Testing
         try #require(newContracts[1] != oldContracts[1])
         #expect(try Self.takeContracts(worker) == newContracts)
         for _ in 1...2 * ConfigurationReloader.pollsPerRetry { await reloader.poll() }
-        #expect(worker.metricRegistry.events[.configurationReloaded].count == 1)
+        let reloads = worker.metricRegistry.events[.configurationReloaded]
+        #expect(reloads.count == 1 && reloads.lastLineMetadata == "changed=apps.b.shapes")
+        await worker.reload()
+        #expect(worker.metricRegistry.events[.configurationReloaded].lastLineMetadata == "changed=nothing")
+    }
+
+    /// The memory needs a restart, and the restarted worker would not start.
+    @Test func `A reload with too little memory for the lanes is rejected with the message of a start`() async throws {
+        let files = try ConfigurationFiles()
+        try files.writeShapes(of: "a", "int")
+        try files.writeConfiguration(apps: ["a"])
+        let worker = try files.makeWorker()
+        try files.writeConfiguration(apps: ["a"], memoryMebibytes: 16)
+        let startError = try #require(throws: MemoryBudgetError.self) { _ = try files.makeWorker() }
+        await worker.reload()
+        let events = worker.metricRegistry.events
+        #expect(events[.configurationReloaded].count == 0 && events[.configurationNeedsRestart].count == 0)
+        #expect(events[.configurationRejected].lastLineMetadata.contains("\(startError)"))
+        #expect(worker.metricRegistry.condition.current.isConfigurationRejected)
+    }
+
+    /// A program that replaces a file may first remove it. A worker that starts without the file exits.
+    @Test(arguments: [true, false])
+    func `A file that two polls miss is reported once, until it is back`(isConfiguration: Bool) async throws {
+        let files = try ConfigurationFiles()
+        func write() throws {
+            try files.writeShapes(of: "a", "int")
+            try files.writeConfiguration(apps: ["a"])
+        }
+        try write()
+        let worker = try files.makeWorker()
+        let reloader = try #require(worker.configurationReloader)
+        let events = worker.metricRegistry.events
+        func remove() throws { try isConfiguration ? files.removeConfiguration() : files.removeShapes(of: "a") }
+        try remove()
+        await reloader.poll()
+        try write()
+        for _ in 1...2 { await reloader.poll() }
+        #expect(events[.configurationRejected].count == 0, "only one poll missed the file")
+        try remove()
+        for _ in 1...2 * ConfigurationReloader.pollsPerRetry { await reloader.poll() }
+        #expect(events[.configurationRejected].count == 1)
+        #expect(events[.configurationRejected].lastLineMetadata.contains("cannot be opened"))
+        #expect(worker.metricRegistry.condition.current.isConfigurationRejected)
+        try write()
+        for _ in 1...2 { await reloader.poll() }
+        #expect(!worker.metricRegistry.condition.current.isConfigurationRejected)
     }
 
     @Test func `A damaged file of shapes is rejected until it is corrected`() async throws {

@@ -12,10 +12,10 @@ import Testing
         -> DueActivitySelection
     {
         let entries = batch.map {
-            SharedHashes.DueEntries.Entry(Array($0.utf8), dueMilliseconds: nowMilliseconds &- dueForMilliseconds)
+            SharedHashes.DueEntries.Entry(Array($0.utf8), dueWallMilliseconds: nowMilliseconds &- dueForMilliseconds)
         }
         return DueActivitySelection(
-            SharedHashes.DueEntries(nowMilliseconds: nowMilliseconds, timetableEntryCount: 100, entries: entries),
+            SharedHashes.DueEntries(nowWallMilliseconds: nowMilliseconds, timetableEntryCount: 100, entries: entries),
             from: rank,
             dueEntriesPerReadMax: 4,
             claimsMax: 2,

@@ -7,24 +7,28 @@ import Testbed
 
 @testable import CausewayConfiguration
 @testable import CausewayWorker
+@testable import Observability
 
 /// Makes an `Intake`, the setup of a worker with one lane, and the setup of that lane. The body makes the lane
 /// (``WorkerSetup/makeFirstLane(_:)``) if it needs one.
 ///
 /// - Parameters:
 ///   - bootstrapServers: by default an address at which no broker responds.
-///   - workerKeys: the keys of the section `worker` that a test may choose, as in `a: 1, b: 2`.
+///   - workerKeys: values for keys of the section `worker`. Without one for `drainMilliseconds`, a drain lasts so long
+///     that no test reaches its end.
 func withIntake(
     bootstrapServers: String = "127.0.0.1:1",
-    workerKeys: String = "drainMilliseconds: 120000",
+    workerKeys: [String: Int] = [:],
     _ body: (Intake, WorkerSetup, LaneSetup) throws -> Void
 ) throws {
     let directory = try TemporaryDirectory()
     let keyFile = try GeneratedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile
+    let keys = ["lanes": 1, "commandsPerLane": 1_024, "drainMilliseconds": 120_000]
+        .merging(workerKeys) { _, chosenValue in chosenValue }
     let text = """
         kafka: {bootstrapServers: "\(bootstrapServers)"}
         redis: {url: "redis://127.0.0.1:1"}
-        worker: {lanes: 1, commandsPerLane: 1024, \(workerKeys)}
+        worker: {\(keys.map { "\($0.key): \($0.value)" }.joined(separator: ", "))}
         apps:
           match: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: "\(keyFile)"}
 
@@ -60,5 +64,13 @@ extension WorkerSetup {
             kafkaWakeup: kafkaWakeup,
             setup: laneSetup
         )
+    }
+}
+
+extension Lane {
+    /// Publishes the lane's metrics, as a running lane does four times a second, and returns those of the worker.
+    func publishedTotals() -> MetricTotals {
+        publishMetrics()
+        return setup.metricRegistry.totals(nowMilliseconds: loop.nowMilliseconds)
     }
 }

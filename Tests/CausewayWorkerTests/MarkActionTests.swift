@@ -65,6 +65,24 @@ import Testing
         #expect(next(status(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isPrimaryEmptied: true))
     }
 
+    /// The new rereading replaces the present one. If it did not also bring back what the first primary lacks, its
+    /// identifier would make the first primary's mark foreign, and the two primaries' rereadings would alternate
+    /// forever.
+    @Test func `A loss of another primary during a rereading begins one rereading for both`() {
+        let rereadingStatus = status((26, false))
+        #expect(
+            next(rereadingStatus, ("a", "a 90 1a"), ("b", nil)) == .reread([0, 1], from: nil, isPrimaryEmptied: true)
+        )
+        #expect(
+            next(rereadingStatus, ("a", "a 90 1a"), ("c", "b 80 -"))
+                == .reread([0, 1], from: 80, isPrimaryEmptied: false)
+        )
+        #expect(
+            next(rereadingStatus, ("a", "a 90 1a"), ("b", "b 95 -"), ("d", "c 99 -"))
+                == .reread([0, 2], from: 90, isPrimaryEmptied: false)
+        )
+    }
+
     /// The Redis user may have no right to read the run id.
     @Test func `A primary without a run id counts as unchanged`() {
         #expect(next(status(), ("", "a 100 -")) == .nothing)

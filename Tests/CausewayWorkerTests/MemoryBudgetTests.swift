@@ -170,7 +170,9 @@ struct MemoryBudgetTests {
     @Test func `Too little memory is reported, with the key to change`() {
         let error = #expect(throws: MemoryBudgetError.self) { try makeBudget(64, laneCount: 16, connectionsMax: 64) }
         #expect(error?.description.contains("worker.memoryMebibytes: 64 MiB") == true)
-        #expect(error?.description.contains("16 lanes") == true)
+        #expect(error?.description.contains("16 lanes and 64 connections") == true)
+        let smallError = #expect(throws: MemoryBudgetError.self) { try makeBudget(8, laneCount: 1, connectionsMax: 1) }
+        #expect(smallError?.description.contains("for 1 lane and 1 connection.") == true)
     }
 
     @Test func `The configuration overrides the control group, and the control group the default`() throws {
@@ -271,7 +273,7 @@ struct InboxByteLimiterTests {
     /// - Parameter untakenEntryCount: the number of entries in the inbox that the lane has not taken.
     /// - Returns: whether there was room.
     private func deal(_ bytes: Int, untakenEntryCount: Int, to inbox: inout InboxByteLimiter) -> Bool {
-        guard inbox.hasRoom(for: bytes, untakenEntryCount: untakenEntryCount) else { return false }
+        guard inbox.makeRoom(for: bytes, untakenEntryCount: untakenEntryCount) else { return false }
         inbox.append(bytes)
         return true
     }
@@ -290,7 +292,8 @@ struct InboxByteLimiterTests {
 
     private func isAtMostHalfFull(_ inbox: InboxByteLimiter, untakenEntryCount: Int) -> Bool {
         var inbox = inbox
-        return inbox.isAtMostHalfFull(untakenEntryCount: untakenEntryCount)
+        inbox.removeTakenEntries(untakenEntryCount: untakenEntryCount)
+        return inbox.isAtMostHalfFull
     }
 
     @Test func `A single record always has room, but no more records have room than the ring has places`() {

@@ -84,7 +84,7 @@ import Testing
 
     /// No lane runs in this test, so none reports the partition as drained.
     @Test func `A drain ends when its time is over`() throws {
-        try withIntake(workerKeys: "drainMilliseconds: 200") { intake, _, _ in
+        try withIntake(workerKeys: ["drainMilliseconds": 200]) { intake, _, _ in
             let partitions = [partition(Intake.commandsTopicIndex, 0)]
             intake.partitionsAssigned(partitions)
             let beganAtMilliseconds = EventLoop.monotonicMilliseconds

@@ -13,13 +13,13 @@ import Testing
 
     private func waitMilliseconds(
         untilWallMilliseconds due: Int64?,
-        writtenAtMilliseconds: Int64 = now.wallMilliseconds,
-        poolRecoveredAtMilliseconds: Int64 = 0
+        writtenAtWallMilliseconds: Int64 = now.wallMilliseconds,
+        poolRecoveredAtWallMilliseconds: Int64 = 0
     ) -> Int64 {
         PausedPartitions.computeMonotonicDueMilliseconds(
-            wallDueMilliseconds: due,
-            writtenAtMilliseconds: writtenAtMilliseconds,
-            poolRecoveredAtWallMilliseconds: poolRecoveredAtMilliseconds,
+            dueWallMilliseconds: due,
+            writtenAtWallMilliseconds: writtenAtWallMilliseconds,
+            poolRecoveredAtWallMilliseconds: poolRecoveredAtWallMilliseconds,
             now: Self.now
         )
             - Self.now.monotonicMilliseconds
@@ -41,19 +41,22 @@ import Testing
 
     @Test(arguments: [Int64.max, now.wallMilliseconds + 86_400_000]) func `No record waits forever`(due: Int64) {
         #expect(waitMilliseconds(untilWallMilliseconds: due) == Self.delayMillisecondsMax)
-        let writtenAtMilliseconds = Self.now.wallMilliseconds - Self.delayMillisecondsMax
+        let writtenAtWallMilliseconds = Self.now.wallMilliseconds - Self.delayMillisecondsMax
         #expect(
-            waitMilliseconds(untilWallMilliseconds: due, writtenAtMilliseconds: writtenAtMilliseconds + 7) == 7,
+            waitMilliseconds(untilWallMilliseconds: due, writtenAtWallMilliseconds: writtenAtWallMilliseconds + 7) == 7,
             "the wait does not begin again at each reading"
         )
-        #expect(waitMilliseconds(untilWallMilliseconds: due, writtenAtMilliseconds: -1) == 0, "the record has no time")
-        #expect(waitMilliseconds(untilWallMilliseconds: due, writtenAtMilliseconds: .min) == 0)
+        #expect(
+            waitMilliseconds(untilWallMilliseconds: due, writtenAtWallMilliseconds: -1) == 0,
+            "the record has no time"
+        )
+        #expect(waitMilliseconds(untilWallMilliseconds: due, writtenAtWallMilliseconds: .min) == 0)
     }
 
     @Test func `A clock that is ahead delays no record`() {
         let ahead = Self.now.wallMilliseconds + 3_600_000
-        #expect(waitMilliseconds(untilWallMilliseconds: ahead + 30_000, writtenAtMilliseconds: ahead) == 0)
-        #expect(waitMilliseconds(untilWallMilliseconds: .max, writtenAtMilliseconds: .max) == 0)
+        #expect(waitMilliseconds(untilWallMilliseconds: ahead + 30_000, writtenAtWallMilliseconds: ahead) == 0)
+        #expect(waitMilliseconds(untilWallMilliseconds: .max, writtenAtWallMilliseconds: .max) == 0)
     }
 
     /// If the recovery is later than now, the clock was set back. A record that is deferred now must pause.
@@ -62,7 +65,7 @@ import Testing
         let now = Self.now.wallMilliseconds
         let milliseconds = waitMilliseconds(
             untilWallMilliseconds: now + 30_000,
-            poolRecoveredAtMilliseconds: now + recovery
+            poolRecoveredAtWallMilliseconds: now + recovery
         )
         #expect(milliseconds == expectedMilliseconds)
     }

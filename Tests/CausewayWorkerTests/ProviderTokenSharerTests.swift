@@ -30,8 +30,8 @@ import Testing
                 .map { _ in
                     try ProviderTokenSource(
                         key: SigningKey(path: keyFile),
-                        keyIdentifier: "KEY1234567",
-                        teamIdentifier: "TEAM123456"
+                        keyId: "KEY1234567",
+                        teamId: "TEAM123456"
                     )
                 }
             try directory.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", to: "cipher.key")
@@ -53,7 +53,7 @@ import Testing
             try GeneratedCertificate.write(directory: directory.path(name), hosts: ["localhost"]).keyFile
         }
 
-        var unixSeconds: Int64 { wallClock.nowMilliseconds / 1_000 }
+        var unixSeconds: Int64 { wallClock.wallMilliseconds / 1_000 }
 
         /// Lets the clock of all workers and of Redis advance, or sets it back. So the shared token of the first key
         /// gets older, or younger. No worker has the lease to sign any longer.
@@ -72,7 +72,7 @@ import Testing
         let fleet = try Fleet(workerCount: 3)
         await fleet.poll()
         let newKey = try SigningKey(path: Fleet.writeKey("second", in: fleet.directory))
-        for source in fleet.sources { try source.offer(newKey, keyIdentifier: "NEXTKEY000") }
+        for source in fleet.sources { try source.offer(newKey, keyId: "NEXTKEY000") }
         #expect(fleet.sources.allSatisfy { $0.beginKeyTrial(unixSeconds: fleet.unixSeconds) == nil })
         await fleet.poll()
         let trialTokens = fleet.sources.map { $0.beginKeyTrial(unixSeconds: fleet.unixSeconds) }

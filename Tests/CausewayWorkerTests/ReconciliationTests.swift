@@ -14,7 +14,7 @@ struct ReconciliationTests {
             audience: audience,
             channel: channel,
             storage: .newest,
-            createdAtMilliseconds: nowMilliseconds - ageSeconds * 1_000
+            createdAtWallMilliseconds: nowMilliseconds - ageSeconds * 1_000
         )
         entry.isPublished = true
         return entry
@@ -24,7 +24,7 @@ struct ReconciliationTests {
         ChannelCreationIntent(
             identifier: "\(number)",
             audience: "m\(number)",
-            createdAtMilliseconds: nowMilliseconds - 600_000,
+            createdAtWallMilliseconds: nowMilliseconds - 600_000,
             worker: "host/1"
         )
     }
@@ -43,11 +43,11 @@ struct ReconciliationTests {
         content.unreadableEntries = unreadable
         return Reconciliation(
             listedChannels: listed,
-            listedAtMilliseconds: Self.nowMilliseconds,
+            listedAtWallMilliseconds: Self.nowMilliseconds,
             content: content,
             isUnderWay: { _ in isCreationUnderWay },
             deletesUnknownChannels: deletesUnknownChannels,
-            nowMilliseconds: Self.nowMilliseconds
+            nowWallMilliseconds: Self.nowMilliseconds
         )
     }
 
@@ -117,7 +117,7 @@ struct ReconciliationTests {
 
     @Test func `A young attempt is not resolved, because APNs may still carry it out`() {
         var youngIntent = Self.intent(2)
-        youngIntent.createdAtMilliseconds =
+        youngIntent.createdAtWallMilliseconds =
             Self.nowMilliseconds - Reconciliation.apnsCreationDurationMillisecondsMax + 1
         #expect(
             makeReconciliation(listed: [], intents: [Self.intent(1), youngIntent]).resolvedIntents == [Self.intent(1)]
@@ -197,20 +197,20 @@ struct ReconciliationTests {
     @Test func `An intent needs a comparison that is at least a minute newer`() {
         var content = Reconciliation.RegistryContent()
         content.intents = [Self.intent(1)]
-        let createdAtMilliseconds = Self.intent(1).createdAtMilliseconds
-        #expect(!content.hasUncomparedIntent(nowMilliseconds: createdAtMilliseconds + 59_999))
-        #expect(content.hasUncomparedIntent(nowMilliseconds: createdAtMilliseconds + 60_000))
-        content.reconciledAtMilliseconds = createdAtMilliseconds + 59_999
-        #expect(content.hasUncomparedIntent(nowMilliseconds: Self.nowMilliseconds))
-        content.reconciledAtMilliseconds = createdAtMilliseconds + 60_000
-        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.nowMilliseconds))
-        content.reconciledAtMilliseconds = .min
+        let createdAtWallMilliseconds = Self.intent(1).createdAtWallMilliseconds
+        #expect(!content.hasUncomparedIntent(nowWallMilliseconds: createdAtWallMilliseconds + 59_999))
+        #expect(content.hasUncomparedIntent(nowWallMilliseconds: createdAtWallMilliseconds + 60_000))
+        content.reconciledAtWallMilliseconds = createdAtWallMilliseconds + 59_999
+        #expect(content.hasUncomparedIntent(nowWallMilliseconds: Self.nowMilliseconds))
+        content.reconciledAtWallMilliseconds = createdAtWallMilliseconds + 60_000
+        #expect(!content.hasUncomparedIntent(nowWallMilliseconds: Self.nowMilliseconds))
+        content.reconciledAtWallMilliseconds = .min
         #expect(
-            !content.hasUncomparedIntent(nowMilliseconds: Self.nowMilliseconds),
+            !content.hasUncomparedIntent(nowWallMilliseconds: Self.nowMilliseconds),
             "a time that no worker has written"
         )
-        (content.intents, content.reconciledAtMilliseconds) = ([], nil)
-        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.nowMilliseconds))
+        (content.intents, content.reconciledAtWallMilliseconds) = ([], nil)
+        #expect(!content.hasUncomparedIntent(nowWallMilliseconds: Self.nowMilliseconds))
     }
 
     @Test func `A channel that APNs does not list is lost, but one that was just created is not`() {
@@ -221,9 +221,9 @@ struct ReconciliationTests {
 
     @Test func `A due channel is deleted whether or not APNs lists it`() {
         var dueEntry = Self.entry("x", "a")
-        dueEntry.deletionDueMilliseconds = Self.nowMilliseconds
+        dueEntry.deletionDueWallMilliseconds = Self.nowMilliseconds
         var laterEntry = Self.entry("y", "b")
-        laterEntry.deletionDueMilliseconds = Self.nowMilliseconds + 1
+        laterEntry.deletionDueWallMilliseconds = Self.nowMilliseconds + 1
         var deletingEntry = Self.entry("z", "c")
         deletingEntry.state = .deleting
         let reconciliation = makeReconciliation(listed: ["a", "b"], entries: [dueEntry, laterEntry, deletingEntry])
@@ -238,7 +238,7 @@ struct ReconciliationTests {
 
     @Test func `Entries are read as they were written`() throws {
         var entry = Self.entry("match/42", "a+b/c==")
-        entry.deletionDueMilliseconds = 17
+        entry.deletionDueWallMilliseconds = 17
         #expect(ChannelEntry(json: entry.json) == entry)
         let text = String(decoding: entry.recordValue, as: UTF8.self)
         #expect(

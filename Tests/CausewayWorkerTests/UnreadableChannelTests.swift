@@ -91,8 +91,8 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let dueEntry = try await worker.create("semifinal", Self.appEnvironment)
-            try await worker.change(dueEntry) { $0.deletionDueMilliseconds = 1 }
-            let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtMilliseconds: 1, worker: "")
+            try await worker.change(dueEntry) { $0.deletionDueWallMilliseconds = 1 }
+            let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtWallMilliseconds: 1, worker: "")
             let intentText = String(decoding: intent.json, as: UTF8.self)
             fixture.server.command("HSET", ChannelKeeperFixture.registryKey, "i:1", intentText)
             fixture.setEntry(of: Self.audience, to: isChannelReadable ? #"{"channel":"\#(entry.channel)"}"# : "?")
@@ -147,7 +147,7 @@ import Testing
             let reconciliation = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false)
             #expect(reconciliation.hasCreationUnderWay && reconciliation.channelsToDelete.isEmpty)
             #expect(try await worker.readRegistry(Self.appEnvironment).foreignChannels.isEmpty)
-            let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtMilliseconds: 1, worker: "")
+            let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtWallMilliseconds: 1, worker: "")
             fixture.server.command("HSET", key, "i:1", String(decoding: intent.json, as: UTF8.self))
             #expect(
                 try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false).channelsToDelete == [

@@ -113,7 +113,7 @@ import Testing
 
     /// Watches the key file of the only app.
     private func beginWatching(_ keyFile: String) throws -> (MetricRegistry, ProviderTokenSource, KeyFileWatcher) {
-        let key = ConfiguredSigningKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+        let key = ConfiguredSigningKey(teamId: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
         let configuration = try makeConfiguration(keyFile: keyFile)
         let metricRegistry = try makeSetup(configuration).metricRegistry
         let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
@@ -129,7 +129,7 @@ import Testing
     @Test func `A file beside the key has the key's id`() throws {
         try withKey { _, keyFile in
             let key = ConfiguredSigningKey(
-                teamIdentifier: "TEAM123456",
+                teamId: "TEAM123456",
                 configuredIdentifier: "KEY1234567",
                 file: keyFile
             )
@@ -145,7 +145,7 @@ import Testing
         try withKey { _, keyFile in
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             let setup = try makeSetup(makeConfiguration(keyFile: keyFile))
-            #expect(setup.metricRegistry.labels.signingKeys.map(\.keyIdentifier) == ["OTHERKEY00"])
+            #expect(setup.metricRegistry.labels.signingKeys.map(\.keyId) == ["OTHERKEY00"])
         }
     }
 
@@ -155,7 +155,7 @@ import Testing
             let error = #expect(throws: APNs.InvalidSettingError.self) {
                 try makeSetup(makeConfiguration(keyFile: keyFile))
             }
-            #expect(error?.setting == "keyIdentifier")
+            #expect(error?.setting == "keyId")
         }
     }
 
@@ -164,11 +164,11 @@ import Testing
         try withKey { directory, keyFile in
             let source = try ProviderTokenSource(
                 key: SigningKey(path: keyFile),
-                keyIdentifier: "KEY1234567",
-                teamIdentifier: "TEAM123456"
+                keyId: "KEY1234567",
+                teamId: "TEAM123456"
             )
             let key = ConfiguredSigningKey(
-                teamIdentifier: "TEAM123456",
+                teamId: "TEAM123456",
                 configuredIdentifier: "KEY1234567",
                 file: keyFile
             )
@@ -182,19 +182,19 @@ import Testing
                 log: log
             )
             watch.poll()
-            #expect(source.keyStatus.candidateKeyIdentifier == nil)
+            #expect(source.keyStatus.candidateKeyId == nil)
             let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
-            #expect(source.keyStatus.candidateKeyIdentifier == "OTHERKEY00")
-            #expect(source.keyStatus.keyIdentifier == "KEY1234567")
+            #expect(source.keyStatus.candidateKeyId == "OTHERKEY00")
+            #expect(source.keyStatus.keyId == "KEY1234567")
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
             // A new key with an invalid id is refused, and the key in use stays.
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             try (newKey + "\n").write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
-            #expect(source.keyStatus.keyIdentifier == "KEY1234567")
+            #expect(source.keyStatus.keyId == "KEY1234567")
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])
         }
     }
@@ -217,7 +217,7 @@ import Testing
             #expect(metricRegistry.events[.keyRejected].count == 1, "each fault is reported once")
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             for _ in 1...2 { watch.poll() }
-            #expect(source.keyStatus.candidateKeyIdentifier == "OTHERKEY00")
+            #expect(source.keyStatus.candidateKeyId == "OTHERKEY00")
             #expect(metricRegistry.events[.keyOffered].count == 1)
             let token = try #require(source.beginKeyTrial(unixSeconds: 1_790_000_000))
             source.endKeyTrial(of: token, .accepted)
@@ -233,11 +233,11 @@ import Testing
             var watch = begunWatch
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             watch.poll()
-            #expect(source.keyStatus.candidateKeyIdentifier == nil)
+            #expect(source.keyStatus.candidateKeyId == nil)
             let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             for _ in 1...3 { watch.poll() }
-            #expect(source.keyStatus.candidateKeyIdentifier == "OTHERKEY00")
+            #expect(source.keyStatus.candidateKeyId == "OTHERKEY00")
             #expect(metricRegistry.events[.keyOffered].count == 1)
         }
     }
@@ -255,7 +255,7 @@ import Testing
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])
             source.endKeyTrial(of: token, .accepted)
             watch.poll()
-            #expect(source.keyStatus.candidateKeyIdentifier == nil)
+            #expect(source.keyStatus.candidateKeyId == nil)
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0], "the file is still missing")
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
@@ -278,7 +278,7 @@ import Testing
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
-            #expect(source.keyStatus.candidateKeyIdentifier == nil)
+            #expect(source.keyStatus.candidateKeyId == nil)
         }
     }
 
@@ -307,7 +307,7 @@ import Testing
     @Test func `A key that was replaced before the watch began is offered`() throws {
         try withKey { directory, keyFile in
             let key = ConfiguredSigningKey(
-                teamIdentifier: "TEAM123456",
+                teamId: "TEAM123456",
                 configuredIdentifier: "KEY1234567",
                 file: keyFile
             )
@@ -324,7 +324,7 @@ import Testing
                 log: log
             )
             watch.poll()
-            #expect(source.keyStatus.candidateKeyIdentifier == "KEY1234567")
+            #expect(source.keyStatus.candidateKeyId == "KEY1234567")
         }
     }
 

@@ -158,7 +158,7 @@ private final class AudienceScene {
                     audience: Self.audience,
                     channel: channel,
                     storage: storage,
-                    createdAtMilliseconds: milliseconds
+                    createdAtWallMilliseconds: milliseconds
                 )
             )
     }

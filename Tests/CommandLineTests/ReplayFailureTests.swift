@@ -213,7 +213,7 @@ struct ReplayFailureTests {
         #expect(process.terminationReason == .exit && process.terminationStatus == 1)
         #expect(text.contains("stopped before the end") && !text.contains("Redis"), "\(text)")
         let textReport = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        #expect(textReport.contains("causeway.commands: 1 records"))
+        #expect(textReport.contains("causeway.commands: 1 record\n"))
     }
 
     @Test func `If nobody reads the output, a second Ctrl-C ends the wait`() throws {

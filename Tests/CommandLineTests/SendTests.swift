@@ -128,6 +128,18 @@ struct SendTests {
         )
     }
 
+    @Test func `One invalid record is counted in the singular`() throws {
+        let broker = try EmbeddedBroker()
+        try broker.createTopic("causeway.commands", partitionCount: 1)
+        let process = ProgramRun.process(["send", "-b", broker.bootstrapServers])
+        let run = try ProgramRun.run(process, input: "nonsense")
+        #expect(
+            run.errorLines == [
+                "causeway send: 1 of the records is not a valid command; causeway check --commands FILE prints its errors"
+            ]
+        )
+    }
+
     @Test func `If the broker refuses a record, the command prints the reason and exits with 1`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitionCount: 1)

@@ -47,9 +47,9 @@ struct DocumentedKeysTests {
     }
 
     @Test(arguments: [
-        (GeneratedConfigurationText.yaml, "Config/causeway.yaml"),
-        (.jsonSchema, "Config/\(GeneratedConfigurationText.schemaFile)"),
-        (.markdown, "Helm/causeway/CONFIG.md"),
+        (GeneratedConfigurationText.documentedFile, "Config/causeway.yaml"),
+        (.fileSchema, "Config/\(GeneratedConfigurationText.schemaFile)"),
+        (.chartPage, "Helm/causeway/CONFIG.md"),
     ])
     func `The repository's files are those that the program prints`(page: GeneratedConfigurationText, path: String)
         throws

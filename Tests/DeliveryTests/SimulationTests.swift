@@ -146,6 +146,20 @@ import Testing
         #expect(Set(Outcome.allCases).subtracting(outcomes) == exceptions)
     }
 
+    /// A rereading begins at a partition's first record if Redis has lost all data, and later if Redis has lost only
+    /// its newest writes. Both must occur in the runs of kind `losses`.
+    @Test func `Records are read again after Redis has lost all data or its newest writes`() {
+        var (emptiedCount, replacedCount, laterBeginningCount) = (0, 0, 0)
+        for seed in UInt64(1)...50 {
+            let simulation = Simulation(seed: seed, kind: .losses)
+            #expect(simulation.run() == [], "seed \(seed)")
+            emptiedCount += simulation.losses.emptiedCount
+            replacedCount += simulation.losses.replacedCount
+            laterBeginningCount += simulation.losses.laterBeginningCount
+        }
+        #expect(emptiedCount > 0 && replacedCount > 0 && laterBeginningCount > 0)
+    }
+
     /// Prints every step of one run. `CAUSEWAY_SIMULATION_SEED` names its seed, and `CAUSEWAY_SIMULATION_KIND` its kind
     /// (by default the first kind).
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))

@@ -109,7 +109,7 @@ struct ChannelTests {
             }
             let status = try WorkerPage("/statusz", port: run.deployment.httpPort).text
             #expect(status.contains("No APNs connection is ready for ride in sandbox-broadcasts"))
-            #expect(status.contains("1 pushes wait for one."))
+            #expect(status.contains("1 push waits for one."))
 
             try relay.start(to: run.deployment.simulator.apnsPort, on: run.deployment)
             try run.await("a broadcast") {

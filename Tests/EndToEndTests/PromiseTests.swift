@@ -69,7 +69,7 @@ struct PromiseTests {
     @Test func `An outage of Redis for ten seconds loses nothing`() async throws {
         // While Redis does not reply, it admits no command, so states wait for up to 18 spacings. A push that was in
         // flight when Redis went away may be sent again. Redis comes back as a new process and may have lost its newest
-        // writes, so the worker reads the newest commands again (K29): some of them get a second result, and a push
+        // writes, so the worker reads the newest commands again (R25): some of them get a second result, and a push
         // without the alert that is due. A later push rings the alert.
         let run = try await runSeason(
             [

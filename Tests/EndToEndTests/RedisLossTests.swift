@@ -25,7 +25,7 @@ struct RedisLossTests {
             try run.deployment.wipeRedis()
             try Self.awaitRecovery(run, pushCountMin: 40)
             try registeredPhones.send(to: registeredPhones.activities)
-            try Self.awaitAcceptedPushes(run, countMin: 80)
+            try Self.awaitAcceptedPushes(run, pushesMin: 80)
         }
     }
 
@@ -76,7 +76,7 @@ struct RedisLossTests {
                     && $0.sum("causeway_partitions_rereading") == 0
             }
             try registeredPhones.send(to: registeredPhones.activities)
-            try Self.awaitAcceptedPushes(run, countMin: 80)
+            try Self.awaitAcceptedPushes(run, pushesMin: 80)
             let scrape = try run.scrape()
             #expect(scrape.sum("causeway_pushes_total") == 80)
             #expect(scrape.sum("causeway_redis_losses_total", ["cause": "emptied"]) == 0)
@@ -105,14 +105,14 @@ struct RedisLossTests {
             defer { run.close() }
             let registeredPhones = try RegisteredPhones(run, count: 40)
             try registeredPhones.send(to: registeredPhones.activities)
-            try awaitAcceptedPushes(run, countMin: 40)
+            try awaitAcceptedPushes(run, pushesMin: 40)
             try body(run, registeredPhones)
         }
     }
 
-    private static func awaitAcceptedPushes(_ run: ExampleRun, countMin: Int) throws {
-        try run.awaitMetrics("\(countMin) accepted pushes") {
-            ($0.sum("causeway_pushes_total", ["status": "200"]) ?? 0) >= Double(countMin)
+    private static func awaitAcceptedPushes(_ run: ExampleRun, pushesMin: Int) throws {
+        try run.awaitMetrics("\(pushesMin) accepted pushes") {
+            ($0.sum("causeway_pushes_total", ["status": "200"]) ?? 0) >= Double(pushesMin)
         }
     }
 

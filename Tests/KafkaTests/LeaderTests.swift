@@ -25,7 +25,7 @@ import Testing
         let logOffsets = try reader.consumer.fetchLogOffsets(of: Self.partitions)
         #expect(logOffsets[Self.partitions[0]] == .success(0..<3))
         #expect(throws: KafkaError.self) { try logOffsets[Self.partitions[1]]?.get() }
-        let offsets = try reader.consumer.fetchOffsets(of: Self.partitions, atOrAfterMilliseconds: 0)
+        let offsets = try reader.consumer.fetchOffsets(of: Self.partitions, atOrAfterWallMilliseconds: 0)
         // The embedded broker finds no record by its time.
         #expect(offsets[Self.partitions[0]] == .success(nil))
         guard case .failure(let error)? = offsets[Self.partitions[1]] else {
@@ -36,7 +36,7 @@ import Testing
 
         try broker.setLeader(ofTopic: "commands", partition: 1, to: 1)
         #expect(
-            try reader.consumer.fetchOffsets(of: Self.partitions, atOrAfterMilliseconds: 0)
+            try reader.consumer.fetchOffsets(of: Self.partitions, atOrAfterWallMilliseconds: 0)
                 == [Self.partitions[0]: .success(nil), Self.partitions[1]: .success(nil)]
         )
         #expect(reader.close() == .closed)

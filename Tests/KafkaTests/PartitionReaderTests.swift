@@ -75,7 +75,7 @@ struct PartitionReaderTests {
         #expect(seenOffsets == Array(2..<8))
         #expect(try reader.read(0, offsets: 5..<8, until: { true }, { _ in }) == 5)
         // The embedded broker cannot look up offsets by time, so the reader finds none.
-        #expect(try reader.fetchOffset(of: 0, atOrAfterMilliseconds: 1, timeoutMilliseconds: 60_000) == nil)
+        #expect(try reader.fetchOffset(of: 0, atOrAfterWallMilliseconds: 1, timeoutMilliseconds: 60_000) == nil)
     }
 
     @Test(arguments: [1, 4, 7])

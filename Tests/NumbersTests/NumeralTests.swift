@@ -26,6 +26,11 @@ import Testing
         #expect(Numeral.grouped(number) == text)
     }
 
+    @Test(arguments: [(0, "0 records"), (1, "1 record"), (2, "2 records"), (1_234, "1,234 records")])
+    func `Only one is singular`(number: Int, text: String) {
+        #expect(Numeral.counted(number, "record", "records") == text)
+    }
+
     @Test(arguments: [(0.0, "0.0"), (9.96, "10.0"), (1_234.56, "1,234.6"), (Double.infinity, "?")])
     func `A number is rounded to one decimal`(number: Double, text: String) {
         #expect(Numeral.oneDecimal(number) == text)

@@ -102,7 +102,7 @@ struct CatalogTests {
         }
         labels.policies = (0..<32).map { "policy\($0)" }
         labels.responses = ResponseTable(reasons: (0..<34).map { .init(documentedStatus: 400, text: "Reason\($0)") })
-        labels.signingKeys = (0..<255).map { .init(team: "T\($0)", keyIdentifier: "K\($0)") }
+        labels.signingKeys = (0..<255).map { .init(team: "T\($0)", keyId: "K\($0)") }
         #expect(MetricLayout(labels: labels).cellCount < 100_000)
     }
 }

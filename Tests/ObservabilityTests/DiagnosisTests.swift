@@ -156,6 +156,16 @@ struct DiagnosisTests {
         #expect(connectionAlerts == ["CausewayAPNsUnreachable"])
     }
 
+    @Test func `One partition and one channel are named in the singular`() {
+        #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 1) } == ["1 partition is paused."])
+        let rereadingFindings = ["Redis may have lost its last writes: 1 partition is read again."]
+        #expect(Self.alerts { $0.kafka.set(.partitionsRereading, to: 1) } == rereadingFindings)
+        let creationAlerts = Self.alerts { worker in
+            worker.metricRegistry.channelStatus.change(1) { $0.failedCreationCount = 1 }
+        }
+        #expect(creationAlerts == ["1 channel of match could not be created in sandbox in the last minute."])
+    }
+
     @Test func `Channels that cannot be created are reported`() {
         let creationAlerts = Self.alerts { worker in
             worker.metricRegistry.channelStatus.change(1) { $0.failedCreationCount = 2 }
@@ -286,6 +296,7 @@ struct DiagnosisTests {
             return worker.report(before: totalsBefore, at: 60_000).findings.first?.meaning
         }
         #expect(meaning(delivered: 0) == "No member had its turn in the last minute: the rounds do not advance.")
+        #expect(meaning(delivered: 1)?.hasPrefix("1 member had its turn in the last minute") == true)
         #expect(meaning(delivered: 4_000)?.hasPrefix("4,000 members had their turn in the last minute") == true)
     }
 

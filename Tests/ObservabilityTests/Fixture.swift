@@ -23,7 +23,7 @@ enum Fixture {
                 .init(documentedStatus: 403, text: "InvalidProviderToken"),
                 .init(documentedStatus: 410, text: "Unregistered"),
             ]),
-            signingKeys: [.init(team: "TEAM123456", keyIdentifier: "KEY1234567")],
+            signingKeys: [.init(team: "TEAM123456", keyId: "KEY1234567")],
             policies: ["default"],
             redisErrors: ["moved", "outOfMemory", "unknown", "replicasMissing"],
             kafkaErrors: ["_TRANSPORT", "other"],

@@ -125,13 +125,13 @@ struct StatusPageTests {
         status.change(1) { $0.hasConfiguredChannels = true }
         status.change(2) { counts in
             (counts.audienceChannelCount, counts.listedChannelCount) = (12, 8_100)
-            var reading = ChannelStatus.RegistryReading(atMilliseconds: 1_789_999_970_000)
-            reading.reconciledAtMilliseconds = 1_789_996_400_000
-            (reading.plannedDeletionCount, reading.nextDeletionAtMilliseconds) = (3, 1_790_000_005_000)
+            var reading = ChannelStatus.RegistryReading(readAtWallMilliseconds: 1_789_999_970_000)
+            reading.reconciledAtWallMilliseconds = 1_789_996_400_000
+            (reading.plannedDeletionCount, reading.nextDeletionAtWallMilliseconds) = (3, 1_790_000_005_000)
             (reading.unfinishedCreationCount, reading.unpublishedChannelCount) = (1, 2)
             counts.lastRegistryReading = reading
             counts.lastFailure = .init(
-                atMilliseconds: 1_789_999_999_000,
+                readAtWallMilliseconds: 1_789_999_999_000,
                 reason: "FeatureNotEnabled: enable <Broadcast>"
             )
         }
@@ -160,8 +160,8 @@ struct StatusPageTests {
             worker.publish(at: 0)
             worker.metricRegistry.channelStatus.change(0) { counts in
                 counts.hasConfiguredChannels = true
-                var reading = ChannelStatus.RegistryReading(atMilliseconds: moment)
-                (reading.reconciledAtMilliseconds, reading.nextDeletionAtMilliseconds) = (moment, moment)
+                var reading = ChannelStatus.RegistryReading(readAtWallMilliseconds: moment)
+                (reading.reconciledAtWallMilliseconds, reading.nextDeletionAtWallMilliseconds) = (moment, moment)
                 counts.lastRegistryReading = reading
             }
             let row = try #require(worker.report(before: nil, at: 60_000).table("channels")?.rows.first)

@@ -122,7 +122,7 @@ struct TraceExporterTests {
         worker.publish(at: 60_000)
         let findings = worker.report(before: totalsBefore, at: 60_000).findings
         #expect(
-            findings.map(\.observation) == ["Traces of 3 records were dropped, and 1 requests to the collector failed."]
+            findings.map(\.observation) == ["Traces of 3 records were dropped, and 1 request to the collector failed."]
         )
         #expect(findings.first?.severity == .attention)
         let totalsAfter = worker.metricRegistry.totals(nowMilliseconds: 60_000)

@@ -179,10 +179,12 @@ struct RandomRecordWriter {
             audience: ["m1", "é\"\\/"][randomNumber(0...1)],
             channel: Self.channels[randomNumber(0...1)],
             storage: randomBool() ? .newest : .none,
-            createdAtMilliseconds: Int64(randomNumber(1_000_000_000_000...4_000_000_000_000))
+            createdAtWallMilliseconds: Int64(randomNumber(1_000_000_000_000...4_000_000_000_000))
         )
         if randomBool() { entry.state = .deleting }
-        if randomBool() { entry.deletionDueMilliseconds = Int64(randomNumber(1_000_000_000_000...4_000_000_000_000)) }
+        if randomBool() {
+            entry.deletionDueWallMilliseconds = Int64(randomNumber(1_000_000_000_000...4_000_000_000_000))
+        }
         if randomBool() { entry.isPublished = randomBool() }
         return entry.recordValue
     }

@@ -70,7 +70,7 @@ import Testing
         let other = try FakeNode(loop: loop)
         other.slotsReply = owner.allSlotsReply
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(owner.location)"), topology: .cluster)
-        configuration.keepConnectionAfterAskMilliseconds = 3_000
+        configuration.connectionKeptAfterAskMilliseconds = 3_000
         let caller = try TopologyCaller(configuration, loop: loop)
         #expect(caller.callAndAwaitReplies())
         // The client may look up the slots once more, because the owner was not ready after the first look-up.

@@ -91,31 +91,33 @@ struct HeaderDecoder: ~Copyable {
         guard let first = rest.first else { throw compressionFault("a header block that ends too soon") }
         let prefixMax = UInt8(1) << prefixBits - 1
         var number = Int(first & prefixMax)
-        var length = 1
+        var readByteCount = 1
         if first & prefixMax == prefixMax {
             var shift = 0
             while true {
-                guard length < rest.count else { throw compressionFault("a header block that ends too soon") }
+                guard readByteCount < rest.count else { throw compressionFault("a header block that ends too soon") }
                 guard shift <= 21 else { throw compressionFault("a number that is too large (RFC 7541, 7.4)") }
-                let byte = rest[length]
+                let byte = rest[readByteCount]
                 number += Int(byte & 0x7F) << shift
                 shift += 7
-                length += 1
+                readByteCount += 1
                 if byte & 0x80 == 0 { break }
             }
         }
-        rest = UnsafeRawBufferPointer(rebasing: rest[length...])
+        rest = UnsafeRawBufferPointer(rebasing: rest[readByteCount...])
         return number
     }
 
     /// Reads a string (RFC 7541, section 5.2). The bytes are valid until the next string is read.
     private func readString(_ rest: inout UnsafeRawBufferPointer) throws(ConnectionFault) -> UnsafeRawBufferPointer {
         guard let first = rest.first else { throw compressionFault("a header block that ends too soon") }
-        let length = try readInteger(&rest, prefixBits: 7)
-        guard length <= rest.count else { throw compressionFault("a header block that ends too soon") }
-        guard length <= Self.stringBytesMax else { throw compressionFault("a string that is too long (RFC 7541, 7.4)") }
-        let encoded = UnsafeRawBufferPointer(rebasing: rest[..<length])
-        rest = UnsafeRawBufferPointer(rebasing: rest[length...])
+        let byteCount = try readInteger(&rest, prefixBits: 7)
+        guard byteCount <= rest.count else { throw compressionFault("a header block that ends too soon") }
+        guard byteCount <= Self.stringBytesMax else {
+            throw compressionFault("a string that is too long (RFC 7541, 7.4)")
+        }
+        let encoded = UnsafeRawBufferPointer(rebasing: rest[..<byteCount])
+        rest = UnsafeRawBufferPointer(rebasing: rest[byteCount...])
         guard first & 0x80 != 0 else { return encoded }
         guard let count = huffman.decode(encoded, into: huffmanOutput) else {
             throw compressionFault("a string that is not Huffman code (RFC 7541, 5.2)")

@@ -109,7 +109,7 @@ struct Activity {
     /// How many alerts of one activity are kept. Later alerts are only counted.
     static let keptAlertsMax = 1_000
 
-    let phoneIndex: Int
+    let installationIndex: Int
     let typeIndex: Int
     let identifier: String
     let attributes: [UInt8]
@@ -161,7 +161,7 @@ struct Activity {
     var relevanceScore: Double?
 
     init(
-        phoneIndex: Int,
+        installationIndex: Int,
         typeIndex: Int,
         identifier: String,
         attributes: [UInt8],
@@ -172,7 +172,7 @@ struct Activity {
         budget: BudgetBucket,
         nowMilliseconds: Int64
     ) {
-        self.phoneIndex = phoneIndex
+        self.installationIndex = installationIndex
         self.typeIndex = typeIndex
         self.identifier = identifier
         self.attributes = attributes

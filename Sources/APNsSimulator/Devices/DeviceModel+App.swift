@@ -65,7 +65,7 @@ extension DeviceModel {
     /// Declares an app, and with it the topic `<bundle id>.push-type.liveactivity`.
     public mutating func declareApp(
         _ bundleId: String,
-        teamIdentifier: String?,
+        teamId: String?,
         types declaredTypes: [TypeDeclaration]
     ) throws(Fault) {
         guard !apps.contains(where: { $0.bundleId == bundleId }) else {
@@ -76,7 +76,7 @@ extension DeviceModel {
             App(
                 bundleId: bundleId,
                 bundleIdUTF8: Array(bundleId.utf8),
-                teamIdentifier: teamIdentifier
+                teamId: teamId
             )
         )
         for type in declaredTypes {
@@ -105,14 +105,14 @@ extension DeviceModel {
     ) throws(Fault) {
         let appIndex = try appIndex(app)
         let key = AppScopedIdentifier(appIndex: appIndex, identifier: device)
-        guard phoneIndicesByDevice[key] == nil else { throw .deviceExists(device) }
-        guard phones.count < Self.phonesMax else { throw .tooMany("phones") }
+        guard installationIndicesByDevice[key] == nil else { throw .deviceExists(device) }
+        guard installations.count < Self.installationsMax else { throw .tooMany("phones") }
         // Check this before the phone is added. Otherwise the model would keep a phone that lacks some of its tokens.
         guard tokens.hasRoom(for: apps[appIndex].typeIndices.count) else { throw .tooMany("tokens") }
-        let index = phones.count
+        let index = installations.count
         let ownEnvironment = environment ?? self.environment
-        phones.append(
-            Phone(
+        installations.append(
+            Installation(
                 appIndex: appIndex,
                 device: device,
                 environment: ownEnvironment,
@@ -122,16 +122,16 @@ extension DeviceModel {
                 startBudget: BudgetBucket(rules.startBudget, nowMilliseconds: nowMilliseconds)
             )
         )
-        phoneIndicesByDevice[key] = index
-        apps[appIndex].phoneIndices.append(index)
-        markChanged(phone: index)
+        installationIndicesByDevice[key] = index
+        apps[appIndex].installationIndices.append(index)
+        markChanged(installation: index)
         for position in apps[appIndex].typeIndices.indices {
             let typeIndex = apps[appIndex].typeIndices[position]
-            guard let tokenIndex = issueStartToken(phoneIndex: index, typeIndex: typeIndex) else {
+            guard let tokenIndex = issueStartToken(installationIndex: index, typeIndex: typeIndex) else {
                 throw .tooMany("tokens")
             }
-            phones[index].startTokenIndices.append(tokenIndex)
-            postStartToken(phone: index, position: position, nowMilliseconds: nowMilliseconds)
+            installations[index].startTokenIndices.append(tokenIndex)
+            postStartToken(installation: index, position: position, nowMilliseconds: nowMilliseconds)
         }
     }
 
@@ -139,10 +139,10 @@ extension DeviceModel {
     /// token.
     public mutating func start(_ start: AppStart, app: String, nowMilliseconds: Int64) throws(Fault) {
         let appIndex = try appIndex(app)
-        let phone = try phoneIndex(start.device, appIndex: appIndex)
+        let installation = try installationIndex(start.device, appIndex: appIndex)
         let type = try typeIndex(start.attributesType, appIndex: appIndex)
         guard activities.count < Self.activitiesMax else { throw .tooMany("activities") }
-        guard phones[phone].isInstalled else { throw .unknownDevice(start.device) }
+        guard installations[installation].isInstalled else { throw .unknownDevice(start.device) }
         try validate(start.attributes, types[type].attributes, nowMilliseconds: nowMilliseconds)
         try validate(start.contentState, types[type].contentState, nowMilliseconds: nowMilliseconds)
         var channel: Int?
@@ -151,7 +151,7 @@ extension DeviceModel {
         let attributes = Array(start.attributes.utf8)
         let index = contentState.withUTF8 { bytes in
             addActivity(
-                phone: phone,
+                installation: installation,
                 type: type,
                 identifier: start.activity,
                 attributes: attributes,
@@ -191,20 +191,21 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) throws(Fault) {
         let appIndex = try appIndex(app)
-        let phone = try phoneIndex(device, appIndex: appIndex)
+        let installation = try installationIndex(device, appIndex: appIndex)
         let type = try typeIndex(attributesType, appIndex: appIndex)
         guard let position = apps[appIndex].typeIndices.firstIndex(of: type),
-            phones[phone].startTokenIndices.indices.contains(position), phones[phone].isInstalled
+            installations[installation].startTokenIndices.indices.contains(position),
+            installations[installation].isInstalled
         else { throw .unknownDevice(device) }
-        guard let tokenIndex = issueStartToken(phoneIndex: phone, typeIndex: type) else {
+        guard let tokenIndex = issueStartToken(installationIndex: installation, typeIndex: type) else {
             throw .tooMany("tokens")
         }
         tokens.setState(
             stateOfReplacedToken(oldToken, nowMilliseconds: nowMilliseconds),
-            of: phones[phone].startTokenIndices[position]
+            of: installations[installation].startTokenIndices[position]
         )
-        phones[phone].startTokenIndices[position] = tokenIndex
-        postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
+        installations[installation].startTokenIndices[position] = tokenIndex
+        postStartToken(installation: installation, position: position, nowMilliseconds: nowMilliseconds)
     }
 
     /// The user dismisses an activity. The app's server learns this only from a later push to the update token, when
@@ -214,21 +215,21 @@ extension DeviceModel {
         advance(index, nowMilliseconds: nowMilliseconds)
         activities[index].remove(atMilliseconds: nowMilliseconds)
         retireToken(of: index, as: .expiredToken)
-        markChanged(phone: activities[index].phoneIndex)
+        markChanged(installation: activities[index].installationIndex)
     }
 
     /// The user removes the app. Its activities disappear and all its tokens become invalid.
     public mutating func uninstall(app: String, device: String, nowMilliseconds: Int64) throws(Fault) {
-        let phone = try phoneIndex(device, appIndex: try appIndex(app))
-        guard phones[phone].isInstalled else { return }
-        phones[phone].isInstalled = false
-        markChanged(phone: phone)
-        for index in phones[phone].activityIndices {
+        let installation = try installationIndex(device, appIndex: try appIndex(app))
+        guard installations[installation].isInstalled else { return }
+        installations[installation].isInstalled = false
+        markChanged(installation: installation)
+        for index in installations[installation].activityIndices {
             advance(index, nowMilliseconds: nowMilliseconds)
             activities[index].remove(atMilliseconds: nowMilliseconds)
             retireToken(of: index, as: .unregistered)
         }
-        for token in phones[phone].startTokenIndices {
+        for token in installations[installation].startTokenIndices {
             tokens.setState(.retired(.unregistered, atMilliseconds: nowMilliseconds), of: token)
         }
     }
@@ -241,12 +242,12 @@ extension DeviceModel {
     /// Returns the push-to-start token of a phone for an attributes type in hexadecimal digits.
     public func pushToStartToken(ofDevice device: String, attributesType: String, app: String) throws(Fault) -> String {
         let appIndex = try appIndex(app)
-        let phone = try phoneIndex(device, appIndex: appIndex)
+        let installation = try installationIndex(device, appIndex: appIndex)
         let type = try typeIndex(attributesType, appIndex: appIndex)
         guard let position = apps[appIndex].typeIndices.firstIndex(of: type) else {
             throw .unknownAttributesType(attributesType)
         }
-        return tokens.hexadecimal(phones[phone].startTokenIndices[position])
+        return tokens.hexadecimal(installations[installation].startTokenIndices[position])
     }
 
     private func stateOfReplacedToken(_ behavior: ReplacedTokenBehavior, nowMilliseconds: Int64) -> TokenTable.State {
@@ -274,7 +275,7 @@ extension DeviceModel {
 
     /// Puts an active activity without a token on a phone, and returns the activity's index.
     mutating func addActivity(
-        phone: Int,
+        installation: Int,
         type: Int,
         identifier: String,
         attributes: [UInt8],
@@ -287,7 +288,7 @@ extension DeviceModel {
         let index = activities.count
         activities.append(
             Activity(
-                phoneIndex: phone,
+                installationIndex: installation,
                 typeIndex: type,
                 identifier: identifier,
                 attributes: attributes,
@@ -299,46 +300,46 @@ extension DeviceModel {
                 nowMilliseconds: nowMilliseconds
             )
         )
-        phones[phone].activityIndices.append(index)
-        markChanged(phone: phone)
-        let key = AppScopedIdentifier(appIndex: phones[phone].appIndex, identifier: identifier)
+        installations[installation].activityIndices.append(index)
+        markChanged(installation: installation)
+        let key = AppScopedIdentifier(appIndex: installations[installation].appIndex, identifier: identifier)
         activityIndicesByIdentifier[key, default: []].append(index)
         return index
     }
 
     /// Returns the index of a new push-to-start token of a phone; nil if the table of tokens is full.
-    private mutating func issueStartToken(phoneIndex: Int, typeIndex: Int) -> Int? {
+    private mutating func issueStartToken(installationIndex: Int, typeIndex: Int) -> Int? {
         tokens.issue(
-            to: .pushToStart(phone: phoneIndex, type: typeIndex),
-            appIndex: phones[phoneIndex].appIndex,
-            state: phones[phoneIndex].environment == environment ? .live : .otherEnvironment
+            to: .pushToStart(installation: installationIndex, type: typeIndex),
+            appIndex: installations[installationIndex].appIndex,
+            state: installations[installationIndex].environment == environment ? .live : .otherEnvironment
         )
     }
 
     /// Posts a registration of a phone's push-to-start token.
     ///
     /// - Parameter position: the index of the token's attributes type in `App.typeIndices`.
-    private mutating func postStartToken(phone: Int, position: Int, nowMilliseconds: Int64) {
-        let installedPhone = phones[phone]
-        let type = types[apps[installedPhone.appIndex].typeIndices[position]]
-        let token = tokens.hexadecimal(installedPhone.startTokenIndices[position])
+    private mutating func postStartToken(installation: Int, position: Int, nowMilliseconds: Int64) {
+        let installed = installations[installation]
+        let type = types[apps[installed.appIndex].typeIndices[position]]
+        let token = tokens.hexadecimal(installed.startTokenIndices[position])
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", apps[installedPhone.appIndex].bundleId)
-            writer.member("environment", installedPhone.environment.rawValue)
+            writer.member("app", apps[installed.appIndex].bundleId)
+            writer.member("environment", installed.environment.rawValue)
             writer.member("registeredAt", nowMilliseconds)
-            writer.member("device", installedPhone.device)
+            writer.member("device", installed.device)
             writer.member("attributesType", type.name)
             writer.member("token", token)
-            if !installedPhone.audiences.isEmpty {
+            if !installed.audiences.isEmpty {
                 writer.member(
                     "audiences",
-                    array: { writer in for audience in installedPhone.audiences { writer.string(audience) } }
+                    array: { writer in for audience in installed.audiences { writer.string(audience) } }
                 )
             }
-            if installedPhone.supportsChannels { writer.member("channels", true) }
+            if installed.supportsChannels { writer.member("channels", true) }
         }
-        let key = "\(installedPhone.device)/\(type.name)"
+        let key = "\(installed.device)/\(type.name)"
         registrations.append(RegistrationRecord(key: key, value: writer.bytes))
     }
 
@@ -346,12 +347,12 @@ extension DeviceModel {
     /// returns false: a new activity then has no token, and a server must handle that case too.
     @discardableResult
     mutating func issueAndPostToken(of index: Int, nowMilliseconds: Int64) -> Bool {
-        let phone = phones[activities[index].phoneIndex]
+        let installation = installations[activities[index].installationIndex]
         guard
             let token = tokens.issue(
                 to: .activity(index),
-                appIndex: phone.appIndex,
-                state: phone.environment == environment ? .live : .otherEnvironment
+                appIndex: installation.appIndex,
+                state: installation.environment == environment ? .live : .otherEnvironment
             )
         else { return false }
         activities[index].tokenIndex = token
@@ -359,8 +360,8 @@ extension DeviceModel {
         let hexadecimal = tokens.hexadecimal(token)
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", apps[phone.appIndex].bundleId)
-            writer.member("environment", phone.environment.rawValue)
+            writer.member("app", apps[installation.appIndex].bundleId)
+            writer.member("environment", installation.environment.rawValue)
             writer.member("registeredAt", nowMilliseconds)
             writer.member("activity", activity.identifier)
             writer.member("token", hexadecimal)
@@ -370,7 +371,7 @@ extension DeviceModel {
                     array: { writer in for audience in activity.audiences { writer.string(audience) } }
                 )
             }
-            writer.member("frequentUpdates", phone.hasFrequentUpdates)
+            writer.member("frequentUpdates", installation.hasFrequentUpdates)
             if activity.isShownVersionKnown, activity.shownTimestamp > 0 {
                 writer.member("shows", object: { writer in writer.member("timestamp", activity.shownTimestamp) })
             }

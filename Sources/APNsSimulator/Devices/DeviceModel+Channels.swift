@@ -57,7 +57,7 @@ extension DeviceModel {
     ) {
         advance(activity, nowMilliseconds: nowMilliseconds)
         guard activities[activity].isActive else { return }
-        guard phones[activities[activity].phoneIndex].isOnline else {
+        guard installations[activities[activity].installationIndex].isOnline else {
             activities[activity].effects[.missed] += 1
             return
         }
@@ -78,20 +78,20 @@ extension DeviceModel {
     /// Takes a phone offline. Pushes to its tokens are then dropped, although Apple's APNs would keep those with an
     /// expiration in the future. A channel with storage policy 1 keeps its newest message for the phone.
     public mutating func takeOffline(device: String, app: String) throws(Fault) {
-        let phone = try phoneIndex(device, appIndex: try appIndex(app))
-        phones[phone].isOnline = false
-        markChanged(phone: phone)
+        let installation = try installationIndex(device, appIndex: try appIndex(app))
+        installations[installation].isOnline = false
+        markChanged(installation: installation)
     }
 
     /// Brings a phone back online. Each of its activities on a channel then gets the message that the channel has
     /// stored. An activity gets no message twice, and no expired message.
     public mutating func bringOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
-        let phone = try phoneIndex(device, appIndex: try appIndex(app))
-        guard !phones[phone].isOnline else { return }
-        phones[phone].isOnline = true
-        markChanged(phone: phone)
+        let installation = try installationIndex(device, appIndex: try appIndex(app))
+        guard !installations[installation].isOnline else { return }
+        installations[installation].isOnline = true
+        markChanged(installation: installation)
         var tape = JSONTape()
-        for activity in phones[phone].activityIndices {
+        for activity in installations[installation].activityIndices {
             guard let channel = activities[activity].channelIndex, let stored = channels[channel].storedMessage,
                 stored.broadcastNumber > activities[activity].lastBroadcastNumber,
                 stored.expiresAtMilliseconds > nowMilliseconds

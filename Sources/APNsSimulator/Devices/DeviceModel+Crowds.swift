@@ -24,20 +24,23 @@ extension DeviceModel {
     }
 
     /// Dismisses the activities of some phones, as their users would.
-    public mutating func dismiss(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
+    public mutating func dismiss(_ phoneNumbers: Range<Int>, ofCrowd name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
-        let crowd = try crowdIndex(name, app: app, containing: numbers)
-        for number in numbers { compactPhones.crowds[crowd].phones[number].activityState = .gone }
+        let crowd = try crowdIndex(name, app: app, containing: phoneNumbers)
+        for number in phoneNumbers { compactPhones.crowds[crowd].phones[number].activityState = .gone }
         compactPhones.crowds[crowd].tokensRetiredAtMilliseconds = nowMilliseconds
     }
 
     /// Gives the activities of some phones a new update token. `registrations` returns the new tokens.
-    public mutating func rotateTokens(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
-        throws(Fault)
-    {
-        let crowd = try crowdIndex(name, app: app, containing: numbers)
-        for number in numbers { compactPhones.crowds[crowd].phones[number].tokenGeneration &+= 1 }
+    public mutating func rotateTokens(
+        _ phoneNumbers: Range<Int>,
+        ofCrowd name: String,
+        app: String,
+        nowMilliseconds: Int64
+    ) throws(Fault) {
+        let crowd = try crowdIndex(name, app: app, containing: phoneNumbers)
+        for number in phoneNumbers { compactPhones.crowds[crowd].phones[number].tokenGeneration &+= 1 }
         compactPhones.crowds[crowd].tokensRetiredAtMilliseconds = nowMilliseconds
     }
 
@@ -49,13 +52,13 @@ extension DeviceModel {
     public func registrations(
         from: Int,
         limit: Int,
-        of name: String,
+        ofCrowd name: String,
         app: String,
         nowMilliseconds: Int64
     ) throws(Fault) -> [RegistrationRecord] {
         let crowd = compactPhones.crowds[try crowdIndex(name, app: app)]
-        let end = min(crowd.phones.count, from.addingReportingOverflow(limit).partialValue)
-        return (from..<max(from, end))
+        let endNumber = min(crowd.phones.count, from.addingReportingOverflow(limit).partialValue)
+        return (from..<max(from, endNumber))
             .map { number in
                 crowd.definition.registration(
                     number,
@@ -66,15 +69,15 @@ extension DeviceModel {
     }
 
     /// Returns the index of a crowd. Throws if the app has no crowd with this name, or if the crowd has fewer phones
-    /// than `numbers` needs.
-    func crowdIndex(_ name: String, app: String, containing numbers: Range<Int> = 0..<0) throws(Fault) -> Int {
+    /// than `phoneNumbers` needs.
+    func crowdIndex(_ name: String, app: String, containing phoneNumbers: Range<Int> = 0..<0) throws(Fault) -> Int {
         guard
             let crowd = compactPhones.crowds.firstIndex(where: {
                 $0.definition.app == app && $0.definition.name == name
             })
         else { throw .unknownCrowd(name) }
-        guard numbers.lowerBound >= 0, numbers.upperBound <= compactPhones.crowds[crowd].phones.count else {
-            throw .unknownDevice("\(name): \(numbers) of \(compactPhones.crowds[crowd].phones.count)")
+        guard phoneNumbers.lowerBound >= 0, phoneNumbers.upperBound <= compactPhones.crowds[crowd].phones.count else {
+            throw .unknownDevice("\(name): \(phoneNumbers) of \(compactPhones.crowds[crowd].phones.count)")
         }
         return crowd
     }

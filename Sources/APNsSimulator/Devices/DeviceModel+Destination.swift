@@ -28,13 +28,13 @@ extension DeviceModel {
         let app = apps[tokens.entries[index].appIndex].bundleId
         switch tokens.entries[index].owner {
         case .activity(let activity):
-            let phone = phones[activities[activity].phoneIndex]
-            return PushDestination(app: app, device: phone.device, activity: activities[activity].identifier)
-        case .pushToStart(let phone, _):
-            let startedActivity = effect == .started ? phones[phone].activityIndices.last : nil
+            let installation = installations[activities[activity].installationIndex]
+            return PushDestination(app: app, device: installation.device, activity: activities[activity].identifier)
+        case .pushToStart(let installation, _):
+            let startedActivity = effect == .started ? installations[installation].activityIndices.last : nil
             return PushDestination(
                 app: app,
-                device: phones[phone].device,
+                device: installations[installation].device,
                 activity: startedActivity.map { activities[$0].identifier }
             )
         }

@@ -78,15 +78,15 @@ extension DeviceModel {
         switch entry.owner {
         case .activity(let activity):
             return apply(payload, tape, to: activity, priority: priority, nowMilliseconds: nowMilliseconds)
-        case .pushToStart(let phone, let type):
-            return start(payload, tape, on: phone, type: type, priority: priority, nowMilliseconds: nowMilliseconds)
+        case .pushToStart(let index, let type):
+            return start(payload, tape, on: index, type: type, priority: priority, nowMilliseconds: nowMilliseconds)
         }
     }
 
     private func isOnline(_ owner: TokenTable.Owner) -> Bool {
         switch owner {
-        case .activity(let activity): phones[activities[activity].phoneIndex].isOnline
-        case .pushToStart(let phone, _): phones[phone].isOnline
+        case .activity(let activity): installations[activities[activity].installationIndex].isOnline
+        case .pushToStart(let installation, _): installations[installation].isOnline
         }
     }
 
@@ -100,11 +100,11 @@ extension DeviceModel {
             activities[activity].effects[effect] += 1
             if let problem { activities[activity].lastProblem = problem }
             if effect == .ignoredOld { senderFaults.ignoredOldUpdateCount += 1 }
-            markChanged(phone: activities[activity].phoneIndex)
-        case .pushToStart(let phone, _):
-            phones[phone].effects[effect] += 1
-            markChanged(phone: phone)
-            if let problem { phones[phone].lastProblem = problem }
+            markChanged(installation: activities[activity].installationIndex)
+        case .pushToStart(let installation, _):
+            installations[installation].effects[effect] += 1
+            markChanged(installation: installation)
+            if let problem { installations[installation].lastProblem = problem }
         }
         return effect
     }
@@ -211,12 +211,12 @@ extension DeviceModel {
     private mutating func start(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
-        on phone: Int,
+        on installation: Int,
         type: Int,
         priority: UInt8,
         nowMilliseconds: Int64
     ) -> PushEffect {
-        let owner = TokenTable.Owner.pushToStart(phone: phone, type: type)
+        let owner = TokenTable.Owner.pushToStart(installation: installation, type: type)
         guard payload.event == .start else {
             return noteEffect(.wrongToken, for: owner, problem: "\(payload.event) on a push-to-start token")
         }
@@ -241,36 +241,36 @@ extension DeviceModel {
         var channel: Int?
         if let channelIndex = payload.inputPushChannelIndex {
             let identifier = tape[channelIndex].kind == .string ? tape.string(channelIndex) : ""
-            channel = channels.find(identifier, appIndex: phones[phone].appIndex)
+            channel = channels.find(identifier, appIndex: installations[installation].appIndex)
             if channel == nil {
                 let problem = "input-push-channel is not registered: \(identifier)"
                 return noteEffect(.unknownChannel, for: owner, problem: problem)
             }
         }
         guard activities.count < Self.activitiesMax,
-            phones[phone].startBudget.draw(from: rules.startBudget, nowMilliseconds: nowMilliseconds)
+            installations[installation].startBudget.draw(from: rules.startBudget, nowMilliseconds: nowMilliseconds)
         else { return noteEffect(.overBudget, for: owner) }
-        if isDuplicateStart(
+        if advanceAndFindDuplicateStart(
             payload,
             tape,
             attributes: attributes,
-            on: phone,
+            on: installation,
             type: type,
             nowMilliseconds: nowMilliseconds
         ) {
-            phones[phone].duplicateStartCount += 1
+            installations[installation].duplicateStartCount += 1
             senderFaults.duplicateStartCount += 1
         }
-        let identifier = activityIdentifier(tape, attributes: attributes, phone: phone, type: type)
+        let identifier = activityIdentifier(tape, attributes: attributes, installation: installation, type: type)
         let index = addActivity(
-            phone: phone,
+            installation: installation,
             type: type,
             identifier: identifier,
             attributes: Array(tape.bytes(attributes)),
             contentState: tape.bytes(contentState),
             timestamp: payload.timestamp,
             isStartedByPush: true,
-            audiences: phones[phone].audiences,
+            audiences: installations[installation].audiences,
             nowMilliseconds: nowMilliseconds
         )
         activities[index].suspiciousDateCount += suspiciousDateCount
@@ -329,21 +329,22 @@ extension DeviceModel {
     /// worker raises a timestamp that is not above the last one sent (R11).
     private static let duplicateStartTimestampDifferenceSecondsMax: Int64 = 5
 
-    /// Whether a start repeats the start of an activity that is still active on the phone: attributes and alert are
-    /// equal, and the timestamps differ by at most `duplicateStartTimestampDifferenceSecondsMax`.
+    /// Brings the phone's activities up to the present. Returns whether a start repeats the start of an activity that
+    /// is still active: attributes and alert are equal, and the timestamps differ by at most
+    /// `duplicateStartTimestampDifferenceSecondsMax`.
     ///
     /// A push does not name its activity, and an app may start two activities with equal attributes. So the alert and
     /// the timestamp are compared too. The content states may differ, because a repeated start may have a newer one.
-    private mutating func isDuplicateStart(
+    private mutating func advanceAndFindDuplicateStart(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
         attributes: Int,
-        on phone: Int,
+        on installation: Int,
         type: Int,
         nowMilliseconds: Int64
     ) -> Bool {
         var otherTape = JSONTape()
-        for index in phones[phone].activityIndices
+        for index in installations[installation].activityIndices
         where activities[index].typeIndex == type && activities[index].isStartedByPush {
             advance(index, nowMilliseconds: nowMilliseconds)
             // The activity was started by a push, and every start has an alert. So the activity's first alert is the
@@ -378,14 +379,16 @@ extension DeviceModel {
 
     /// Returns the id of an activity that a push started: the value of the attribute that the app has declared for the
     /// id. If this value is missing, or is no text or number, returns an id from the phone, the type and a number.
-    private func activityIdentifier(_ tape: borrowing JSONTape, attributes: Int, phone: Int, type: Int) -> String {
+    private func activityIdentifier(_ tape: borrowing JSONTape, attributes: Int, installation: Int, type: Int) -> String
+    {
         if var name = types[type].identifierAttribute,
             let value = name.withUTF8({ tape.member(UnsafeRawBufferPointer($0), of: attributes) })
         {
             if tape[value].kind == .string { return tape.string(value) }
             if tape[value].kind == .number { return String(decoding: tape.bytes(value), as: UTF8.self) }
         }
-        return "\(phones[phone].device)-\(types[type].name)-\(phones[phone].activityIndices.count)"
+        return
+            "\(installations[installation].device)-\(types[type].name)-\(installations[installation].activityIndices.count)"
     }
 
     /// Converts seconds to milliseconds. A result that is out of range becomes `Int64.min` or `Int64.max`.

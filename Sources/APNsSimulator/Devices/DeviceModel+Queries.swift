@@ -113,7 +113,7 @@ extension DeviceModel {
 
     public mutating func summary(nowMilliseconds: Int64) -> Summary {
         var summary = Summary()
-        summary.phoneCount = phones.count
+        summary.phoneCount = installations.count
         summary.registrationCount = registrations.postedCount
         summary.effects[.acceptedForDeadToken] = acceptedForDeadTokenCount
         for index in activities.indices {
@@ -148,9 +148,9 @@ extension DeviceModel {
                 )
             }
         }
-        for phone in phones {
-            for effect in PushEffect.allCases { summary.effects[effect] += phone.effects[effect] }
-            summary.duplicateStartCount += phone.duplicateStartCount
+        for installation in installations {
+            for effect in PushEffect.allCases { summary.effects[effect] += installation.effects[effect] }
+            summary.duplicateStartCount += installation.duplicateStartCount
         }
         return summary
     }
@@ -181,42 +181,42 @@ extension DeviceModel {
 
     /// Writes a phone and all its activities as JSON.
     public mutating func phoneJSON(_ device: String, app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
-        phoneJSON(at: try phoneIndex(device, appIndex: try appIndex(app)), nowMilliseconds: nowMilliseconds)
+        phoneJSON(at: try installationIndex(device, appIndex: try appIndex(app)), nowMilliseconds: nowMilliseconds)
     }
 
     /// Writes the phone with this number, from 0 in the order of installation, as JSON; nil if there is none.
     public mutating func phoneJSON(number: Int, nowMilliseconds: Int64) -> [UInt8]? {
-        phones.indices.contains(number) ? phoneJSON(at: number, nowMilliseconds: nowMilliseconds) : nil
+        installations.indices.contains(number) ? phoneJSON(at: number, nowMilliseconds: nowMilliseconds) : nil
     }
 
     private mutating func phoneJSON(at index: Int, nowMilliseconds: Int64) -> [UInt8] {
-        for activity in phones[index].activityIndices { advance(activity, nowMilliseconds: nowMilliseconds) }
-        let phone = phones[index]
+        for activity in installations[index].activityIndices { advance(activity, nowMilliseconds: nowMilliseconds) }
+        let installation = installations[index]
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", apps[phone.appIndex].bundleId)
-            writer.member("device", phone.device)
-            writer.member("environment", phone.environment.rawValue)
-            writer.member("frequentUpdates", phone.hasFrequentUpdates)
-            writer.member("installed", phone.isInstalled)
-            writer.member("channels", phone.supportsChannels)
-            writer.member("online", phone.isOnline)
+            writer.member("app", apps[installation.appIndex].bundleId)
+            writer.member("device", installation.device)
+            writer.member("environment", installation.environment.rawValue)
+            writer.member("frequentUpdates", installation.hasFrequentUpdates)
+            writer.member("installed", installation.isInstalled)
+            writer.member("channels", installation.supportsChannels)
+            writer.member("online", installation.isOnline)
             writer.member(
                 "pushToStartTokens",
                 object: { writer in
-                    for (position, token) in phone.startTokenIndices.enumerated() {
-                        let type = types[apps[phone.appIndex].typeIndices[position]]
+                    for (position, token) in installation.startTokenIndices.enumerated() {
+                        let type = types[apps[installation.appIndex].typeIndices[position]]
                         writer.member(type.name, tokens.hexadecimal(token))
                     }
                 }
             )
-            write(phone.effects, to: &writer)
-            writer.member("duplicateStarts", phone.duplicateStartCount)
-            if let problem = phone.lastProblem { writer.member("lastProblem", problem) }
+            write(installation.effects, to: &writer)
+            writer.member("duplicateStarts", installation.duplicateStartCount)
+            if let problem = installation.lastProblem { writer.member("lastProblem", problem) }
             writer.member(
                 "activities",
                 array: { writer in
-                    for activity in phone.activityIndices {
+                    for activity in installation.activityIndices {
                         write(activity: activity, to: &writer, nowMilliseconds: nowMilliseconds, includesAlerts: true)
                     }
                 }
@@ -241,7 +241,7 @@ extension DeviceModel {
         var next = max(0, position)
         var indices: [Int] = []
         while next < activities.count, writtenCount < limit {
-            if phones[activities[next].phoneIndex].appIndex == appIndex {
+            if installations[activities[next].installationIndex].appIndex == appIndex {
                 advance(next, nowMilliseconds: nowMilliseconds)
                 indices.append(next)
                 writtenCount += 1
@@ -277,7 +277,7 @@ extension DeviceModel {
         let activity = activities[index]
         writer.object { writer in
             writer.member("activity", activity.identifier)
-            writer.member("device", phones[activity.phoneIndex].device)
+            writer.member("device", installations[activity.installationIndex].device)
             writer.member("attributesType", types[activity.typeIndex].name)
             writer.member("startedBy", activity.isStartedByPush ? "push" : "app")
             writer.member("startedAt", activity.startedAtMilliseconds)

@@ -31,15 +31,17 @@ extension DeviceModel {
     ///   - since: 0, or `next` of an earlier response.
     ///   - focus: numbers of phones; those after the first ``focusedPhonesPerResponseMax`` are ignored.
     public mutating func screensJSON(since: Int, focus: [Int], nowMilliseconds: Int64) -> [UInt8] {
-        let phoneCount = min(phones.count, Self.screensPerResponseMax)
+        let phoneCount = min(installations.count, Self.screensPerResponseMax)
         var counts = [Int](repeating: 0, count: 6)
-        for phone in 0..<phoneCount {
-            counts[Int(refreshScreenState(of: phone, nowMilliseconds: nowMilliseconds).rawValue)] += 1
+        for installation in 0..<phoneCount {
+            counts[Int(refreshScreenState(of: installation, nowMilliseconds: nowMilliseconds).rawValue)] += 1
         }
         var screens: [UInt8] = []
-        for phone in 0..<phoneCount where phones[phone].lastChangeNumber > since { append(phone, to: &screens) }
+        for installation in 0..<phoneCount where installations[installation].lastChangeNumber > since {
+            append(installation, to: &screens)
+        }
         let focusedPhones = focus.prefix(Self.focusedPhonesPerResponseMax)
-            .filter { 0..<phoneCount ~= $0 && phones[$0].lastChangeNumber > since }
+            .filter { 0..<phoneCount ~= $0 && installations[$0].lastChangeNumber > since }
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("now", nowMilliseconds)
@@ -57,7 +59,7 @@ extension DeviceModel {
             writer.member(
                 "focus",
                 array: { writer in
-                    for phone in focusedPhones { write(screen: phone, to: &writer) }
+                    for installation in focusedPhones { write(screen: installation, to: &writer) }
                 }
             )
         }
@@ -82,14 +84,15 @@ extension DeviceModel {
 
     /// Returns the activity that the phone shows: the youngest on its Lock Screen. If none is on the Lock
     /// Screen, returns the youngest of all.
-    private func shownActivityIndex(of phone: Int) -> Int? {
-        phones[phone].activityIndices.last { activities[$0].isVisible } ?? phones[phone].activityIndices.last
+    private func shownActivityIndex(of installation: Int) -> Int? {
+        installations[installation].activityIndices.last { activities[$0].isVisible }
+            ?? installations[installation].activityIndices.last
     }
 
     /// Returns the state of a phone's screen now. If the page last got another state, marks the phone as changed.
-    private mutating func refreshScreenState(of phone: Int, nowMilliseconds: Int64) -> ScreenState {
+    private mutating func refreshScreenState(of installation: Int, nowMilliseconds: Int64) -> ScreenState {
         var state = ScreenState.empty
-        if let shownActivity = shownActivityIndex(of: phone) {
+        if let shownActivity = shownActivityIndex(of: installation) {
             advance(shownActivity, nowMilliseconds: nowMilliseconds)
             switch activities[shownActivity].state {
             case .active:
@@ -99,37 +102,40 @@ extension DeviceModel {
             case .gone: state = .gone
             }
         }
-        if !phones[phone].isInstalled { state = .empty }
-        if !phones[phone].isOnline { state = .offline }
-        if state != phones[phone].reportedState {
-            phones[phone].reportedState = state
-            markChanged(phone: phone)
+        if !installations[installation].isInstalled { state = .empty }
+        if !installations[installation].isOnline { state = .offline }
+        if state != installations[installation].reportedState {
+            installations[installation].reportedState = state
+            markChanged(installation: installation)
         }
         return state
     }
 
     /// Appends the six bytes of a phone, in the form of `screens` of `screensJSON`.
-    private mutating func append(_ phone: Int, to screens: inout [UInt8]) {
-        var (state, alerts, tint, shade) = (phones[phone].reportedState.rawValue, UInt8(0), UInt8(0), UInt8(0))
-        if let shownActivity = shownActivityIndex(of: phone) {
+    private mutating func append(_ installation: Int, to screens: inout [UInt8]) {
+        var (state, alerts, tint, shade) = (
+            installations[installation].reportedState.rawValue, UInt8(0), UInt8(0), UInt8(0)
+        )
+        if let shownActivity = shownActivityIndex(of: installation) {
             let (number, hash) = stateNameTable.nameNumberAndHash(of: activities[shownActivity].shownContentState)
             if activities[shownActivity].pushStatistics.lastPushPriority == 10 { state |= Self.priority10Bit }
             alerts = UInt8(truncatingIfNeeded: activities[shownActivity].alertCount)
             (tint, shade) = (number, UInt8(truncatingIfNeeded: hash))
         }
         screens += [
-            UInt8(truncatingIfNeeded: phone), UInt8(truncatingIfNeeded: phone >> 8), state, alerts, tint, shade,
+            UInt8(truncatingIfNeeded: installation), UInt8(truncatingIfNeeded: installation >> 8), state, alerts, tint,
+            shade,
         ]
     }
 
     /// Writes the details of a phone, as in `focus` of `screensJSON`.
     private func write(screen number: Int, to writer: inout JSONWriter) {
-        let phone = phones[number]
+        let installation = installations[number]
         writer.object { writer in
             writer.member("phone", number)
-            writer.member("device", phone.device)
-            writer.member("app", apps[phone.appIndex].bundleId)
-            writer.member("state", phone.reportedState.name)
+            writer.member("device", installation.device)
+            writer.member("app", apps[installation.appIndex].bundleId)
+            writer.member("state", installation.reportedState.name)
             guard let shownActivity = shownActivityIndex(of: number) else { return }
             let activity = activities[shownActivity]
             writer.member("activity", activity.identifier)

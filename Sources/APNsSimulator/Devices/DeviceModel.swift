@@ -7,7 +7,7 @@ import Numbers
 /// phone starts activities and posts tokens (`DeviceModel+App`), and a test asks what each phone shows
 /// (`DeviceModel+Queries`).
 public struct DeviceModel: ~Copyable {
-    public static let phonesMax = 2_000_000
+    public static let installationsMax = 2_000_000
     public static let activitiesMax = 4_000_000
 
     /// A kind of Live Activity that an app declares.
@@ -27,15 +27,15 @@ public struct DeviceModel: ~Copyable {
         var bundleIdUTF8: [UInt8]
         /// The only team that may push to the app. Nil: every team may push to it if the service knows a key of the
         /// team.
-        var teamIdentifier: String?
+        var teamId: String?
         /// Whether the app has the capability for broadcasts.
         var mayBroadcast = true
         var typeIndices: [Int] = []
-        var phoneIndices: [Int] = []
+        var installationIndices: [Int] = []
     }
 
-    /// An app installed on a device.
-    struct Phone {
+    /// An app installed on a device. The control interface and the live page call it a phone.
+    struct Installation {
         var appIndex: Int
         var device: String
         var environment: Environment
@@ -91,11 +91,11 @@ public struct DeviceModel: ~Copyable {
 
     var apps: [App] = []
     var types: [AttributesType] = []
-    var phones: [Phone] = []
+    var installations: [Installation] = []
     var activities: [Activity] = []
     var tokens: TokenTable
     var registrations = RegistrationLog()
-    var phoneIndicesByDevice: [AppScopedIdentifier: Int] = [:]
+    var installationIndicesByDevice: [AppScopedIdentifier: Int] = [:]
     /// Activities by id, oldest first. Several activities have the same id if a start was repeated, or if an ended
     /// activity was started again.
     var activityIndicesByIdentifier: [AppScopedIdentifier: [Int]] = [:]
@@ -138,7 +138,7 @@ public struct DeviceModel: ~Copyable {
 
     /// Whether a team's keys may be used for an app.
     func mayPush(team: String, to appIndex: Int) -> Bool {
-        guard let ownTeam = apps[appIndex].teamIdentifier else { return true }
+        guard let ownTeam = apps[appIndex].teamId else { return true }
         return ownTeam == team
     }
 
@@ -149,8 +149,9 @@ public struct DeviceModel: ~Copyable {
         return index
     }
 
-    func phoneIndex(_ device: String, appIndex: Int) throws(Fault) -> Int {
-        guard let index = phoneIndicesByDevice[AppScopedIdentifier(appIndex: appIndex, identifier: device)] else {
+    func installationIndex(_ device: String, appIndex: Int) throws(Fault) -> Int {
+        guard let index = installationIndicesByDevice[AppScopedIdentifier(appIndex: appIndex, identifier: device)]
+        else {
             throw .unknownDevice(device)
         }
         return index
@@ -179,9 +180,9 @@ public struct DeviceModel: ~Copyable {
 
     /// Makes the next response about screens contain this phone, because its screen may now show something else.
     @inline(__always)
-    mutating func markChanged(phone: Int) {
+    mutating func markChanged(installation: Int) {
         changeCount &+= 1
-        phones[phone].lastChangeNumber = changeCount
+        installations[installation].lastChangeNumber = changeCount
     }
 
     /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to pushes

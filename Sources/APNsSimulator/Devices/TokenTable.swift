@@ -12,7 +12,7 @@ struct TokenTable {
 
     enum Owner: Equatable {
         /// A push-to-start token of a phone for one attributes type.
-        case pushToStart(phone: Int, type: Int)
+        case pushToStart(installation: Int, type: Int)
         /// An update token of the activity with this index in `DeviceModel.activities`.
         case activity(Int)
     }

@@ -57,7 +57,7 @@ extension ControlHandler {
             try devices.registrations(
                 from: from,
                 limit: min(limit, Self.registrationsMax),
-                of: name,
+                ofCrowd: name,
                 app: app,
                 nowMilliseconds: now
             )
@@ -71,7 +71,7 @@ extension ControlHandler {
     func dismissActivitiesInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, name, numbers) = try Self.readNumbers(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.dismiss(numbers, of: name, app: app, nowMilliseconds: now)
+            try devices.dismiss(numbers, ofCrowd: name, app: app, nowMilliseconds: now)
         }
         return Self.jsonObject { $0.member("phones", numbers.count) }
     }
@@ -79,7 +79,7 @@ extension ControlHandler {
     func rotateTokensInCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, name, numbers) = try Self.readNumbers(call)
         try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            try devices.rotateTokens(numbers, of: name, app: app, nowMilliseconds: now)
+            try devices.rotateTokens(numbers, ofCrowd: name, app: app, nowMilliseconds: now)
         }
         return Self.jsonObject { $0.member("phones", numbers.count) }
     }

@@ -19,7 +19,7 @@ extension ControlHandler {
             return (try tape.requiredString("app", of: 0), try tape.optionalString("teamId", of: 0), types)
         }
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-            try devices.declareApp(app, teamIdentifier: team, types: types)
+            try devices.declareApp(app, teamId: team, types: types)
         }
         return Self.jsonObject { $0.member("app", app) }
     }

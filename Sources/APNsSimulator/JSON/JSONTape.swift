@@ -119,7 +119,7 @@ struct JSONScanner {
                 depth += 1
                 guard depth <= JSONTape.depthMax else { throw .tooDeep }
                 openContainerNumber = UInt32(truncatingIfNeeded: tape.count)
-                if try !isNextByteClosing(kind: tape[Int(openContainerNumber) - 1].kind) {
+                if try !skipSpaceToClosingBracket(kind: tape[Int(openContainerNumber) - 1].kind) {
                     if tape[Int(openContainerNumber) - 1].kind == .object { try readKey(into: &tape) }
                     continue
                 }
@@ -162,7 +162,8 @@ struct JSONScanner {
         return text[offset - 1]
     }
 
-    private mutating func isNextByteClosing(kind: JSONTape.Kind) throws(JSONTape.Fault) -> Bool {
+    /// Skips white space. Returns whether the bracket that closes the container is next.
+    private mutating func skipSpaceToClosingBracket(kind: JSONTape.Kind) throws(JSONTape.Fault) -> Bool {
         skipSpace()
         guard offset < text.count else { throw .unexpectedEnd }
         return text[offset] == (kind == .object ? UInt8(ascii: "}") : UInt8(ascii: "]"))

@@ -36,17 +36,16 @@ public enum ProviderKey {
 
 /// The public half of a signing key. It verifies provider tokens.
 final class VerifyingKey {
-    let keyIdentifier: String
-    let teamIdentifier: String
+    let keyId: String
+    let teamId: String
     /// The environment in which the key is valid; nil: both environments.
     let environment: Environment?
     private let key: OpaquePointer
 
     /// - Parameter pem: a public key, or a `.p8`.
-    init(pem: String, keyIdentifier: String, teamIdentifier: String, environment: Environment?) throws(ProviderKeyError)
-    {
-        self.keyIdentifier = keyIdentifier
-        self.teamIdentifier = teamIdentifier
+    init(pem: String, keyId: String, teamId: String, environment: Environment?) throws(ProviderKeyError) {
+        self.keyId = keyId
+        self.teamId = teamId
         self.environment = environment
         var pem = pem
         let publicKey = pem.withUTF8 { bytes -> OpaquePointer? in
@@ -54,11 +53,11 @@ final class VerifyingKey {
                 ?? Self.read(bytes) { PEM_read_bio_PrivateKey($0, nil, nil, nil) }
         }
         guard let publicKey else {
-            throw ProviderKeyError(reason: "key \(keyIdentifier): neither a public key nor a .p8")
+            throw ProviderKeyError(reason: "key \(keyId): neither a public key nor a .p8")
         }
         guard EVP_PKEY_get_base_id(publicKey) == EVP_PKEY_EC, EVP_PKEY_get_bits(publicKey) == 256 else {
             EVP_PKEY_free(publicKey)
-            throw ProviderKeyError(reason: "key \(keyIdentifier): not a P-256 key")
+            throw ProviderKeyError(reason: "key \(keyId): not a P-256 key")
         }
         key = publicKey
     }

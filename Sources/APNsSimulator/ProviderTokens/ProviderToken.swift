@@ -29,10 +29,10 @@ struct ProviderToken {
             let claims = base64URLDecoded(UnsafeRawBufferPointer(rebasing: parts[1])),
             let signature = base64URLDecoded(UnsafeRawBufferPointer(rebasing: parts[2]))
         else { throw .invalid }
-        guard let (algorithm, keyIdentifier) = Self.readHeader(header), algorithm == "ES256",
+        guard let (algorithm, keyId) = Self.readHeader(header), algorithm == "ES256",
             let (issuer, issuedAtSeconds) = Self.readClaims(claims),
-            let index = keys.firstIndex(where: { $0.keyIdentifier == keyIdentifier }),
-            keys[index].teamIdentifier == issuer
+            let index = keys.firstIndex(where: { $0.keyId == keyId }),
+            keys[index].teamId == issuer
         else { throw .invalid }
         let signedText = UnsafeRawBufferPointer(rebasing: token[..<(parts[0].count + 1 + parts[1].count)])
         guard keys[index].verifies(signedText, signature: signature) else { throw .invalid }
@@ -41,7 +41,7 @@ struct ProviderToken {
         self.issuedAtSeconds = issuedAtSeconds
     }
 
-    private static func readHeader(_ json: [UInt8]) -> (algorithm: String, keyIdentifier: String)? {
+    private static func readHeader(_ json: [UInt8]) -> (algorithm: String, keyId: String)? {
         read(json) { tape in
             guard let algorithm = tape.member("alg", of: 0), tape[algorithm].kind == .string,
                 let key = tape.member("kid", of: 0), tape[key].kind == .string

@@ -74,8 +74,8 @@ enum ChannelRequestHandler {
 
     private static func body(_ slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         slot.pointee.memory.prefix(
-            min(slot.pointee.receivedBodyBytes, RequestMemory.body.count),
-            of: RequestMemory.body
+            min(slot.pointee.receivedBodyBytes, RequestMemory.bodyRange.count),
+            of: RequestMemory.bodyRange
         )
     }
 
@@ -83,12 +83,12 @@ enum ChannelRequestHandler {
     /// allowed to push to it. Unlike a topic, the path must not have the suffix `.push-type.liveactivity`.
     static func appIndex(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        teamIdentifier: String,
+        teamId: String,
         model: borrowing DeviceModel
     ) -> Int? {
-        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleIdByteCount, of: RequestMemory.bundle)
+        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleIdByteCount, of: RequestMemory.bundleRange)
         guard let appIndex = model.appIndex(bundle: bundle),
-            model.mayPush(team: teamIdentifier, to: appIndex)
+            model.mayPush(team: teamId, to: appIndex)
         else { return nil }
         return appIndex
     }
@@ -96,12 +96,12 @@ enum ChannelRequestHandler {
     /// Sends a broadcast to a channel, or returns why APNs refuses it.
     static func handleBroadcast(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        teamIdentifier: String,
+        teamId: String,
         model: inout DeviceModel,
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> SimulatedReason {
-        guard let appIndex = appIndex(slot, teamIdentifier: teamIdentifier, model: model) else {
+        guard let appIndex = appIndex(slot, teamId: teamId, model: model) else {
             return .topicDisallowed
         }
         let head = slot.pointee.head
@@ -123,12 +123,12 @@ enum ChannelRequestHandler {
     /// success, and the id of a created channel, into the slot.
     static func handleManagementRequest(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        teamIdentifier: String,
+        teamId: String,
         model: inout DeviceModel,
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> SimulatedReason {
-        guard let appIndex = appIndex(slot, teamIdentifier: teamIdentifier, model: model) else {
+        guard let appIndex = appIndex(slot, teamId: teamId, model: model) else {
             return .topicDisallowed
         }
         guard model.apps[appIndex].mayBroadcast else { return .featureNotEnabled }
@@ -177,7 +177,7 @@ enum ChannelRequestHandler {
         guard reason == .success else { return reason }
         slot.pointee.successStatus = .created
         slot.pointee.head.channelByteCount = Array(identifier.utf8)
-            .withUnsafeBytes { slot.pointee.memory.write($0, in: RequestMemory.channel) }
+            .withUnsafeBytes { slot.pointee.memory.write($0, in: RequestMemory.channelRange) }
         return .success
     }
 
@@ -190,7 +190,7 @@ enum ChannelRequestHandler {
     }
 
     private static func channelIdentifier(_ slot: UnsafeMutablePointer<RequestSlot>) -> String {
-        let bytes = slot.pointee.memory.prefix(slot.pointee.head.channelByteCount, of: RequestMemory.channel)
+        let bytes = slot.pointee.memory.prefix(slot.pointee.head.channelByteCount, of: RequestMemory.channelRange)
         return String(decoding: bytes, as: UTF8.self)
     }
 }

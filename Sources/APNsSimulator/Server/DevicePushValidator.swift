@@ -23,7 +23,7 @@ enum DevicePushValidator {
         guard head.isExpirationValid else { return .badExpirationDate }
         guard head.isCollapseIdentifierValid else { return .badCollapseId }
         guard head.seenFields.contains(.topic) else { return .missingTopic }
-        guard isTopic(slot.pointee.memory.prefix(head.topicByteCount, of: RequestMemory.topic)) else {
+        guard isTopic(slot.pointee.memory.prefix(head.topicByteCount, of: RequestMemory.topicRange)) else {
             return .badTopic
         }
         guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
@@ -38,21 +38,21 @@ enum DevicePushValidator {
     /// token of a Live Activity gets `DeviceTokenNotForTopic`.
     static func checkTopicAndToken(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        teamIdentifier: String,
+        teamId: String,
         model: inout DeviceModel,
         nowMilliseconds: Int64
     ) -> (checkResult: TokenCheckResult, tokenReference: Int) {
         let memory = slot.pointee.memory
-        let topic = memory.prefix(slot.pointee.head.topicByteCount, of: RequestMemory.topic)
+        let topic = memory.prefix(slot.pointee.head.topicByteCount, of: RequestMemory.topicRange)
         let suffixBytes = topicSuffix.utf8CodeUnitCount
         let hasSuffix =
             topic.count > suffixBytes
             && isEqual(UnsafeRawBufferPointer(rebasing: topic[(topic.count - suffixBytes)...]), topicSuffix)
         let bundle = hasSuffix ? UnsafeRawBufferPointer(rebasing: topic[..<(topic.count - suffixBytes)]) : topic
         guard let appIndex = model.appIndex(bundle: bundle),
-            model.mayPush(team: teamIdentifier, to: appIndex)
+            model.mayPush(team: teamId, to: appIndex)
         else { return (TokenCheckResult(reason: .topicDisallowed), -1) }
-        let token = memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.token)
+        let token = memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.tokenRange)
         return model.checkToken(token: token, appIndex: hasSuffix ? appIndex : nil, nowMilliseconds: nowMilliseconds)
     }
 

@@ -87,7 +87,10 @@ final class PushLog: IterationEndHandler {
         nowMilliseconds: Int64
     ) {
         let (memory, head) = (slot.pointee.memory, slot.pointee.head)
-        let body = memory.prefix(min(slot.pointee.receivedBodyBytes, RequestMemory.body.count), of: RequestMemory.body)
+        let body = memory.prefix(
+            min(slot.pointee.receivedBodyBytes, RequestMemory.bodyRange.count),
+            of: RequestMemory.bodyRange
+        )
         let payload = try? PushPayload(body, tape: &tape)
         var writer = JSONWriter()
         writer.object { writer in
@@ -96,18 +99,18 @@ final class PushLog: IterationEndHandler {
             if !result.reason.isEmpty { writer.member("reason", result.reason) }
             destination?.write(to: &writer)
             if head.path == .broadcast {
-                let bundle = memory.prefix(head.bundleIdByteCount, of: RequestMemory.bundle)
-                let channel = memory.prefix(head.channelByteCount, of: RequestMemory.channel)
+                let bundle = memory.prefix(head.bundleIdByteCount, of: RequestMemory.bundleRange)
+                let channel = memory.prefix(head.channelByteCount, of: RequestMemory.channelRange)
                 writer.member("app", String(decoding: bundle, as: UTF8.self))
                 writer.member("channel", String(decoding: channel, as: UTF8.self))
             } else {
                 writer.member(
                     "token",
-                    LoggedDigest.hexadecimal(memory.prefix(head.tokenByteCount, of: RequestMemory.token))
+                    LoggedDigest.hexadecimal(memory.prefix(head.tokenByteCount, of: RequestMemory.tokenRange))
                 )
             }
             if head.identifierByteCount > 0 {
-                let identifier = memory.prefix(head.identifierByteCount, of: RequestMemory.identifier)
+                let identifier = memory.prefix(head.identifierByteCount, of: RequestMemory.identifierRange)
                 writer.member("apnsId", String(decoding: identifier, as: UTF8.self))
             }
             writer.member("priority", head.priority)

@@ -2,8 +2,8 @@
 struct RequestSlot {
     let memory: RequestMemory
     var head = RequestHead()
-    /// The number of received bytes of the body. Bytes for which `RequestMemory.body` has no room are counted, but not
-    /// kept.
+    /// The number of received bytes of the body. Bytes for which `RequestMemory.bodyRange` has no room are counted, but
+    /// not kept.
     var receivedBodyBytes = 0
     var streamIdentifier: Int32 = 0
     /// How often the slot has been freed. A delayed response stores this number when it is scheduled. If the number has
@@ -24,7 +24,7 @@ struct RequestSlot {
     var undocumentedResponse: UndocumentedResponse?
     /// For a 410: the `timestamp` in the response, UNIX milliseconds. It is the time when the token became invalid, or
     /// the present time if a fault causes the 410.
-    var tokenRetiredAtMilliseconds: Int64 = 0
+    var tokenRetiredAtWallMilliseconds: Int64 = 0
     /// The neighbours in the list of the connection's slots, or in the slab's free list.
     var previousSlot: UnsafeMutablePointer<RequestSlot>?
     var nextSlot: UnsafeMutablePointer<RequestSlot>?
@@ -77,7 +77,7 @@ struct RequestSlab: ~Copyable {
         slot.pointee.undocumentedResponse = nil
         slot.pointee.successStatus = .ok
         if !slot.pointee.managementResponseBody.isEmpty { slot.pointee.managementResponseBody = [] }
-        slot.pointee.tokenRetiredAtMilliseconds = 0
+        slot.pointee.tokenRetiredAtWallMilliseconds = 0
         slot.pointee.previousSlot = nil
         slot.pointee.nextSlot = firstFreeSlot
         firstFreeSlot = slot

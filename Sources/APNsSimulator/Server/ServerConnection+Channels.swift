@@ -2,7 +2,7 @@ extension ServerConnection {
     /// Carries out a broadcast or a request to the management service.
     func processChannelRequest(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        teamIdentifier: String,
+        teamId: String,
         nowMilliseconds: Int64
     ) -> SimulatedReason {
         let isBroadcast = slot.pointee.head.path == .broadcast
@@ -10,14 +10,14 @@ extension ServerConnection {
             isBroadcast
                 ? ChannelRequestHandler.handleBroadcast(
                     slot,
-                    teamIdentifier: teamIdentifier,
+                    teamId: teamId,
                     model: &model,
                     tape: &server.tape,
                     nowMilliseconds: nowMilliseconds
                 )
                 : ChannelRequestHandler.handleManagementRequest(
                     slot,
-                    teamIdentifier: teamIdentifier,
+                    teamId: teamId,
                     model: &model,
                     tape: &server.tape,
                     nowMilliseconds: nowMilliseconds

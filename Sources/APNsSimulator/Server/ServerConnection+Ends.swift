@@ -48,7 +48,7 @@ extension ServerConnection {
     /// pushes again and its alert rings twice, this is perhaps no fault of the client (``SenderFaultCounts``).
     func noteLostResponses() {
         guard service == .push else { return }
-        let nowMilliseconds = server.simulatedNowMilliseconds
+        let nowMilliseconds = server.simulatedWallMilliseconds
         server.setup.sharedModel.withModel { $0.noteLostResponses(atMilliseconds: nowMilliseconds) }
     }
 

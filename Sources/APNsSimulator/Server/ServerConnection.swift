@@ -80,7 +80,7 @@ final class ServerConnection {
             value,
             keys: server.setup.keys,
             environment: server.setup.environment,
-            nowMilliseconds: server.simulatedNowMilliseconds
+            nowMilliseconds: server.simulatedWallMilliseconds
         )
         server.statistics.tokenVerificationCount += authentication.verificationCount - countBefore
     }
@@ -128,7 +128,7 @@ final class ServerConnection {
             }
         case .rejected(let reason):
             server.log(slot, LoggedPushResult(reason))
-            slot.pointee.tokenRetiredAtMilliseconds = server.simulatedNowMilliseconds
+            slot.pointee.tokenRetiredAtWallMilliseconds = server.simulatedWallMilliseconds
             respond(slot, reason)
         case .undocumented(let undocumented):
             server.log(slot, LoggedPushResult(undocumented))
@@ -164,21 +164,21 @@ final class ServerConnection {
         reason: SimulatedReason, effect: PushEffect?
     ) {
         guard let key = authentication.keyIndex else { return (.missingProviderToken, nil) }
-        let nowMilliseconds = server.simulatedNowMilliseconds
-        let team = server.setup.keys[key].teamIdentifier
+        let nowMilliseconds = server.simulatedWallMilliseconds
+        let team = server.setup.keys[key].teamId
         if slot.pointee.head.concernsChannels {
-            return (processChannelRequest(slot, teamIdentifier: team, nowMilliseconds: nowMilliseconds), nil)
+            return (processChannelRequest(slot, teamId: team, nowMilliseconds: nowMilliseconds), nil)
         }
         let priority = slot.pointee.head.priority
         let (checkResult, effect) = server.setup.sharedModel.withModel { model -> (TokenCheckResult, PushEffect?) in
             let (checkResult, tokenReference) = DevicePushValidator.checkTopicAndToken(
                 slot,
-                teamIdentifier: team,
+                teamId: team,
                 model: &model,
                 nowMilliseconds: nowMilliseconds
             )
             guard checkResult.reason == .success else { return (checkResult, nil) }
-            let body = slot.pointee.memory.prefix(slot.pointee.receivedBodyBytes, of: RequestMemory.body)
+            let body = slot.pointee.memory.prefix(slot.pointee.receivedBodyBytes, of: RequestMemory.bodyRange)
             let effect = model.deliver(
                 body,
                 tokenReference: tokenReference,
@@ -188,7 +188,7 @@ final class ServerConnection {
             )
             return (checkResult, effect)
         }
-        slot.pointee.tokenRetiredAtMilliseconds = checkResult.tokenRetiredAtMilliseconds
+        slot.pointee.tokenRetiredAtWallMilliseconds = checkResult.tokenRetiredAtMilliseconds
         if checkResult.reason == .success {
             if priority == 10 {
                 server.statistics.priority10PushCount += 1
@@ -255,7 +255,7 @@ final class ServerConnection {
             slot.pointee.reason,
             slot.pointee.successStatus,
             requestIdentifier: server.ensureIdentifier(of: slot),
-            channel: slot.pointee.memory.prefix(head.channelByteCount, of: RequestMemory.channel)
+            channel: slot.pointee.memory.prefix(head.channelByteCount, of: RequestMemory.channelRange)
         )
         if slot.pointee.reason != .success { writeResponseBody(slot) }
         if slot.pointee.reason == .success, slot.pointee.managementResponseBody.isEmpty {

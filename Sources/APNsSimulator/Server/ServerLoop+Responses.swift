@@ -5,17 +5,17 @@ extension ServerLoop {
     /// no valid id, makes a new one.
     func ensureIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         if slot.pointee.head.identifierByteCount == 0 {
-            writeUUID(to: slot.pointee.memory[RequestMemory.identifier])
+            writeUUID(to: slot.pointee.memory[RequestMemory.identifierRange])
             slot.pointee.head.identifierByteCount = Hexadecimal.uuidTextByteCount
         }
-        return slot.pointee.memory.prefix(slot.pointee.head.identifierByteCount, of: RequestMemory.identifier)
+        return slot.pointee.memory.prefix(slot.pointee.head.identifierByteCount, of: RequestMemory.identifierRange)
     }
 
     /// Makes the `apns-unique-id` of a response, and returns it. The id overwrites the request's topic, which is no
     /// longer needed.
     func writeUniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
-        writeUUID(to: slot.pointee.memory[RequestMemory.topic])
-        return slot.pointee.memory.prefix(Hexadecimal.uuidTextByteCount, of: RequestMemory.topic)
+        writeUUID(to: slot.pointee.memory[RequestMemory.topicRange])
+        return slot.pointee.memory.prefix(Hexadecimal.uuidTextByteCount, of: RequestMemory.topicRange)
     }
 
     /// Writes a random UUID, version 4 (RFC 9562 §5.4).
@@ -31,7 +31,7 @@ extension ServerLoop {
 /// Writes the body of a response with an error into the request's memory: `{"reason":"…"}`, or the body of an
 /// ``UndocumentedResponse``, which Apple does not describe. A 410 also has the time when the token became invalid.
 func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
-    let region = slot.pointee.memory[RequestMemory.response]
+    let region = slot.pointee.memory[RequestMemory.responseRange]
     var count = 0
     func append(_ byte: UInt8) {
         region[count] = byte
@@ -49,7 +49,7 @@ func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         usesChannelSpelling ? channelServiceUnavailableBodyStart : responseBodyStarts[Int(slot.pointee.reason.rawValue)]
     for byte in body { append(byte) }
     if slot.pointee.reason.status == 410 {
-        for byte in ",\"timestamp\":\(slot.pointee.tokenRetiredAtMilliseconds)".utf8 { append(byte) }
+        for byte in ",\"timestamp\":\(slot.pointee.tokenRetiredAtWallMilliseconds)".utf8 { append(byte) }
     }
     append(UInt8(ascii: "}"))
     slot.pointee.responseByteCount = count

@@ -105,7 +105,7 @@ final class ServerLoop {
     }
 
     /// The time of the simulated world, UNIX milliseconds.
-    var simulatedNowMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
+    var simulatedWallMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
 
     func faults(of service: SimulatedService) -> Faults {
         service == .push ? faultSampler.faults : managementFaultSampler.faults
@@ -193,9 +193,9 @@ final class ServerLoop {
     func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ result: LoggedPushResult) {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
-        let token = slot.pointee.memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.token)
+        let token = slot.pointee.memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.tokenRange)
         let destination = setup.sharedModel.withModel { $0.destination(ofToken: token, effect: result.effect) }
-        pushLog.log(slot, result, destination: destination, tape: &tape, nowMilliseconds: simulatedNowMilliseconds)
+        pushLog.log(slot, result, destination: destination, tape: &tape, nowMilliseconds: simulatedWallMilliseconds)
     }
 
     func resetStatistics() {

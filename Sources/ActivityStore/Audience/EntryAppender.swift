@@ -141,8 +141,8 @@ final class EntryAppender: RedisHandler {
         }
     }
 
-    /// Ends an append, because a call of one of its steps has failed. Reports the failure, unless the caller has its
-    /// reply.
+    /// Ends an append, because a call of one of its steps has failed. Reports the failure, unless the caller
+    /// already has a reply (`arrangingAfterReply`).
     func failAppend(_ appendIndex: UInt16, _ error: RedisError) {
         let entryAppend = appendTable[appendIndex]
         appendTable.free(appendIndex)

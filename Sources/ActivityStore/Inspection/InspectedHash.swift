@@ -4,10 +4,10 @@ import Redis
 
 /// Says that a field of a hash, or a part of a string in Redis, is not in the format that Causeway writes.
 public struct InspectionError: Error, Equatable, CustomStringConvertible {
-    /// The field's or the part's name.
-    public var field: String
+    /// The name of the field or part.
+    public var partName: String
 
-    public var description: String { "the field '\(field)' holds a value that Causeway does not write" }
+    public var description: String { "the field '\(partName)' holds a value that Causeway does not write" }
 }
 
 /// A token that was read from Redis. Tokens are secrets, so never log one.
@@ -116,7 +116,7 @@ struct InspectedField {
 
     var isEmpty: Bool { bytes.isEmpty }
     var unreadBytes: [UInt8] { Array(bytes) }
-    var error: InspectionError { InspectionError(field: name) }
+    var error: InspectionError { InspectionError(partName: name) }
 
     /// Returns the unread bytes under another name. Errors then report this name.
     func renamed(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }

@@ -52,36 +52,36 @@ public struct TimetableEntry: Sendable, Equatable {
             }
             life?
                 .become(.restarting, beganAtMilliseconds: restartAtMilliseconds, dueMilliseconds: restartAtMilliseconds)
-        case .began(let atMilliseconds, let lifetimeMilliseconds):
-            if let life, life.kind == .started, atMilliseconds <= life.beganAtMilliseconds { break }
-            let continuesLife = life?.kind == .restarting && life?.beganAtMilliseconds == atMilliseconds
+        case .began(let beganAtMilliseconds, let lifetimeMilliseconds):
+            if let life, life.kind == .started, beganAtMilliseconds <= life.beganAtMilliseconds { break }
+            let continuesLife = life?.kind == .restarting && life?.beganAtMilliseconds == beganAtMilliseconds
             if !continuesLife {
                 life = TimetableEntry(
-                    beganAtMilliseconds: atMilliseconds,
-                    dueMilliseconds: atMilliseconds + lifetimeMilliseconds,
+                    beganAtMilliseconds: beganAtMilliseconds,
+                    dueMilliseconds: beganAtMilliseconds + lifetimeMilliseconds,
                     kind: .started
                 )
             }
             life?
                 .become(
                     .started,
-                    beganAtMilliseconds: atMilliseconds,
-                    dueMilliseconds: atMilliseconds + lifetimeMilliseconds
+                    beganAtMilliseconds: beganAtMilliseconds,
+                    dueMilliseconds: beganAtMilliseconds + lifetimeMilliseconds
                 )
-        case .alive(let atMilliseconds, let lifetimeMilliseconds):
-            if let life, life.kind != .seenAlive || atMilliseconds >= life.beganAtMilliseconds { break }
+        case .alive(let aliveAtMilliseconds, let lifetimeMilliseconds):
+            if let life, life.kind != .seenAlive || aliveAtMilliseconds >= life.beganAtMilliseconds { break }
             if life == nil {
                 life = TimetableEntry(
-                    beganAtMilliseconds: atMilliseconds,
-                    dueMilliseconds: atMilliseconds + lifetimeMilliseconds,
+                    beganAtMilliseconds: aliveAtMilliseconds,
+                    dueMilliseconds: aliveAtMilliseconds + lifetimeMilliseconds,
                     kind: .seenAlive
                 )
             }
             life?
                 .become(
                     .seenAlive,
-                    beganAtMilliseconds: atMilliseconds,
-                    dueMilliseconds: atMilliseconds + lifetimeMilliseconds
+                    beganAtMilliseconds: aliveAtMilliseconds,
+                    dueMilliseconds: aliveAtMilliseconds + lifetimeMilliseconds
                 )
         }
         if let kept { life?.keepUnlessOlder(kept) }

@@ -160,7 +160,7 @@ extension Audiences {
         let (body, layout) = Self.bodyWithAlert(alert, on: newerRecord.body.bytes, newerRecord.bodyLayout)
         replaceBody(of: newer, by: body, layout)
         broadcasts[newer].record.alertVersion = olderRecord.alertVersion
-        broadcasts[newer].record.alertSeconds = olderRecord.alertSeconds
+        broadcasts[newer].record.alertAgeSecondsMax = olderRecord.alertAgeSecondsMax
         let rider = broadcasts[older].rider
         guard rider == .null else {
             // The alert came from `rider`, an even older broadcast. From now on `newer` carries the alert, so `older`

@@ -174,6 +174,8 @@ extension Audiences {
     /// - Otherwise the command is admitted again, without the channel.
     mutating func channelWaitTimedOut(_ command: CommandIndex, now: Moment) {
         let nextDueMilliseconds = now.monotonicMilliseconds + Self.usualChannelWaitMilliseconds
+        notePossiblyLostChannels(of: command, now: now)
+        pauseRestorationWaitsIfOverdue(command, now: now)
         guard !mustAwaitRestoration(command, now: now) else {
             appendChannelRequest(afterAdmissionOf: command, commands[command].channels, now: now)
             seekChannel(of: command)

@@ -205,11 +205,11 @@ extension Audiences {
     private mutating func removeAlertIfOld(of command: CommandIndex, now: Moment) {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
         let version = alertVersion(of: command)
-        let alertSeconds = policies[commands[command].policyIndex].alertSeconds
+        let alertAgeSecondsMax = policies[commands[command].policyIndex].alertAgeSecondsMax
         guard
             AgeRules.isAlertTooOld(
                 timestamp: version.timestamp,
-                alertSeconds: alertSeconds,
+                alertAgeSecondsMax: alertAgeSecondsMax,
                 nowSeconds: now.wallSeconds
             )
         else {

@@ -39,13 +39,13 @@ extension Audiences {
     /// fewer commands of its app wait than the app's equal part of a half. So no app takes all room from the others.
     /// (R22)
     func hasRoomToAwaitChannel(_ command: CommandIndex) -> Bool {
-        let countMax = min(Self.commandsAwaitingChannelMax, configuration.commandsMax / 2)
+        let commandsMax = min(Self.commandsAwaitingChannelMax, configuration.commandsMax / 2)
         let bytesMax = configuration.commandBytesMax / 2
-        guard commandsAwaitingChannelCount < countMax, commandsAwaitingChannelBytes < bytesMax else { return false }
+        guard commandsAwaitingChannelCount < commandsMax, commandsAwaitingChannelBytes < bytesMax else { return false }
         let appIndex = Int(audiences[commands[command].audience].appIndex)
         return apps.count == 1
-            || commandsAwaitingChannelCount < countMax / 2 && commandsAwaitingChannelBytes < bytesMax / 2
-            || apps[appIndex].commandsAwaitingChannelCount < countMax / 2 / apps.count
+            || commandsAwaitingChannelCount < commandsMax / 2 && commandsAwaitingChannelBytes < bytesMax / 2
+            || apps[appIndex].commandsAwaitingChannelCount < commandsMax / 2 / apps.count
     }
 
     mutating func countCommandAwaitingChannel(_ command: CommandIndex, by change: Int) {
@@ -71,19 +71,22 @@ extension Audiences {
         }
     }
 
-    /// Whether a command must wait on, because its channel is possibly lost. After one command has waited
-    /// ``memberWaitMillisecondsMax``, the app's other commands do not wait on either.
-    mutating func mustAwaitRestoration(_ command: CommandIndex, now: Moment) -> Bool {
-        let appIndex = audiences[commands[command].audience].appIndex
-        notePossiblyLostChannels(of: command, now: now)
-        guard commands[command].isAwaitedChannelPossiblyLost, !isRestorationWaitPaused(appIndex, now: now) else {
-            return false
-        }
+    /// Whether a command must wait on, because its channel is possibly lost. Call
+    /// ``notePossiblyLostChannels(of:now:)`` and ``pauseRestorationWaitsIfOverdue(_:now:)`` before.
+    func mustAwaitRestoration(_ command: CommandIndex, now: Moment) -> Bool {
+        commands[command].isAwaitedChannelPossiblyLost
+            && !isRestorationWaitPaused(audiences[commands[command].audience].appIndex, now: now)
+    }
+
+    /// After one command has waited ``memberWaitMillisecondsMax`` for a possibly lost channel, neither it nor the app's
+    /// other commands wait on.
+    mutating func pauseRestorationWaitsIfOverdue(_ command: CommandIndex, now: Moment) {
         let waitMilliseconds = now.monotonicMilliseconds - commands[command].channelAwaitedSinceMilliseconds
-        guard waitMilliseconds >= Self.memberWaitMillisecondsMax else { return true }
-        apps[Int(appIndex)].restorationWaitPauseEndMilliseconds =
+        guard mustAwaitRestoration(command, now: now), waitMilliseconds >= Self.memberWaitMillisecondsMax else {
+            return
+        }
+        apps[Int(audiences[commands[command].audience].appIndex)].restorationWaitPauseEndMilliseconds =
             now.monotonicMilliseconds + Self.pauseAfterFailedRestorationWaitMilliseconds
-        return false
     }
 
     /// Returns since when a command has waited for a new channel (monotonic milliseconds): since its wait began, or if

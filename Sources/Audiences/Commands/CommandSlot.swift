@@ -112,7 +112,7 @@ struct CommandSlot: LinkedSlot {
     var channelFoundMissingAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
     var channelAbsence: ChannelAbsence?
     /// How many of the command's calls to the store, or of its fan-out records, are not acknowledged yet. At most 258:
-    /// the records of 256 ranges and two broadcasts.
+    /// the records of 256 ranges and two broadcasts. `Audiences+Admission` counts them.
     var unacknowledgedCount: UInt16 = 0
     /// How many of the command's fan-out records have been queued for Kafka, of all its `fanoutRecordCount` records.
     var queuedFanoutRecordCount: UInt16 = 0

@@ -23,8 +23,8 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     }
 
     public let kind: Kind
-    /// For a fan-out record: the index of its range, or the number of its channel. The channel's number is
-    /// ``channelNumberBase`` plus the raw value of its environment: 1,024 or 1,025.
+    /// For a fan-out record: which range or channel it is for. Up to 255, the number is the index of a range. 1,024
+    /// (``channelNumberBase``) is the channel of the environment with the raw value 0, and 1,025 of that with 1.
     public let rangeOrChannelNumber: UInt16
     /// The lowest number that stands for a channel. It is above 255, the highest index of a range. A ``tag`` has eleven
     /// bits for ``rangeOrChannelNumber``, which are enough for both kinds of numbers.

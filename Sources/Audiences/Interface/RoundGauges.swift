@@ -62,10 +62,10 @@ extension Audiences {
                 gauges[appIndex].oldestVersionAdmittedAtWallMilliseconds ?? .max,
                 admittedAtWallMilliseconds
             )
-            if let sinceMilliseconds = membersWaitingSinceWallMilliseconds(round) {
+            if let sinceWallMilliseconds = membersWaitingSinceWallMilliseconds(round) {
                 gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds = min(
                     gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds ?? .max,
-                    sinceMilliseconds
+                    sinceWallMilliseconds
                 )
             }
         }

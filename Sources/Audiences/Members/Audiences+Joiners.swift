@@ -231,7 +231,7 @@ extension Audiences {
     }
 
     /// Offers the push to a joiner. Redis keeps neither the policy nor the stale date of the state's command. So if the
-    /// command names no expiration, the app's own policy says how long APNs stores the push.
+    /// command names no expiration, the app's default policy says how long APNs stores the push.
     private mutating func offerJoinerPush(_ change: MembershipChangeIndex, now: Moment) -> AudiencePush {
         membershipChanges[change].enter(.underWay)
         let slot = membershipChanges[change]
@@ -254,7 +254,8 @@ extension Audiences {
         )
     }
 
-    /// Makes the member the first of its pool's queue again, because no stream was free for its push.
+    /// Makes the member the first of its pool's queue again, because no stream was free for its push. The push was
+    /// counted as in flight when it was taken (`Audiences+Pushes`), and is counted no longer.
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         membershipChanges[change].enter(.awaitingPush)
@@ -305,10 +306,10 @@ extension Audiences {
         backOff(change, for: pauseMilliseconds, now: now)
     }
 
-    /// Whether the core gives up the push to this member:
-    /// - if a later change of the member has come
-    /// - if the partition of its registration has moved, and the push may wait no longer (`waitEndMilliseconds`)
-    /// - if APNs delays the push, and slots are scarce
+    /// Whether the core gives up the push to this member, because at least one of these is true:
+    /// - A later change of the member has come.
+    /// - The partition of its registration has moved, and the push may wait no longer (`waitEndMilliseconds`).
+    /// - APNs delays the push, and slots are scarce.
     private func mustGiveUp(_ change: MembershipChangeIndex, now: Moment) -> Bool {
         let slot = membershipChanges[change]
         return slot.isOverriddenByLaterChange || slot.waitEndMilliseconds < now.monotonicMilliseconds
@@ -335,12 +336,10 @@ extension Audiences {
     /// Records that the token of a joiner is dead, and ends the membership change.
     private mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let slot = membershipChanges[change]
-        let isRegisteredLater =
-            result.invalidAtWallMilliseconds.map { slot.registeredAtWallMilliseconds >= $0 } ?? false
         // Send the push again later in two cases:
-        // - The token may be valid: APNs says when the token died, and the token was registered at that time or later.
+        // - The token may be valid (``mayTokenBeValid(_:_:now:)``).
         // - The refusal cannot be recorded, because the table of refused members is full.
-        guard !isRegisteredLater, !refusedMembers.isFull else {
+        guard !mayTokenBeValid(result, slot.registeredAtWallMilliseconds, now: now), !refusedMembers.isFull else {
             return retryJoinerPush(change, needsLongPause: !result.isRetryPermitted, now: now)
         }
         addRefusedJoiner(slot, of: newestStates[slot.newestState].audience, result)

@@ -39,7 +39,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     private(set) var tokenByteCount = 0
     private(set) var reasonByteCount = 0
     /// Copies of the member's id, the digits of its token, and Apple's reason: the originals may be gone before the
-    /// records about the member are written.
+    /// records about the member are written. The id begins at byte 0, the token and the reason behind the room for the
+    /// longest id and token.
     private var textBuffer = InlineArray<640, UInt8>(repeating: 0)
 
     init(
@@ -75,8 +76,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.sentAtWallMilliseconds = sentAtWallMilliseconds
     }
 
-    private static let tokenByteOffset = 256
-    private static let reasonByteOffset = 512
+    private static let tokenByteOffset = Limits.identifierBytesMax
+    private static let reasonByteOffset = tokenByteOffset + Limits.tokenDigitsMax
 
     /// Copies the member's id, the digits of its token, and Apple's reason into this slot. The closures `identifier`
     /// and `token` write to the bytes that they get, and return the number of bytes written.
@@ -87,6 +88,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     ) {
         let reasonPrefix = UnsafeRawBufferPointer(rebasing: reason.prefix(Self.reasonBytesMax))
         let counts = withUnsafeMutableBytes(of: &textBuffer) { bytes in
+            precondition(bytes.count >= Self.reasonByteOffset + Self.reasonBytesMax, "there is no room for the texts")
             UnsafeMutableRawBufferPointer(rebasing: bytes[Self.reasonByteOffset...]).copyMemory(from: reasonPrefix)
             return (
                 identifier(UnsafeMutableRawBufferPointer(rebasing: bytes[..<Self.tokenByteOffset])),

@@ -28,7 +28,3 @@ struct HeapBytes: BitwiseCopyable {
 
     func free() { base?.deallocate() }
 }
-
-func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
-    left.count == right.count && left.elementsEqual(right)
-}

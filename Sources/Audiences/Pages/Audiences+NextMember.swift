@@ -9,22 +9,22 @@ struct MemberCoordinates {
 
 /// The order in which the members of a round's pages have their turns.
 extension Audiences {
-    /// Returns the member below the position `end` that has its turn next. Nil if all members below `end` have had
-    /// their turn, or if the next one has not been read yet.
+    /// Returns the member below the position `endPosition` that has its turn next. Nil if all members below
+    /// `endPosition` have had their turn, or if the next one has not been read yet.
     ///
     /// In its turn, the shell takes the member's push, or the core produces the member's start. Some members get
     /// neither, for example if the version (``RangeVersionSlot``) has expired.
-    mutating func nextMember(of round: RoundIndex, end: UInt64) -> MemberCoordinates? {
+    mutating func nextMember(of round: RoundIndex, endPosition: UInt64) -> MemberCoordinates? {
         var page = rounds[round].pages.current == .null ? rounds[round].pages.first : rounds[round].pages.current
         while page != .null, pages[page].phase == .ready {
             rounds[round].pages.current = page
             if pages[page].nextMemberIndex < pages[page].memberCount {
                 let memberIndex = Int(pages[page].nextMemberIndex)
                 let position = pages[page].position(memberIndex)
-                return position < end
+                return position < endPosition
                     ? MemberCoordinates(page: page, memberIndex: memberIndex, position: position) : nil
             }
-            guard !needsUnrequestedPage(after: page, end: end) else { return nil }
+            guard !needsUnrequestedPage(after: page, endPosition: endPosition) else { return nil }
             page = pages[page].nextInList
         }
         return nil

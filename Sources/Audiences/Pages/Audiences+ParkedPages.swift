@@ -38,7 +38,7 @@ extension Audiences {
     }
 
     private mutating func addPageToRestoreParkedMembers(of round: RoundIndex, at position: UInt64) {
-        let page = addPage(round, start: position)
+        let page = addPage(round, startPosition: position)
         pages[page].needsOnlyParkedMembers = true
         rounds[round].pages.list.append(page, in: &pages)
     }
@@ -92,15 +92,18 @@ extension Audiences {
         of round: RoundIndex,
         now: Moment
     ) -> Bool {
-        let memberIndices = (0..<Int(pages[page].memberCount)).filter { pages[page].position($0) == position }
+        var memberCount = 0
+        for memberIndex in 0..<Int(pages[page].memberCount) where pages[page].position(memberIndex) == position {
+            memberCount += 1
+        }
         var restored = rounds[round].checkpoints.restored
         while restored.nextParkedPosition == position { restored.readPositionCount += 1 }
         let parkedCount = restored.readPositionCount - rounds[round].checkpoints.restored.readPositionCount
-        let additionalCount = memberIndices.count - parkedCount
+        let additionalCount = memberCount - parkedCount
         guard additionalCount <= freeParkingPlaceCount else { return false }
         rounds[round].checkpoints.restored.readPositionCount = restored.readPositionCount
         releaseParkingPlaces(of: round, memberCount: parkedCount)
-        for memberIndex in memberIndices {
+        for memberIndex in 0..<Int(pages[page].memberCount) where pages[page].position(memberIndex) == position {
             guard let pageMember = pages[page].member(memberIndex) else { continue }
             let coordinates = MemberCoordinates(page: .null, memberIndex: 0, position: position)
             park(pageMember, at: coordinates, of: round, pauseMilliseconds: 0, now: now)
@@ -161,7 +164,7 @@ extension Audiences {
         parkedMembers[member].isUnderWay = true
         // Above 0, this count keeps the round from being freed, so the round still exists when the reply comes.
         rounds[round].members.refusedOrReadAgainCount += 1
-        let page = addPage(round, start: parkedMembers[member].position)
+        let page = addPage(round, startPosition: parkedMembers[member].position)
         pages[page].parkedMember = member
     }
 

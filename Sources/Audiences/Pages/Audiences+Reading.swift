@@ -24,11 +24,11 @@ extension Audiences {
     ///   so, it may take one page although other rounds wait.
     mutating func prefetchPages(of round: RoundIndex, isFirstInQueue: Bool = false) {
         guard rounds[round].phase == .running, rounds[round].versions.last != .null, !isHalted(round) else { return }
-        let end = readingEndPosition(of: round)
+        let endPosition = readingEndPosition(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pages.count < Self.pagesPerRoundMax {
-            let previousPage = pageWithUnrequestedNextPage(of: round, end: end)
-            guard previousPage != nil || mayReadNextSegment(round, end: end) else { return }
+            let previousPage = pageWithUnrequestedNextPage(of: round, endPosition: endPosition)
+            guard previousPage != nil || mayReadNextSegment(round, endPosition: endPosition) else { return }
             guard isFirstInQueue ? hasRoomForPage(of: round) : mayTakePage(for: round) else {
                 return addToPageQueue(round)
             }
@@ -42,11 +42,11 @@ extension Audiences {
     }
 
     /// Returns the round's first page whose next page must be requested; nil if there is none.
-    private func pageWithUnrequestedNextPage(of round: RoundIndex, end: UInt64) -> PageIndex? {
+    private func pageWithUnrequestedNextPage(of round: RoundIndex, endPosition: UInt64) -> PageIndex? {
         var page = rounds[round].pages.first
         while page != .null {
             if pages[page].phase == .ready, pages[page].hasUnrequestedNextPage {
-                return pages[page].endPosition < end ? page : nil
+                return pages[page].endPosition < endPosition ? page : nil
             }
             page = pages[page].nextInList
         }
@@ -56,16 +56,16 @@ extension Audiences {
     /// Whether the round needs the page that follows this one in Redis, and has not requested it yet. If so, the round
     /// must stop at the end of this page: the next page in the round's list begins behind the missing page, and the
     /// round would skip the members of the missing page.
-    func needsUnrequestedPage(after page: PageIndex, end: UInt64) -> Bool {
-        pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
+    func needsUnrequestedPage(after page: PageIndex, endPosition: UInt64) -> Bool {
+        pages[page].hasUnrequestedNextPage && pages[page].endPosition < endPosition
     }
 
     /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time, and at most
     /// as many as its range has: one more would be the first segment again, in the next lap, while members of this lap
     /// are still under way.
-    private func mayReadNextSegment(_ round: RoundIndex, end: UInt64) -> Bool {
+    private func mayReadNextSegment(_ round: RoundIndex, endPosition: UInt64) -> Bool {
         let slot = rounds[round]
-        guard slot.progress.readPosition < end else { return false }
+        guard slot.progress.readPosition < endPosition else { return false }
         guard slot.pages.first != .null else { return true }
         let segmentPositions = MemberLocation.positionsPerSegment
         let segmentsAheadCount =
@@ -76,9 +76,9 @@ extension Audiences {
     /// Appends a page for the segment in which `readPosition` lies to the round's list of pages, and moves
     /// `readPosition` to the next segment.
     private mutating func addPageAtReadPosition(of round: RoundIndex) {
-        let start = rounds[round].progress.readPosition
-        let page = addPage(round, start: start)
-        let nextSegment = start / MemberLocation.positionsPerSegment &+ 1
+        let startPosition = rounds[round].progress.readPosition
+        let page = addPage(round, startPosition: startPosition)
+        let nextSegment = startPosition / MemberLocation.positionsPerSegment &+ 1
         rounds[round].progress.readPosition = nextSegment &* MemberLocation.positionsPerSegment
         rounds[round].pages.list.append(page, in: &pages)
     }
@@ -87,21 +87,21 @@ extension Audiences {
     /// list.
     private mutating func addFollowingPage(_ previousPage: PageIndex, of round: RoundIndex) {
         pages[previousPage].hasUnrequestedNextPage = false
-        let page = addPage(round, start: pages[previousPage].endPosition, isPageLowerBound: true)
+        let page = addPage(round, startPosition: pages[previousPage].endPosition, isPageLowerBound: true)
         rounds[round].pages.list.insert(page, behind: previousPage, in: &pages)
     }
 
-    /// Adds a page that begins at `start`: counts it for the round and the app, and requests the page or, if its lower
-    /// bound is not known, the directory. The caller then links the page to the round or to a parked member.
-    mutating func addPage(_ round: RoundIndex, start: UInt64, isPageLowerBound: Bool = false) -> PageIndex {
+    /// Adds a page that begins at `startPosition`: counts it for the round and the app, and requests the page or, if
+    /// its lower bound is not known, the directory. The caller then links the page to the round or to a parked member.
+    mutating func addPage(_ round: RoundIndex, startPosition: UInt64, isPageLowerBound: Bool = false) -> PageIndex {
         let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].pages.nextPageExpectedBytes)
         // A segment has 2^32 positions. So the low 32 bits of a round's position are the position in the segment.
-        let isLowerBoundKnown = isPageLowerBound || UInt32(truncatingIfNeeded: start) == 0
+        let isLowerBoundKnown = isPageLowerBound || UInt32(truncatingIfNeeded: startPosition) == 0
         let page = pages.allocate(
             PageSlot(
                 round: round,
                 appIndex: appIndex,
-                startPosition: start,
+                startPosition: startPosition,
                 phase: isLowerBoundKnown ? .requestingPage : .requestingDirectory,
                 expectedBytes: expectedBytes
             )
@@ -234,15 +234,15 @@ extension Audiences {
                 guard case .done(let outcome) = slot.progress(memberIndex) else { continue }
                 countOutcome(slot.position(memberIndex), outcome, under: slot.rangeVersion(memberIndex), of: round)
             }
-            let end = readingEndPosition(of: round)
-            rounds[round].progress.complete(upTo: min(slot.endPosition, end))
+            let endPosition = readingEndPosition(of: round)
+            rounds[round].progress.complete(upTo: min(slot.endPosition, endPosition))
             rounds[round].progress.sendPosition = rounds[round].progress.currentPosition
             rounds[round].checkpoints.revision += 1
             let mustReadNextPage =
-                slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
-            // Members at or above `end` got no push, because no version reaches them yet. Let the round read them again
-            // when a version does: reading continues at the completed position.
-            if slot.endPosition >= end {
+                slot.hasUnrequestedNextPage && slot.endPosition < endPosition && rounds[round].phase == .running
+            // Members at or above `endPosition` got no push, because no version reaches them yet. Let the round read
+            // them again when a version does: reading continues at the completed position.
+            if slot.endPosition >= endPosition {
                 rounds[round].progress.readPosition = rounds[round].progress.completedPosition
             }
             detachFirstPage(of: round)
@@ -271,9 +271,10 @@ extension Audiences {
 
     /// Frees a page that is done, and requests the page that follows in its segment before another round can take the
     /// room. So even a round that may have only one page always makes progress.
-    private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex) {
+    private mutating func readNextPage(from startPosition: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex)
+    {
         freePage(donePage)
-        let page = addPage(round, start: start, isPageLowerBound: true)
+        let page = addPage(round, startPosition: startPosition, isPageLowerBound: true)
         rounds[round].pages.list.prepend(page, in: &pages)
     }
 

@@ -14,7 +14,7 @@ struct PageReadBatch: ~Copyable {
     private static var usedPagesPerRequestMax: Int { 4 }
 
     private var tickets: IndexQueue<AudienceTicket>
-    /// When the shell last asked whether to send (``mustSend(usedPageCount:now:)``), monotonic milliseconds.
+    /// When it was last checked whether to send (``noteSendCheck(now:)``), monotonic milliseconds.
     /// ``append(_:)`` gets no time, so the wait of a batch's first request counts from this time.
     private var lastSendCheckAtMilliseconds: Int64 = .min
     /// When the batch's first request has waited long enough (monotonic milliseconds). Without requests, the value has
@@ -34,14 +34,16 @@ struct PageReadBatch: ~Copyable {
     /// When the requests leave at the latest; nil if there are none.
     var sendDueMilliseconds: Int64? { tickets.isEmpty ? nil : dueMilliseconds }
 
+    /// Notes the time of a check whether to send. Call this before each ``mustSend(usedPageCount:now:)``.
+    mutating func noteSendCheck(now: Moment) { lastSendCheckAtMilliseconds = now.monotonicMilliseconds }
+
     /// Whether the requests must be sent now.
     ///
     /// - Parameter usedPageCount: the number of pages in use, including those that are being requested.
-    mutating func mustSend(usedPageCount: Int, now: Moment) -> Bool {
-        lastSendCheckAtMilliseconds = now.monotonicMilliseconds
+    func mustSend(usedPageCount: Int, now: Moment) -> Bool {
         guard !tickets.isEmpty else { return false }
         return tickets.count * Self.usedPagesPerRequestMax >= usedPageCount
-            || dueMilliseconds <= lastSendCheckAtMilliseconds
+            || dueMilliseconds <= now.monotonicMilliseconds
     }
 
     mutating func popFirst() -> AudienceTicket? { tickets.popFirst() }
@@ -50,6 +52,7 @@ struct PageReadBatch: ~Copyable {
 extension Audiences {
     /// Moves the collected requests to the queue of store calls, if they need not wait any longer.
     mutating func sendPageReadsIfDue(now: Moment) {
+        pageReads.noteSendCheck(now: now)
         guard pageReads.mustSend(usedPageCount: pages.count, now: now) else { return }
         while let ticket = pageReads.popFirst() { storeQueue.append(ticket) }
     }

@@ -90,7 +90,8 @@ struct PageSlot: LinkedSlot {
     /// The index of the member whose turn is next.
     var nextMemberIndex: UInt16 = 0
     /// The number of members whose push or start is under way, or whose refusal is being recorded. Parked members are
-    /// not counted.
+    /// not counted. Raised in `Audiences+Pushes` and `Audiences+Starts`, lowered there and in `Audiences+Responses` and
+    /// `Audiences+RefusedMembers`.
     var underWayMemberCount: UInt16 = 0
 
     init(round: RoundIndex, appIndex: UInt16, startPosition: UInt64, phase: Phase, expectedBytes: Int) {

@@ -204,9 +204,9 @@ extension Audiences {
     /// owner's checkpoint, the completed position is at the window's end or above, and no parked member is below this
     /// end.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
-        let end = readingEndPosition(of: round)
-        return end <= rounds[round].progress.completedPosition
-            && end <= rounds[round].checkpoints.restored.nextParkedPosition ?? .max
+        let endPosition = readingEndPosition(of: round)
+        return endPosition <= rounds[round].progress.completedPosition
+            && endPosition <= rounds[round].checkpoints.restored.nextParkedPosition ?? .max
     }
 
     /// Returns the number of the partition's records that were passed over and that the core has not taken since.
@@ -256,8 +256,8 @@ extension Audiences {
     /// Settles passed-over records that no longer exist: the partition is being read again, and the log has no record
     /// at their offsets any more.
     mutating func settleDeletedRecords(below offset: Int64, of partition: UnsafeMutablePointer<FanoutPartition>) {
-        let end = partition.pointee.ledger.nextOffset
-        for deletedOffset in partition.pointee.passedOverRecords.noteRead(offset, receivedBelow: end)
+        let endOffset = partition.pointee.ledger.nextOffset
+        for deletedOffset in partition.pointee.passedOverRecords.noteRead(offset, receivedBelow: endOffset)
         where partition.pointee.hasPassedOver(deletedOffset) {
             partition.pointee.passedOverRecords.remove(deletedOffset)
             partition.pointee.ledger.settle(deletedOffset)

@@ -12,7 +12,8 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     var phase = Phase.assigned
     let assignmentEpoch: UInt32
     let number: Int32
-    /// Records of this assignment that are in memory and not settled.
+    /// Records of this assignment that are in memory and not settled. Raised in `Audiences+FanoutRecords` and
+    /// `Audiences+Broadcasts`, lowered in `Audiences+Finishing`, `Audiences+BroadcastEnds` and `Audiences+Room`.
     var unsettledRecordCount = 0
     var passedOverRecords: PassedOverRecords
     /// When the partition was last rewound (monotonic milliseconds); `.min`: not yet.

@@ -105,11 +105,11 @@ struct PassedOverRecords: ~Copyable {
     /// Notes that the record at `offset` was read. If the partition is being read again, returns the skipped offsets
     /// directly before `offset`: the log has deleted their records.
     ///
-    /// - Parameter end: one above the highest offset that this lane has received. Records from there on are new.
-    mutating func noteRead(_ offset: Int64, receivedBelow end: Int64) -> Range<Int64> {
+    /// - Parameter endOffset: one above the highest offset that this lane has received. Records from there on are new.
+    mutating func noteRead(_ offset: Int64, receivedBelow endOffset: Int64) -> Range<Int64> {
         guard expectedOffset < .max else { return offset..<offset }
         let skippedOffsets = min(expectedOffset, offset)..<offset
-        expectedOffset = offset + 1 < end ? offset + 1 : .max
+        expectedOffset = offset + 1 < endOffset ? offset + 1 : .max
         return skippedOffsets
     }
 }

@@ -23,7 +23,7 @@ extension Audiences {
     /// them must be read again before its push anyway. Nil if the round is not halted, or has no such members.
     mutating func pageDiscardDueMilliseconds(_ round: RoundIndex) -> Int64? {
         guard rounds[round].phase == .running, isHalted(round),
-            let next = nextMember(of: round, end: readingEndPosition(of: round))
+            let next = nextMember(of: round, endPosition: readingEndPosition(of: round))
         else { return nil }
         return pages[next.page].readAtMilliseconds + Self.memberReadAgeMillisecondsMax + 1
     }

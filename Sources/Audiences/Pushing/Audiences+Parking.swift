@@ -93,8 +93,9 @@ extension Audiences {
         return nil
     }
 
-    /// Gives a parked member its outcome and frees its slot. The outcome is counted at once if the member is below the
-    /// completed position. Otherwise it is stored on the member's page, and counted when the page is done.
+    /// Gives a parked member its outcome and frees its slot. If the round has lost its claim, only frees the slot. The
+    /// outcome is counted at once if the member is below the completed position. Otherwise it is stored on the member's
+    /// page, and counted when the page is done.
     mutating func finishParkedMember(_ member: ParkedMemberIndex, _ outcome: MemberOutcome) {
         let slot = parkedMembers[member]
         let round = slot.round
@@ -145,11 +146,11 @@ extension Audiences {
     /// (``ParkedMember/isUnderWay``), and those that must get a carried alert before their next turn. Later,
     /// ``finishUnneededParkedMembers(of:now:)`` checks again whether these members still need a push.
     mutating func supersedeParkedMembers(by newest: RangeVersionIndex, of round: RoundIndex, now: Moment) {
-        let start = rangeVersions[newest].startPosition
+        let startPosition = rangeVersions[newest].startPosition
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]
-            if !slot.isUnderWay, slot.position < start,
+            if !slot.isUnderWay, slot.position < startPosition,
                 !needsCarriedAlert(slot.position, wasThrottled: slot.wasThrottled, of: round, now: now)
             {
                 finishParkedMember(member, .superseded)
@@ -184,7 +185,7 @@ extension Audiences {
         else { return nil }
         let record = rangeVersions[newest].record
         let waitMilliseconds =
-            (record.alertVersion.timestamp + record.alertSeconds + 1) * 1_000 - now.wallMilliseconds
+            (record.alertVersion.timestamp + record.alertAgeSecondsMax + 1) * 1_000 - now.wallMilliseconds
         return waitMilliseconds > 0 ? waitMilliseconds : nil
     }
 
@@ -201,11 +202,11 @@ extension Audiences {
         guard newest != .null, rounds[round].members.firstParked != .null else { return }
         let hasExpired = isExpired(newest, now: now)
         let mustGiveUpDelayed = !hasExpired && mustGiveUpDelayedMembers(of: round, now: now)
-        let start = rangeVersions[newest].startPosition
+        let startPosition = rangeVersions[newest].startPosition
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]
-            if !slot.isUnderWay, slot.position < start {
+            if !slot.isUnderWay, slot.position < startPosition {
                 if hasExpired
                     || !needsCarriedAlert(slot.position, wasThrottled: slot.wasThrottled, of: round, now: now)
                 {

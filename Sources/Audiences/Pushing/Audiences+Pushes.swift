@@ -152,8 +152,8 @@ extension Audiences {
         _ environment: APNsEnvironment,
         now: Moment
     ) -> RoundOffer {
-        let end = readingEndPosition(of: round)
-        while let next = nextMember(of: round, end: end) {
+        let endPosition = readingEndPosition(of: round)
+        while let next = nextMember(of: round, endPosition: endPosition) {
             guard isPageFresh(next.page, now: now) else {
                 rounds[round].queuePlaces.mustQueueAtFront = true
                 discardUnsentMembers(of: round)

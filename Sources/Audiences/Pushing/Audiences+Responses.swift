@@ -177,17 +177,22 @@ extension Audiences {
             : pages[tag.page].member(tag.memberIndex)?.changedAtMilliseconds
     }
 
-    /// Handles a dead token: the member leaves the audience, and the refusal is recorded. Exception: APNs says when the
-    /// token died, and the member registered the token at that time or later. APNs perhaps does not know this
-    /// registration yet, so the core sends the push again later.
+    /// Whether a refused token may be valid: APNs says when the token died, and the member registered the token at that
+    /// time or later. APNs perhaps does not know this registration yet. (R17)
+    func mayTokenBeValid(_ result: PushResult, _ registeredAtWallMilliseconds: Int64, now: Moment) -> Bool {
+        guard let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds else { return false }
+        return RegistrationTime.isRegistered(
+            registeredAtWallMilliseconds,
+            sinceInvalidAt: invalidAtWallMilliseconds,
+            nowMilliseconds: now.wallMilliseconds
+        )
+    }
+
+    /// Handles a dead token: the member leaves the audience, and the refusal is recorded. Exception: the token may be
+    /// valid (``mayTokenBeValid(_:_:now:)``), so the core sends the push again later.
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
-        if let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds,
-            let registeredAtWallMilliseconds = findRegistrationTime(of: tag),
-            RegistrationTime.isRegistered(
-                registeredAtWallMilliseconds,
-                sinceInvalidAt: invalidAtWallMilliseconds,
-                nowMilliseconds: now.wallMilliseconds
-            )
+        if let registeredAtWallMilliseconds = findRegistrationTime(of: tag),
+            mayTokenBeValid(result, registeredAtWallMilliseconds, now: now)
         {
             return retryMember(tag, push, result, now: now)
         }

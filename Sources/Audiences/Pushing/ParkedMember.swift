@@ -39,6 +39,8 @@ struct ParkedMember: BitwiseCopyable {
     /// When the member's token was registered, UNIX milliseconds. If APNs says that the token died before this time,
     /// the member has registered the token again since, and the token may be valid.
     var registeredAtWallMilliseconds: Int64
+    // `copyIdentifierAndToken` checks that the buffers have room for the longest id (`Limits.identifierBytesMax`) and
+    // the longest token (two digits of `Limits.tokenDigitsMax` a byte). In the types, only literal sizes are possible.
     private var identifierByteCount: UInt16 = 0
     private var tokenByteCount: UInt8 = 0
     private var identifierBuffer = InlineArray<256, UInt8>(repeating: 0)
@@ -75,10 +77,12 @@ struct ParkedMember: BitwiseCopyable {
             withUnsafeMutableBytes(of: &identifierBuffer) { pageMember.writeIdentifier(to: $0) }
         )
         let token = pageMember.token
-        tokenByteCount = UInt8(min(token.count, 128))
         withUnsafeMutableBytes(of: &tokenBuffer) {
-            $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: token.prefix(128)))
+            // `PageMember` accepts no longer token from the store, so a longer one here is a fault of this project.
+            precondition(token.count <= Limits.tokenDigitsMax / 2 && token.count <= $0.count, "a token is too long")
+            $0.copyMemory(from: token)
         }
+        tokenByteCount = UInt8(token.count)
     }
 
     /// Replaces the copy of the member's entry by the entry that was read again, because the member may have another
@@ -95,7 +99,7 @@ struct ParkedMember: BitwiseCopyable {
     func hasSameIdentifier(as pageMember: PageMember) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax, alignment: 1) { buffer in
             let count = pageMember.writeIdentifier(to: buffer)
-            return withIdentifier { isEqual($0, UnsafeRawBufferPointer(rebasing: buffer[..<count])) }
+            return withIdentifier { $0.hasSameBytes(as: UnsafeRawBufferPointer(rebasing: buffer[..<count])) }
         }
     }
 

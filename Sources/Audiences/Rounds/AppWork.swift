@@ -17,15 +17,19 @@ struct AppWork: BitwiseCopyable {
     /// request more pages than it may have.
     var pageBytes = 0
     /// The number of the app's fan-out records in memory, and their bytes. An app whose share is too large takes no
-    /// more records, so that other apps have room. (R30)
+    /// more records, so that other apps have room. (R30) Raised in `Audiences+FanoutRecords` and
+    /// `Audiences+Broadcasts`, lowered in `Audiences+Finishing` and `Audiences+BroadcastEnds`.
     var fanoutRecordCount = 0
     var fanoutRecordBytes = 0
     /// For each environment: the number of broadcasts in flight. They may have a pool of their own
-    /// (``PoolTraffic``), so they are counted apart from the pushes to members.
+    /// (``PoolTraffic``), so they are counted apart from the pushes to members. `takeNextPush` raises the number,
+    /// `broadcastPushNotSent` and `broadcastResponseReceived` lower it.
     var inFlightBroadcastCounts: ByEnvironment<Int> = .init(repeating: 0)
     /// For each of the app's pools for pushes to members: the number of these pushes in flight, and when the pool last
     /// had room for a push that is no probe (monotonic milliseconds). The time is noted when the shell asks for a push.
-    /// A pool that has had no room lately is unavailable (``Audiences/isPoolUnavailable(_:appIndex:)``).
+    /// A pool that has had no room lately is unavailable (``Audiences/isPoolUnavailable(_:appIndex:)``). `takeNextPush`
+    /// raises the number, `decrementInFlightPushCounts` lowers it; for joiners `joinerPushNotSent` and
+    /// `joinerResponseReceived`.
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
     var lastHadRoomForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
     /// The number of the app's parked members, including those for which its rounds have reserved room.

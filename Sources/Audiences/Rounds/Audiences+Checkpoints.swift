@@ -30,10 +30,8 @@ extension Audiences {
         return (claimOrCheckpointAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
-    /// Sets the round's timer to the earliest of seven times: the next checkpoint, a parked member's next attempt, the
-    /// end of the wait for a newer version, the expiration of the newest version, the time at which a halted round
-    /// gives up its pages, the time at which the alert that parked members wait for is too old, and the next check
-    /// whether parked members must be given up for lack of room.
+    /// Sets the timer of a running or restoring round to the earliest time at which the round must advance although
+    /// nothing else makes it advance, for example the next checkpoint or the expiration of the newest version.
     private mutating func setTimer(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard slot.phase == .running || slot.phase == .restoring else { return }

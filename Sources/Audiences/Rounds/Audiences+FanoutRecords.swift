@@ -145,7 +145,7 @@ extension Audiences {
             ownExpirationSeconds: command.expirationSeconds,
             staleDateSeconds: command.staleDateSeconds,
             alertVersion: instruction.carriedAlertVersion ?? command.version,
-            alertSeconds: policies[policyIndex].alertSeconds,
+            alertAgeSecondsMax: policies[policyIndex].alertAgeSecondsMax,
             commandIdentifier: unescaped(command.identifier, from: value),
             trace: HeapBytes(copying: incoming.record.trace),
             droppedFields: HeapBytes(copying: incoming.droppedFields),

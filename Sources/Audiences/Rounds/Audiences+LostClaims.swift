@@ -58,7 +58,7 @@ extension Audiences {
 
     /// Whether the store may lack the members of a round that begins. The first rule that applies decides; if none
     /// applies, false:
-    /// - False if the round has already waited `memberWaitCountMax` times.
+    /// - False if the round has already waited `memberWaitsMax` times.
     /// - False if one server has all keys, and the store has a checkpoint of the round's range, because then it has not
     ///   lost the audience.
     /// - True if ``mayStoreLackMembers`` is true.
@@ -66,7 +66,7 @@ extension Audiences {
     /// - True if the store does not know that the round's newest version was admitted, because then it has lost its
     ///   data after the admission. Checked only before the first wait, and not for starts.
     func mustWaitForMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
-        guard rounds[round].claim.memberWaitCount < Self.memberWaitCountMax else { return false }
+        guard rounds[round].claim.memberWaitCount < Self.memberWaitsMax else { return false }
         let hasNoCheckpoint = reply?.bytes?.isEmpty ?? true
         if mayStoreLackMembers, hasNoCheckpoint || configuration.hasSeveralStoreServers { return true }
         guard hasNoCheckpoint, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0,
@@ -96,7 +96,7 @@ extension Audiences {
     /// The maximum number of times that a round waits for its members before it begins. After each failed attempt to
     /// connect to a Redis server, the store counts as one that may lack members. So without this limit, one unavailable
     /// server would keep the rounds on all servers waiting.
-    private static var memberWaitCountMax: UInt8 { 8 }
+    private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if no poll
     /// of the marks succeeds, for example because Redis' user is not allowed to read the marks. The worker's
@@ -142,15 +142,16 @@ extension Audiences {
         }
         guard hasNoMembersUnderWay(round), !hasFinishingVersion(round) else { return }
         if wait == .reachedLimit {
-            rounds[round].claim.memberWaitCount = Self.memberWaitCountMax
+            rounds[round].claim.memberWaitCount = Self.memberWaitsMax
             rounds[round].claim.hasReachedMemberWaitLimit = true
         }
         removeParkedMembers(of: round)
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             addFanoutRecordBytes(-rangeVersions[rangeVersion].alternativeBody.count, of: rangeVersion)
+            let policyIndex = rangeVersions[rangeVersion].record.policyIndex
             rangeVersions[rangeVersion]
-                .forgetProgress(ownAlertSeconds: policies[rangeVersions[rangeVersion].record.policyIndex].alertSeconds)
+                .forgetProgress(ownAlertAgeSecondsMax: policies[policyIndex].alertAgeSecondsMax)
             rangeVersion = rangeVersions[rangeVersion].nextInList
         }
         rounds[round].prepareNewClaim(number: random.next())

@@ -212,10 +212,10 @@ extension Audiences {
     func readingEndPosition(of round: RoundIndex) -> UInt64 {
         let newest = rounds[round].versions.last
         guard newest != .null else { return 0 }
-        let end = rangeVersions[newest].endPosition
+        let endPosition = rangeVersions[newest].endPosition
         let lowestParkedPosition = rounds[round].members.lowestParkedPosition
-        guard lowestParkedPosition != .max else { return end }
-        return min(end, lowestParkedPosition + rounds[round].progress.positionsPerLap)
+        guard lowestParkedPosition != .max else { return endPosition }
+        return min(endPosition, lowestParkedPosition + rounds[round].progress.positionsPerLap)
     }
 
     /// Makes sure that ``advance(_:now:)`` is called for the round at this monotonic time or earlier.

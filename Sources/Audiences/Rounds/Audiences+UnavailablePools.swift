@@ -47,8 +47,8 @@ extension Audiences {
     mutating func expireUnsentMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
-        let end = readingEndPosition(of: round)
-        while let next = nextMember(of: round, end: end) {
+        let endPosition = readingEndPosition(of: round)
+        while let next = nextMember(of: round, endPosition: endPosition) {
             let isMember = pages[next.page].member(next.memberIndex)?.kind == .activity
             let progress = isMember ? MemberProgress.done(.expired) : .notAddressed
             advancePast(next, progress: progress, rangeVersion(at: next.position, of: round))

@@ -99,30 +99,32 @@ extension Audiences {
 
     /// Makes a newer version take over: its window begins at the round's current position, and is one lap long.
     private mutating func takeOver(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
-        let start = rounds[round].progress.currentPosition
-        noteTakeover(of: round, at: start, now: now)
-        rangeVersions[rangeVersion].startPosition = start
-        rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
+        let startPosition = rounds[round].progress.currentPosition
+        noteTakeover(of: round, at: startPosition, now: now)
+        rangeVersions[rangeVersion].startPosition = startPosition
+        rangeVersions[rangeVersion].endPosition = startPosition + rounds[round].progress.positionsPerLap
         beginVersion(rangeVersion, of: round)
         // The pages that were read ahead may lack members that joined before this version was admitted.
         if rounds[round].phase == .running { discardUnsentMembers(of: round) }
         carryAlert(to: rangeVersion, of: round, now: now)
-        closeOlderVersions(of: round, beginningAt: start)
+        closeOlderVersions(of: round, beginningAt: startPosition)
         closeOldestVersionIfTooMany(of: round)
         closeOlderVersionsIfPoolsUnavailable(of: round, now: now)
         supersedeParkedMembers(by: rangeVersion, of: round, now: now)
     }
 
-    /// Closes the older versions that begin at `start`, where the newest version begins too. No member has had its turn
-    /// in between, so the older versions get empty windows, and their records can settle. One version may stay open:
-    /// the one whose alert the newest version carries.
-    private mutating func closeOlderVersions(of round: RoundIndex, beginningAt start: UInt64) {
+    /// Closes the older versions that begin at `startPosition`, where the newest version begins too. No member has had
+    /// its turn in between, so the older versions get empty windows, and their records can settle. One version may stay
+    /// open: the one whose alert the newest version carries.
+    private mutating func closeOlderVersions(of round: RoundIndex, beginningAt startPosition: UInt64) {
         let newest = rounds[round].versions.last
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != newest {
             let slot = rangeVersions[rangeVersion]
-            if slot.phase == .underWay, slot.startPosition == start, !isAlertCarried(of: rangeVersion, by: newest) {
-                rangeVersions[rangeVersion].endPosition = start
+            if slot.phase == .underWay, slot.startPosition == startPosition,
+                !isAlertCarried(of: rangeVersion, by: newest)
+            {
+                rangeVersions[rangeVersion].endPosition = startPosition
                 rangeVersions[rangeVersion].isSuperseded = true
             }
             rangeVersion = slot.nextInList
@@ -202,7 +204,7 @@ extension Audiences {
         rangeVersions[rangeVersion].carriedAlertStartPosition = startPosition
         rangeVersions[rangeVersion].carriedAlertEndPosition = endPosition
         rangeVersions[rangeVersion].record.alertVersion = slot.record.alertVersion
-        rangeVersions[rangeVersion].record.alertSeconds = slot.record.alertSeconds
+        rangeVersions[rangeVersion].record.alertAgeSecondsMax = slot.record.alertAgeSecondsMax
     }
 
     /// Returns the position below which every member has its outcome.

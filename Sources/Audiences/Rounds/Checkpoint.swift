@@ -146,12 +146,12 @@ struct Checkpoint: Equatable {
                 guard let count = readNumber() else { return nil }
                 entry.counts.counts[outcome] = UInt32(clamping: count)
             }
-            guard let firstResponseAtMilliseconds = readMilliseconds(),
-                let lastResponseAtMilliseconds = readMilliseconds()
+            guard let firstResponseAtWallMilliseconds = readMilliseconds(),
+                let lastResponseAtWallMilliseconds = readMilliseconds()
             else { return nil }
             entry.times = ResponseTimes(
-                firstResponseAtMilliseconds: firstResponseAtMilliseconds,
-                lastResponseAtMilliseconds: lastResponseAtMilliseconds
+                firstResponseAtMilliseconds: firstResponseAtWallMilliseconds,
+                lastResponseAtMilliseconds: lastResponseAtWallMilliseconds
             )
             return entry
         }

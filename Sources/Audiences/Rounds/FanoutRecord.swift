@@ -35,8 +35,8 @@ struct FanoutRecord: BitwiseCopyable {
     /// record carries.
     var alertVersion: Version
     /// The greatest age at which the alert may ring, in seconds: `expiration.alertSeconds` of this record's policy. If
-    /// the version or broadcast carries the alert of another record: the `alertSeconds` of that record.
-    var alertSeconds: Int64
+    /// the version or broadcast carries the alert of another record: the `alertAgeSecondsMax` of that record.
+    var alertAgeSecondsMax: Int64
     var commandIdentifier: HeapBytes
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.
@@ -52,7 +52,7 @@ struct FanoutRecord: BitwiseCopyable {
     func isAlertTooOld(now: Moment) -> Bool {
         AgeRules.isAlertTooOld(
             timestamp: alertVersion.timestamp,
-            alertSeconds: alertSeconds,
+            alertAgeSecondsMax: alertAgeSecondsMax,
             nowSeconds: now.wallSeconds
         )
     }

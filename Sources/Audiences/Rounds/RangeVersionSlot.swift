@@ -103,14 +103,14 @@ struct RangeVersionSlot: LinkedSlot {
 
     /// Forgets how far the version has come, and the alert that it carries, because its round is claimed again. The
     /// checkpoint in the reply to the claim will say how far the version has come.
-    mutating func forgetProgress(ownAlertSeconds: Int64) {
+    mutating func forgetProgress(ownAlertAgeSecondsMax: Int64) {
         if phase != .received { enter(.received) }
         alternativeBody.free()
         alternativeBody = .none
         carriedAlertByteRange = .absent
         (carriedAlertStartPosition, carriedAlertEndPosition) = (0, 0)
         record.alertVersion = record.instruction.carriedAlertVersion ?? record.version
-        record.alertSeconds = ownAlertSeconds
+        record.alertAgeSecondsMax = ownAlertAgeSecondsMax
         (startPosition, endPosition) = (0, 0)
         counts = MemberOutcomeCounts()
         times = ResponseTimes()

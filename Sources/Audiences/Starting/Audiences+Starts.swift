@@ -12,7 +12,8 @@ extension Audiences {
     /// their acknowledgements do not wake this round.
     private static var startsRetryPauseMilliseconds: Int64 { 20 }
 
-    /// Produces a start command for each device on the pages that were read.
+    /// Produces a start command for each device on the pages that were read. Does nothing unless the round is running
+    /// and has a version.
     mutating func produceStarts(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .running, rounds[round].versions.last != .null else { return }
         queueStartsOfPages(of: round, now: now)
@@ -21,8 +22,8 @@ extension Audiences {
 
     /// Queues the start of each device whose turn comes, until `unacknowledgedStartsMax` starts wait.
     private mutating func queueStartsOfPages(of round: RoundIndex, now: Moment) {
-        let end = readingEndPosition(of: round)
-        while let next = nextMember(of: round, end: end) {
+        let endPosition = readingEndPosition(of: round)
+        while let next = nextMember(of: round, endPosition: endPosition) {
             guard unacknowledgedStartCount < configuration.unacknowledgedStartsMax else {
                 return scheduleAdvance(of: round, at: now.monotonicMilliseconds + Self.startsRetryPauseMilliseconds)
             }

@@ -1,7 +1,8 @@
 import Glibc
 import Kafka
 
-/// The original of a copied record. The copy gets the time of the original, and a header with the original's place.
+/// The record from which another record is copied, to the same or another topic (`causeway replay send`). The copy gets
+/// the original's time, if Kafka knows it, and a header with the original's place.
 package struct RecordOrigin {
     /// The name of the Kafka header that only copies have. Its value is the place of the original record:
     /// `topic/partition/offset`.

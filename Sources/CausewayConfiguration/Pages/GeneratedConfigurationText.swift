@@ -4,11 +4,11 @@ import Documents
 /// date.
 package enum GeneratedConfigurationText: String, CaseIterable, Sendable {
     /// `Config/causeway.yaml`, the documented file.
-    case yaml
+    case documentedFile = "yaml"
     /// `Config/causeway.schema.json`, for editors.
-    case jsonSchema = "json-schema"
+    case fileSchema = "json-schema"
     /// `Helm/causeway/CONFIG.md`.
-    case markdown
+    case chartPage = "markdown"
     /// The schema of `config` in `Helm/causeway/values.schema.json`.
     case chartSchema = "chart-schema"
 
@@ -17,10 +17,10 @@ package enum GeneratedConfigurationText: String, CaseIterable, Sendable {
 
     package var text: String {
         switch self {
-        case .yaml:
+        case .documentedFile:
             YAMLPage.text(of: .wholeFile, introduction: ConfigurationSchema.introduction, schemaFile: Self.schemaFile)
-        case .jsonSchema: JSONSchemaPage.fileSchema(of: .wholeFile).json
-        case .markdown: ConfigurationPage.text(of: ConfigurationSchema.descriptions)
+        case .fileSchema: JSONSchemaPage.fileSchema(of: .wholeFile).json
+        case .chartPage: ConfigurationPage.text(of: ConfigurationSchema.descriptions)
         case .chartSchema: JSONSchemaPage.chartSchema(of: .wholeFile).json
         }
     }

@@ -217,7 +217,7 @@ extension ConfigurationSchema {
                 command is invalid.
                 """
         )
-        .describingAllowedValues("at most \(OversizeFields.countMax) names of letters, digits, '_', '-' and dots")
+        .describingAllowedValues("at most \(OversizeFields.fieldsMax) names of letters, digits, '_', '-' and dots")
         .sourceOfDefault("Our choice: only the producer knows which members a phone does not need."),
     ]
 }

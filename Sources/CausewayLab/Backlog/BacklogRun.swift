@@ -136,7 +136,7 @@ final class BacklogRun {
             upTo: 2 * feed.phoneCount,
             to: commandProducer,
             withinMilliseconds: Self.registrationWaitMillisecondsMax,
-            beforePage: checkInterruptionAndProcesses
+            beforeRequest: checkInterruptionAndProcesses
         )
         try deployment.startWorker()
         try wait(Self.registrationWaitMillisecondsMax, "tokens to be registered") { () throws(LabError) in
@@ -236,7 +236,7 @@ final class BacklogRun {
             return reader.tally.commandCount == commandCount
         }
         let tally = reader.tally
-        let assignedAtMilliseconds = try readAssignedAtMilliseconds()
+        let assignedAtWallMilliseconds = try readAssignedAtWallMilliseconds()
         let readCosts = readCosts.sorted { $0.milliseconds < $1.milliseconds }
         let medianCost = readCosts[readCosts.count / 2]
         return BacklogFigures(
@@ -249,8 +249,8 @@ final class BacklogRun {
             readRunDurationsMilliseconds: readCosts.map(\.milliseconds),
             labCPUInMedianReadRunMilliseconds: medianCost.cpuMilliseconds,
             brokerCPUInMedianReadRunMilliseconds: medianCost.brokerCPUMilliseconds,
-            pushingMilliseconds: tally.lastResponseAtMilliseconds - assignedAtMilliseconds,
-            resultsMilliseconds: reader.newestResultAtMilliseconds - assignedAtMilliseconds,
+            pushingMilliseconds: tally.lastResponseAtMilliseconds - assignedAtWallMilliseconds,
+            resultsMilliseconds: reader.newestResultAtMilliseconds - assignedAtWallMilliseconds,
             resultRecords: reader.resultCount,
             worker: worker,
             brokerCPUMilliseconds: brokerCPUMilliseconds
@@ -258,7 +258,7 @@ final class BacklogRun {
     }
 
     /// Returns when the worker got its partitions, UNIX milliseconds. Only the worker's log says this.
-    private func readAssignedAtMilliseconds() throws(LabError) -> Int64 {
+    private func readAssignedAtWallMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.readLastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let timeText = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
         guard let timeText,

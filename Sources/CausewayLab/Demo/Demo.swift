@@ -196,7 +196,7 @@ final class Demo {
             upTo: count,
             to: commandProducer,
             withinMilliseconds: Self.stallMillisecondsMax,
-            beforePage: { () throws(LabError) in
+            beforeRequest: { () throws(LabError) in
                 try checkInterruptionAndProcesses()
                 reportProgress(.beginning, reader)
                 _ = try reader.readArrivedRecords(limit: Self.resultsPerReadMax)

@@ -2,7 +2,7 @@ import CausewayCommandLine
 
 /// Copies registrations from the simulated apps to the worker's topic, as an app's server does.
 struct RegistrationRelay {
-    private static let recordsPerPageMax = 5_000
+    private static let recordsPerRequestMax = 5_000
     private static let waitMilliseconds = 100
 
     let phones: SimulatedPhones
@@ -17,37 +17,37 @@ struct RegistrationRelay {
     /// Copies registrations until at least `total` have been copied by all calls together.
     ///
     /// - Parameters:
-    ///   - beforePage: called before each request for registrations.
+    ///   - beforeRequest: called before each request for registrations.
     ///   - makeStallError: makes the error to throw if the registrations do not come in time.
     mutating func copyRegistrations(
         upTo total: Int,
         to commandProducer: CommandProducer,
         withinMilliseconds milliseconds: Int64,
-        beforePage: () throws(LabError) -> Void,
+        beforeRequest: () throws(LabError) -> Void,
         makeStallError: (String) -> LabError = { LabError($0) }
     ) throws(LabError) {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + milliseconds
         while copiedRegistrationCount < total {
-            try beforePage()
-            try copyPage(to: commandProducer)
+            try beforeRequest()
+            try copyNextRegistrations(to: commandProducer)
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw makeStallError("only \(copiedRegistrationCount) of \(total) tokens have been registered")
             }
         }
     }
 
-    /// Copies the next registrations, at most `recordsPerPageMax`. Waits a short time if there are none yet.
-    private mutating func copyPage(to commandProducer: CommandProducer) throws(LabError) {
-        let page = try phones.readRegistrations(
+    /// Copies the next registrations, at most `recordsPerRequestMax`. Waits a short time if there are none yet.
+    private mutating func copyNextRegistrations(to commandProducer: CommandProducer) throws(LabError) {
+        let response = try phones.readRegistrations(
             since: copiedRegistrationCount,
-            limit: Self.recordsPerPageMax,
+            limit: Self.recordsPerRequestMax,
             waitMilliseconds: Self.waitMilliseconds
         )
-        for record in page.records {
+        for record in response.records {
             while try !commandProducer.produceRegistration(key: record.key, value: record.value) {
                 commandProducer.takeDeliveryReports()
             }
         }
-        copiedRegistrationCount = page.next
+        copiedRegistrationCount = response.next
     }
 }

@@ -55,7 +55,7 @@ struct TextReport {
         }
     }
 
-    mutating func close() {
+    mutating func addBottomLine() {
         addSeparator(below: nil)
     }
 
@@ -110,7 +110,7 @@ extension TextReport {
         addSection(Self.otherProcessValues(figures))
         addSection(Self.scoreValues(figures))
         addSection(Self.summaryValues(figures))
-        close()
+        addBottomLine()
     }
 
     private static func audienceValues(_ figures: DemoFigures) -> [LabelledValue] {

@@ -51,8 +51,8 @@ struct WorkerConfigurationText {
     var apns: Settings
     var hosts: [Host]
     /// The team id and the key id of all apps, and the key file of apps that name no file of their own.
-    var teamIdentifier = SimulatorDirectory.ownTeamAndKeyIdentifier
-    var keyIdentifier = SimulatorDirectory.ownTeamAndKeyIdentifier
+    var teamId = SimulatorDirectory.ownTeamAndKeyId
+    var keyId = SimulatorDirectory.ownTeamAndKeyId
     var defaultKeyFile = ""
     var apps: [App]
     /// Keys of the policy `default`, which every app uses.
@@ -102,8 +102,8 @@ struct WorkerConfigurationText {
         """
           \(app.name):
             bundleId: \(app.bundleId)
-            teamId: \(teamIdentifier)
-            keyId: \(keyIdentifier)
+            teamId: \(teamId)
+            keyId: \(keyId)
             keyFile: "\(app.keyFile ?? defaultKeyFile)"
             environments: [\(app.environment.rawValue)]\(app.channels.map(yaml) ?? "")
         """
@@ -145,8 +145,8 @@ extension WorkerConfigurationText {
                     managementPort: hasChannels ? simulator.managementPort : nil
                 )
             ],
-            teamIdentifier: simulator.teamId,
-            keyIdentifier: simulator.keyId,
+            teamId: simulator.teamId,
+            keyId: simulator.keyId,
             defaultKeyFile: simulator.keyFile,
             apps: apps,
             worker: [("lanes", "\(laneCount)")]

@@ -137,14 +137,14 @@ final class FanoutRun {
         var settledCount = 0
         var areKeysChecked = false
         let writeAndCheckJoined = { [self] () throws(LabError) -> Bool in
-            let nowMilliseconds = Clock.wallMilliseconds
+            let nowWallMilliseconds = Clock.wallMilliseconds
             let targetCount = min(
                 areKeysChecked ? memberCount : min(Self.registrationCountBeforeMemberCheck, memberCount),
                 settledCount + Self.unreadRegistrationsMax
             )
             let end = min(targetCount, writtenCount + Self.registrationsWrittenPerPollMax)
             while writtenCount < end {
-                let record = crowd.makeRegistration(writtenCount, registeredAtMilliseconds: nowMilliseconds)
+                let record = crowd.makeRegistration(writtenCount, registeredAtMilliseconds: nowWallMilliseconds)
                 guard try commandProducer.produceRegistration(key: record.key, value: record.value) else { break }
                 writtenCount += 1
             }
@@ -193,9 +193,9 @@ final class FanoutRun {
     private func measureSingleCommands() throws(LabError) {
         guard let singleCommandLoad = results.singleCommandLoad else { return }
         try singleCommandLoad.crowd.createPhones()
-        let nowMilliseconds = Clock.wallMilliseconds
+        let nowWallMilliseconds = Clock.wallMilliseconds
         for number in 0..<singleCommandLoad.crowd.compactCrowd.phoneCount {
-            let record = singleCommandLoad.crowd.makeRegistration(number, registeredAtMilliseconds: nowMilliseconds)
+            let record = singleCommandLoad.crowd.makeRegistration(number, registeredAtMilliseconds: nowWallMilliseconds)
             while try !commandProducer.produceRegistration(key: record.key, value: record.value) {
                 commandProducer.takeDeliveryReports()
             }
@@ -290,7 +290,7 @@ final class FanoutRun {
     /// - Returns: the time just before its record was queued, UNIX milliseconds.
     private func sendCommand(_ command: AudienceUpdate) throws(LabError) -> Int64 {
         let record = try command.makeRecord()
-        let nowMilliseconds = Clock.wallMilliseconds
+        let nowWallMilliseconds = Clock.wallMilliseconds
         let outcome = record.withUnsafeBytes { value in
             Array(FanoutCrowd.audience.utf8)
                 .withUnsafeBytes { key in
@@ -303,7 +303,7 @@ final class FanoutRun {
                 }
         }
         guard case .queued = outcome else { throw LabError("the command could not be produced") }
-        return nowMilliseconds
+        return nowWallMilliseconds
     }
 
     private var workerCPUMicroseconds: Int64 {

@@ -71,8 +71,8 @@ struct H2LoadRun {
         do {
             let source = try ProviderTokenSource(
                 key: try SigningKey(path: endpoints.keyFile),
-                keyIdentifier: endpoints.keyId,
-                teamIdentifier: endpoints.teamId
+                keyId: endpoints.keyId,
+                teamId: endpoints.teamId
             )
             guard let token = source.currentToken(unixSeconds: Clock.wallMilliseconds / 1_000) else {
                 throw LabError("the key \(endpoints.keyFile) cannot sign a provider token")

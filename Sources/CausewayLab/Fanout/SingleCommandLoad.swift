@@ -89,9 +89,10 @@ struct SingleCommandLoad {
         resultCount += 1
         let name = command.dropFirst(Self.crowdName.count).prefix { $0 != "-" }
         guard let phase = Phase(rawValue: String(name)), outcome == "accepted",
-            let recordMilliseconds = times["record"], let responseMilliseconds = times["responded"]
+            let recordTimestampMilliseconds = times["record"], let responseAtWallMilliseconds = times["responded"]
         else { return }
-        freshness[phase, default: DurationHistogram()].add(milliseconds: responseMilliseconds - recordMilliseconds)
+        freshness[phase, default: DurationHistogram()]
+            .add(milliseconds: responseAtWallMilliseconds - recordTimestampMilliseconds)
     }
 
     func freshness(_ phase: Phase) -> Freshness? {

@@ -33,7 +33,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var phase = Phase.beginning
     var elapsedMilliseconds: Int64?
     var durationMilliseconds: Int64?
-    /// The number of commands written to Kafka so far.
+    /// The number of commands written to Kafka so far; in the phase `open`, of those that have a result.
     var commands: Int?
     /// The number of written commands that have a result.
     var results: Int?

@@ -52,9 +52,9 @@ final class SimulatorPage: Sendable {
         _ = Self.updateAllowedActions(on: pageState, workerAccess.workerLocator)
         self.workerAccess = workerAccess
         server = try LivePageServer(pageState: pageState, listeningAt: address)
-        let startedAtMilliseconds = Clock.wallMilliseconds
+        let startedAtWallMilliseconds = Clock.wallMilliseconds
         let thread = Thread { [self] in
-            runUntilStopped(sinceMilliseconds: startedAtMilliseconds)
+            runUntilStopped(sinceWallMilliseconds: startedAtWallMilliseconds)
             endSemaphore.signal()
         }
         thread.name = "page-results"
@@ -97,9 +97,11 @@ final class SimulatorPage: Sendable {
         return worker
     }
 
-    private func runUntilStopped(sinceMilliseconds: Int64) {
+    private func runUntilStopped(sinceWallMilliseconds: Int64) {
         let pageState = server.pageState
-        var resultsCounter = workerAccess.resultsSource.map { ResultsCounter($0, sinceMilliseconds: sinceMilliseconds) }
+        var resultsCounter = workerAccess.resultsSource.map {
+            ResultsCounter($0, sinceWallMilliseconds: sinceWallMilliseconds)
+        }
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalWorker?
         while !isStopping.load(ordering: .relaxed) {
@@ -120,17 +122,18 @@ final class SimulatorPage: Sendable {
     }
 }
 
-/// Reads the results topic and counts the commands.
+/// Reads the results topic and counts the commands that have a result. The page does not read the commands topic, so
+/// it knows no others, and shows this number as the number of commands too.
 private struct ResultsCounter {
     private let source: SimulatorPage.ResultsSource
-    private let sinceMilliseconds: Int64
+    private let sinceWallMilliseconds: Int64
     private var follower: TopicFollower?
     private var tally = LivePageResultTally()
     private var freshness = RecentFreshness()
 
-    init(_ source: SimulatorPage.ResultsSource, sinceMilliseconds: Int64) {
+    init(_ source: SimulatorPage.ResultsSource, sinceWallMilliseconds: Int64) {
         self.source = source
-        self.sinceMilliseconds = sinceMilliseconds
+        self.sinceWallMilliseconds = sinceWallMilliseconds
     }
 
     mutating func read(into figures: inout LivePageFigures, until isCancelled: () -> Bool) {
@@ -156,7 +159,7 @@ private struct ResultsCounter {
         return try TopicFollower(
             properties: source.properties,
             topic: source.topic,
-            sinceMilliseconds: sinceMilliseconds
+            sinceWallMilliseconds: sinceWallMilliseconds
         )
     }
 

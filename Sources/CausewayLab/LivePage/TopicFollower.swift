@@ -10,15 +10,15 @@ final class TopicFollower {
     private static let closeTimeoutMilliseconds: Int64 = 1_000
 
     private let reader: PartitionReader
-    private let sinceMilliseconds: Int64
+    private let sinceWallMilliseconds: Int64
     /// The next offset of each partition.
     private var nextOffsets: [Int64] = []
     private var partitionCheckDueMilliseconds: Int64 = 0
 
-    /// - Parameter sinceMilliseconds: the time of the first records to read, UNIX milliseconds.
-    init(properties: [KafkaProperties.Property], topic: String, sinceMilliseconds: Int64) throws(KafkaError) {
+    /// - Parameter sinceWallMilliseconds: the time of the first records to read, UNIX milliseconds.
+    init(properties: [KafkaProperties.Property], topic: String, sinceWallMilliseconds: Int64) throws(KafkaError) {
         reader = try PartitionReader(properties: properties, topic: topic)
-        self.sinceMilliseconds = sinceMilliseconds
+        self.sinceWallMilliseconds = sinceWallMilliseconds
     }
 
     /// Passes the records that were written since the last read to `body`.
@@ -55,14 +55,14 @@ final class TopicFollower {
         )
         while nextOffsets.count < count {
             let partition = Int32(nextOffsets.count)
-            // `end` is used only if the second request (`fetchOffset`) finds no record since `sinceMilliseconds`.
+            // `end` is used only if the second request (`fetchOffset`) finds no record since `sinceWallMilliseconds`.
             // Request `end` first: in the other order, a record that is written between the two requests would be
             // skipped.
             let end = try reader.fetchWatermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
                 .logEndOffset
             let first = try reader.fetchOffset(
                 of: partition,
-                atOrAfterMilliseconds: sinceMilliseconds,
+                atOrAfterWallMilliseconds: sinceWallMilliseconds,
                 timeoutMilliseconds: Self.requestTimeoutMilliseconds
             )
             nextOffsets.append(first ?? end)

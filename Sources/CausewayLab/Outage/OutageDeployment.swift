@@ -97,7 +97,7 @@ final class OutageDeployment {
         guard mkdir(directory, 0o700) == 0 else { throw LabError(directory, errno: errno) }
         let (shapes, log) = ("\(directory)/shapes.json", "\(directory)/pushes.jsonl")
         let declarations = outage.apps.filter { $0.environment == environment }
-            .map { OutageSimulator.makeShapes(of: $0, teamId: SimulatorDirectory.ownTeamAndKeyIdentifier) }
+            .map { OutageSimulator.makeShapes(of: $0, teamId: SimulatorDirectory.ownTeamAndKeyId) }
         try TextFile.write(declarations.joined(separator: "\n"), to: shapes)
         let process = try ChildProcess(
             name: "simulator of \(environment.rawValue)",

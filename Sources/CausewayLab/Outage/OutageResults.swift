@@ -3,7 +3,7 @@ import Kafka
 
 /// Reads the workers' results and invalidations: the outcomes of each command in order, and the number of dead tokens.
 final class OutageResults {
-    private(set) var outcomesByCommand: [String: [String]] = [:]
+    private(set) var outcomeNamesByCommand: [String: [String]] = [:]
     private(set) var invalidationCount = 0
     private let reader: OutageTopicReader
 
@@ -27,7 +27,7 @@ final class OutageResults {
             let object = (try? JSONSerialization.jsonObject(with: Data(value))) as? [String: Any],
             let command = object["command"] as? String, let outcome = object["outcome"] as? String
         else { return }
-        outcomesByCommand[command, default: []].append(outcome)
+        outcomeNamesByCommand[command, default: []].append(outcome)
     }
 
     func close() { reader.close() }

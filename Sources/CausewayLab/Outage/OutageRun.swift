@@ -195,7 +195,7 @@ final class OutageRun {
     private var expectationChecker: OutageExpectationChecker {
         OutageExpectationChecker(
             findings: findings,
-            outcomesByCommand: results.outcomesByCommand,
+            outcomeNamesByCommand: results.outcomeNamesByCommand,
             invalidationCount: results.invalidationCount,
             history: history,
             firstCommandAtWallMilliseconds: firstCommandAtWallMilliseconds,

@@ -6,7 +6,7 @@ import Foundation
 /// control interface.
 struct SimulatedApp {
     var app: String
-    var teamIdentifier: String?
+    var teamId: String?
     var types: [DeviceModel.TypeDeclaration]
 
     /// Reads all apps of a file, which has JSON objects one after another.
@@ -23,7 +23,7 @@ struct SimulatedApp {
                 apps.append(
                     SimulatedApp(
                         app: app,
-                        teamIdentifier: object["teamId"] as? String,
+                        teamId: object["teamId"] as? String,
                         types: try types.map(parseDeclaration)
                     )
                 )

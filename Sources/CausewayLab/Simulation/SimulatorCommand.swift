@@ -229,7 +229,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     ) async throws {
         for app in apps {
             try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-                try devices.declareApp(app.app, teamIdentifier: app.teamIdentifier, types: app.types)
+                try devices.declareApp(app.app, teamId: app.teamId, types: app.types)
             }
         }
         // Nothing may throw between the creation of `appServer` and the call of `run`: the server has an open Kafka
@@ -239,8 +239,8 @@ struct SimulatorCommand: AsyncParsableCommand {
             managementPort: simulator.managementPort,
             controlPort: simulator.controlPort,
             caFile: simulator.caFile ?? "",
-            teamId: key.teamIdentifier,
-            keyId: key.keyIdentifier,
+            teamId: key.teamId,
+            keyId: key.keyId,
             keyFile: key.file,
             page: page?.server.address
         )
@@ -263,7 +263,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         var settings = SimulatorConfiguration(
             transportSecurity: .selfSigned(directory: directory),
             keys: try keys.map {
-                .init(teamIdentifier: $0.teamIdentifier, keyIdentifier: $0.keyIdentifier, pem: try $0.readPEM())
+                .init(teamId: $0.teamId, keyId: $0.keyId, pem: try $0.readPEM())
             }
         )
         settings.host = host

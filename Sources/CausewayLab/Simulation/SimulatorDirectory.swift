@@ -3,13 +3,13 @@ import Foundation
 
 /// A key that signs provider tokens: one that the command line names, or the simulator's own.
 struct ProviderTokenKeyFile {
-    var teamIdentifier: String
-    var keyIdentifier: String
+    var teamId: String
+    var keyId: String
     var file: String
 
-    init(teamIdentifier: String, keyIdentifier: String, file: String) {
-        self.teamIdentifier = teamIdentifier
-        self.keyIdentifier = keyIdentifier
+    init(teamId: String, keyId: String, file: String) {
+        self.teamId = teamId
+        self.keyId = keyId
         self.file = file
     }
 
@@ -17,7 +17,7 @@ struct ProviderTokenKeyFile {
     init?(_ text: String) {
         let parts = text.split(separator: ":", maxSplits: 2)
         guard parts.count == 3 else { return nil }
-        self.init(teamIdentifier: String(parts[0]), keyIdentifier: String(parts[1]), file: String(parts[2]))
+        self.init(teamId: String(parts[0]), keyId: String(parts[1]), file: String(parts[2]))
     }
 
     func readPEM() throws -> String {
@@ -33,7 +33,7 @@ struct ProviderTokenKeyFile {
 struct SimulatorDirectory {
     /// The team id and the key id of the simulator's own key. The text has ten characters like Apple's ids, but looks
     /// different.
-    static let ownTeamAndKeyIdentifier = "SIMULATION"
+    static let ownTeamAndKeyId = "SIMULATION"
 
     let path: String
     private let isTemporary: Bool
@@ -54,7 +54,7 @@ struct SimulatorDirectory {
 
     /// Returns the key in the directory. If there is none, creates one in a file that only the owner may read.
     func ensureOwnKey() throws -> ProviderTokenKeyFile {
-        let file = path + "/AuthKey_\(Self.ownTeamAndKeyIdentifier).p8"
+        let file = path + "/AuthKey_\(Self.ownTeamAndKeyId).p8"
         if !FileManager.default.fileExists(atPath: file) {
             let contents = Data(try ProviderKey.makeP8().utf8)
             guard
@@ -64,8 +64,8 @@ struct SimulatorDirectory {
             }
         }
         return ProviderTokenKeyFile(
-            teamIdentifier: Self.ownTeamAndKeyIdentifier,
-            keyIdentifier: Self.ownTeamAndKeyIdentifier,
+            teamId: Self.ownTeamAndKeyId,
+            keyId: Self.ownTeamAndKeyId,
             file: file
         )
     }

@@ -26,7 +26,10 @@ extension AudiencePlan {
         [
             (
                 "one command", Numeral.duration(microseconds: deliveryMilliseconds * 1_000),
-                "from a command's record to the last phone, shared by \(Numeral.grouped(workingLaneCount)) lanes"
+                """
+                from a command's record to the last phone, shared by \
+                \(Numeral.counted(workingLaneCount, "lane", "lanes"))
+                """
             ),
             PlanText.makePodsLine(podCount, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
             (
@@ -39,7 +42,7 @@ extension AudiencePlan {
                 "APNs connections", Numeral.grouped(connectionCount),
                 """
                 \(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \
-                \(Numeral.grouped(pushesPerSecond)) pushes a second during a round
+                \(Numeral.counted(pushesPerSecond, "push", "pushes")) a second during a round
                 """
             ),
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "over the minute: bodies, headers, TLS"),
@@ -58,10 +61,10 @@ extension AudiencePlan {
                 """
             ),
             (
-                "Kafka", "\(Numeral.grouped(fanoutRecordCount + resultRecordCount)) records",
+                "Kafka", "\(Numeral.counted(fanoutRecordCount + resultRecordCount, "record", "records"))",
                 """
                 for each command: \(Numeral.grouped(fanoutRecordCount)) fanned out, \
-                \(Numeral.grouped(resultRecordCount)) results
+                \(Numeral.counted(resultRecordCount, "result", "results"))
                 """
             ),
         ]
@@ -88,8 +91,8 @@ extension AudiencePlan {
         if rangeCount < laneCount {
             notes.append(
                 """
-                The audience has \(Numeral.grouped(rangeCount)) ranges. More lanes than ranges do not make its rounds \
-                shorter.
+                The audience has \(Numeral.counted(rangeCount, "range", "ranges")). More lanes than ranges do not \
+                make its rounds shorter.
                 """
             )
         }

@@ -18,7 +18,10 @@ extension CapacityPlan {
         var demandLines: [PlanText.DemandLine] = [
             (
                 "updates a minute",
-                "\(Numeral.grouped(demand.pushesPerMinute)) (\(Numeral.grouped(pushesPerSecond)) pushes a second)"
+                """
+                \(Numeral.grouped(demand.pushesPerMinute)) (\(Numeral.counted(pushesPerSecond, "push", "pushes")) a \
+                second)
+                """
             ),
             ("activities in a day", Numeral.grouped(demand.activityCount)),
             ("commands for a push", Numeral.exactQuotient(demand.commandsPerPushHundredths, divisor: 100)),
@@ -26,7 +29,10 @@ extension CapacityPlan {
         if demand.deviceCount > 0 { demandLines.append(("devices to start on", Numeral.grouped(demand.deviceCount))) }
         if demand.restartedActivityCount > 0 {
             demandLines.append(
-                ("started again", "\(Numeral.grouped(demand.restartedActivityCount)) activities at a time")
+                (
+                    "started again",
+                    "\(Numeral.counted(demand.restartedActivityCount, "activity", "activities")) at a time"
+                )
             )
         }
         return demandLines + PlanText.makeInFlightLines(demand.fleet)
@@ -48,8 +54,8 @@ extension CapacityPlan {
                 "APNs connections", Numeral.grouped(connectionCount),
                 """
                 \(connectionsPerPool) for each lane and pool (apns.connectionsPerPool); \
-                \(Numeral.grouped(neededConnectionCount)) can carry the \(Numeral.grouped(inFlightPushCount)) pushes \
-                in flight
+                \(Numeral.grouped(neededConnectionCount)) can carry the \
+                \(Numeral.counted(inFlightPushCount, "push", "pushes")) in flight
                 """
             ),
             ("to APNs", "\(Numeral.grouped(apnsMegabitsPerSecond)) Mbit/s", "bodies, headers, TLS"),
@@ -65,7 +71,7 @@ extension CapacityPlan {
             ("Redis memory", "\(Numeral.grouped(redisMebibytes)) MiB", "all nodes together"),
             (
                 "Kafka in", "\(Self.megabytes(kafkaCommandBytesPerSecond)) MB/s",
-                "\(Numeral.grouped(commandsPerSecond)) commands a second"
+                "\(Numeral.counted(commandsPerSecond, "command", "commands")) a second"
             ),
             ("Kafka out", "\(Self.megabytes(kafkaResultBytesPerSecond)) MB/s", "one result for each command"),
             (

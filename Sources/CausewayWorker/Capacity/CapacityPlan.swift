@@ -23,8 +23,8 @@ package struct CapacityPlan: Sendable, Equatable {
 
     /// Processors that are busy at the peak, in hundredths of a processor.
     package private(set) var busyProcessorHundredths: Int64 = 0
-    /// The number of pods. At the peak, each lane is at most `laneBusyPercentMax` per cent busy, even if one pod fails.
-    /// At least ``podsMin``.
+    /// The number of pods, at least ``podsMin``. At the peak, each lane is at most `laneBusyPercentMax` per cent busy,
+    /// even if one pod fails.
     package private(set) var podCount: Int64 = 0
     package private(set) var laneCount: Int64 = 0
     /// The memory limit of a pod. The worker keeps its memory below this limit.

@@ -5,7 +5,7 @@ package struct FleetParameters: Sendable, Equatable {
     /// apps with two environments each, and each pair may count twice.
     package var poolCount: Int64 = 1
     /// The largest number of apps that can have `poolCount` pools: one app for each pool, and at most 255.
-    var appCountMax: Int { Int(min(255, poolCount)) }
+    var appsMax: Int { Int(min(255, poolCount)) }
     /// Processors of a pod. A pod has one lane for each processor. Range: 1...256, because a worker has at most 256
     /// lanes.
     package var processorsPerPod: Int64 = 4
@@ -32,7 +32,7 @@ package struct FleetParameters: Sendable, Equatable {
         MemoryBudget.computePlannedMebibytes(
             laneCount: Int(processorsPerPod),
             connectionsMax: Int(processorsPerPod * poolCount * connectionsPerPool),
-            appCount: appCountMax,
+            appCount: appsMax,
             inFlightPerConnection: Int(inFlightPushesPerConnectionMax)
         )
     }

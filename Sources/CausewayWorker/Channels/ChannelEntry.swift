@@ -12,18 +12,18 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     package var channel: String
     package var storage: Storage
     /// When the channel was created, UNIX milliseconds.
-    package var createdAtMilliseconds: Int64
+    package var createdAtWallMilliseconds: Int64
     package var state = State.active
     /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil has
     /// two meanings:
     ///
     /// - If `state` is `active`: no deletion is planned.
     /// - If `state` is `deleting`: the deletion is final, and no start can cancel it any more.
-    package var deletionDueMilliseconds: Int64?
+    package var deletionDueWallMilliseconds: Int64?
     /// When the audience ended, if an operator wants this channel in spite of that end: the time at which Redis
     /// admitted the end, UNIX milliseconds. Only a later end lets the keeper plan a deletion. Nil: no operator wants
     /// this. Stored only in Redis, so a loss of Redis' data loses the operator's wish (K8).
-    package var disregardedEndMilliseconds: Int64?
+    package var disregardedEndWallMilliseconds: Int64?
     /// True: `causeway.channels` has the current form of this entry. Nil: that form must still be written there. Ignore
     /// this value while `state` is `deleting`: the topic may then say `active`, `deleting` or nothing. Stored only in
     /// Redis.
@@ -31,10 +31,12 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
 
     private enum CodingKeys: String, CodingKey {
         case app, environment, audience, channel, storage
-        case createdAtMilliseconds = "createdAt"
+        case createdAtWallMilliseconds = "createdAt"
         case state
-        case deletionDueMilliseconds = "deleteAfter"
-        case disregardedEndMilliseconds = "disregardedEnd"
+        // The names in JSON have no units. Redis and `causeway.channels` have entries of former releases, so
+        // "deleteAfter" keeps its name, although here "After" would mean a duration.
+        case deletionDueWallMilliseconds = "deleteAfter"
+        case disregardedEndWallMilliseconds = "disregardedEnd"
         case isPublished
     }
 
@@ -44,19 +46,19 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         audience: String,
         channel: String,
         storage: Storage,
-        createdAtMilliseconds: Int64
+        createdAtWallMilliseconds: Int64
     ) {
         self.app = app
         self.environment = environment
         self.audience = audience
         self.channel = channel
         self.storage = storage
-        self.createdAtMilliseconds = createdAtMilliseconds
+        self.createdAtWallMilliseconds = createdAtWallMilliseconds
     }
 
     /// Whether the channel must be deleted now, or its deletion has begun.
-    package func mustBeDeleted(nowMilliseconds: Int64) -> Bool {
-        state == .deleting || deletionDueMilliseconds.map { $0 <= nowMilliseconds } == true
+    package func mustBeDeleted(nowWallMilliseconds: Int64) -> Bool {
+        state == .deleting || deletionDueWallMilliseconds.map { $0 <= nowWallMilliseconds } == true
     }
 
     /// The key of the channel's records in `causeway.channels`.
@@ -65,7 +67,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// The value of the channel's record in `causeway.channels`.
     package var recordValue: [UInt8] {
         var entry = self
-        (entry.disregardedEndMilliseconds, entry.isPublished) = (nil, nil)
+        (entry.disregardedEndWallMilliseconds, entry.isPublished) = (nil, nil)
         return entry.json
     }
 
@@ -91,7 +93,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
                 audience: audience,
                 channel: "",
                 storage: .none,
-                createdAtMilliseconds: 0
+                createdAtWallMilliseconds: 0
             )
     }
 
@@ -99,7 +101,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// channel. Its bytes: storage policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel
     /// id.
     package var channelFieldValue: [UInt8] {
-        [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAtMilliseconds.littleEndian) { Array($0) }
+        [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAtWallMilliseconds.littleEndian) { Array($0) }
             + Array(channel.utf8)
     }
 }
@@ -127,20 +129,20 @@ package struct ChannelCreationIntent: Codable, Equatable, Sendable {
     package var identifier: String
     package var audience: String
     /// When the intent was written, UNIX milliseconds.
-    package var createdAtMilliseconds: Int64
+    package var createdAtWallMilliseconds: Int64
     /// The host and the id of the process that creates the channel, for operators.
     package var worker: String
 
     private enum CodingKeys: String, CodingKey {
         case identifier, audience
-        case createdAtMilliseconds = "createdAt"
+        case createdAtWallMilliseconds = "createdAt"
         case worker
     }
 
-    package init(identifier: String, audience: String, createdAtMilliseconds: Int64, worker: String) {
+    package init(identifier: String, audience: String, createdAtWallMilliseconds: Int64, worker: String) {
         self.identifier = identifier
         self.audience = audience
-        self.createdAtMilliseconds = createdAtMilliseconds
+        self.createdAtWallMilliseconds = createdAtWallMilliseconds
         self.worker = worker
     }
 

@@ -46,7 +46,7 @@ enum ChannelEventReporter {
                 if let listedChannelCount = content.listedChannelCount { $0.listedChannelCount = listedChannelCount }
                 $0.lastRegistryReading = ChannelStatus.RegistryReading(
                     content,
-                    atMilliseconds: WallClock.systemMilliseconds
+                    readAtWallMilliseconds: WallClock.systemMilliseconds
                 )
             }
         case .channelsCounted(let app, let environment, let channelCount):
@@ -62,7 +62,7 @@ enum ChannelEventReporter {
     }
 
     private static func makeFailure(_ reason: String) -> ChannelStatus.Failure {
-        ChannelStatus.Failure(atMilliseconds: WallClock.systemMilliseconds, reason: reason)
+        ChannelStatus.Failure(readAtWallMilliseconds: WallClock.systemMilliseconds, reason: reason)
     }
 
     private static func makeLogFields(_ entry: ChannelEntry) -> Logger.Metadata {
@@ -74,12 +74,13 @@ enum ChannelEventReporter {
 }
 
 extension ChannelStatus.RegistryReading {
-    init(_ content: Reconciliation.RegistryContent, atMilliseconds: Int64) {
-        self.init(atMilliseconds: atMilliseconds)
-        reconciledAtMilliseconds = content.reconciledAtMilliseconds
-        let endingEntries = content.entries.filter { $0.state == .deleting || $0.deletionDueMilliseconds != nil }
+    init(_ content: Reconciliation.RegistryContent, readAtWallMilliseconds: Int64) {
+        self.init(readAtWallMilliseconds: readAtWallMilliseconds)
+        reconciledAtWallMilliseconds = content.reconciledAtWallMilliseconds
+        let endingEntries = content.entries.filter { $0.state == .deleting || $0.deletionDueWallMilliseconds != nil }
         plannedDeletionCount = endingEntries.count
-        nextDeletionAtMilliseconds = endingEntries.map { $0.deletionDueMilliseconds ?? atMilliseconds }.min()
+        nextDeletionAtWallMilliseconds = endingEntries.map { $0.deletionDueWallMilliseconds ?? readAtWallMilliseconds }
+            .min()
         unfinishedCreationCount = content.intents.count
         unpublishedChannelCount = content.entries.count { $0.state == .active && $0.isPublished != true }
     }

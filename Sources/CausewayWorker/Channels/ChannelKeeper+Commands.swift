@@ -60,7 +60,7 @@ extension ChannelKeeper {
         return try await ensureChannel(
             of: audience,
             at: managedEnvironment,
-            endToDisregardMilliseconds: endToDisregard?.atMilliseconds
+            endToDisregardWallMilliseconds: endToDisregard?.atWallMilliseconds
         )
     }
 

@@ -47,16 +47,16 @@ extension ChannelKeeper {
         defer { listTurns.release(appEnvironment) }
         if let last = listFailures[appEnvironment], last.atMilliseconds > beganAtMilliseconds { throw last.failure }
         do throws(ChannelFailure) {
-            let recordedAtMilliseconds = try convertRedisErrors { () throws(RedisError) in
+            let recordedAtWallMilliseconds = try convertRedisErrors { () throws(RedisError) in
                 try registry.readListRecordingTime(appEnvironment)
             }
-            let listedAtMilliseconds = nowMilliseconds
+            let listedAtWallMilliseconds = wallMilliseconds
             // The time from Redis may be any number, so the subtraction must not trap on overflow.
-            let ageMilliseconds = recordedAtMilliseconds.map { listedAtMilliseconds &- $0 }
+            let ageMilliseconds = recordedAtWallMilliseconds.map { listedAtWallMilliseconds &- $0 }
             if let ageMilliseconds, (0..<Self.recordedListMillisecondsMax).contains(ageMilliseconds) { return }
             try addForeignChannels(try await listChannels(at: managedEnvironment), at: managedEnvironment)
             try convertRedisErrors { () throws(RedisError) in
-                try registry.writeListRecordingTime(appEnvironment, atMilliseconds: listedAtMilliseconds)
+                try registry.writeListRecordingTime(appEnvironment, atWallMilliseconds: listedAtWallMilliseconds)
             }
         } catch {
             listFailures[appEnvironment] = (monotonicMilliseconds, error)

@@ -41,7 +41,7 @@ extension ChannelKeeper {
                                 timeoutMilliseconds: timeoutMilliseconds
                             ),
                             tokenSource: try tokenSource(app, environment),
-                            unixSeconds: { wallClock.nowMilliseconds / 1_000 }
+                            unixSeconds: { wallClock.wallMilliseconds / 1_000 }
                         )
                     )
                 )
@@ -76,8 +76,8 @@ extension ChannelKeeper {
                 let key = app.signingKey(for: environment)
                 return try ProviderTokenSource(
                     key: try SigningKey(path: key.file),
-                    keyIdentifier: try key.readIdentifier(),
-                    teamIdentifier: key.teamIdentifier
+                    keyId: try key.readIdentifier(),
+                    teamId: key.teamId
                 )
             },
             report: report

@@ -26,11 +26,11 @@ extension ChannelKeeper {
         }
         guard lease != nil else { return }
         try refreshAudienceHashesIfDue(managedEnvironment)
-        let nowMilliseconds = nowMilliseconds
-        let dueEntries = content.entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
+        let nowWallMilliseconds = wallMilliseconds
+        let dueEntries = content.entries.filter { $0.mustBeDeleted(nowWallMilliseconds: nowWallMilliseconds) }
         let entriesToDelete = Array(dueEntries.shuffled().prefix(Self.dueDeletionsMax))
         let unpublishedEntries = content.entries.filter {
-            $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
+            $0.isPublished != true && !$0.mustBeDeleted(nowWallMilliseconds: nowWallMilliseconds)
         }
         let failures = [
             try await publishAndWriteEachToAudienceHash(unpublishedEntries),
@@ -67,7 +67,7 @@ extension ChannelKeeper {
                 milliseconds: Self.reconciliationLeaseMilliseconds
             )
             guard let lease,
-                try registry.writeActiveChannelsToAudienceHashes(appEnvironment, atMilliseconds: nowMilliseconds)
+                try registry.writeActiveChannelsToAudienceHashes(appEnvironment, atWallMilliseconds: wallMilliseconds)
             else { return }
             try registry.extendLease(lease, milliseconds: Self.audienceHashRefreshIntervalMilliseconds)
         }
@@ -126,7 +126,7 @@ extension ChannelKeeper {
     ) async throws(ChannelFailure) {
         var lease = try acquireReconciliationLease(for: .dailyReconciliation, managedEnvironment)
         let isDaily = lease != nil
-        if !isDaily, content.hasUncomparedIntent(nowMilliseconds: nowMilliseconds) {
+        if !isDaily, content.hasUncomparedIntent(nowWallMilliseconds: wallMilliseconds) {
             lease = try acquireReconciliationLease(for: .intentReconciliation, managedEnvironment)
         }
         guard let lease else { return }
@@ -198,7 +198,7 @@ extension ChannelKeeper {
         onlyResolvesIntents: Bool = false,
         dueDeletionsMax: Int = .max
     ) async throws(ChannelFailure) -> Reconciliation {
-        let listedAtMilliseconds = nowMilliseconds
+        let listedAtWallMilliseconds = wallMilliseconds
         let listedChannels = try await listChannels(at: managedEnvironment)
         let content = try readCompleteRegistry(managedEnvironment)
         var intentIdentifiersUnderWay: Set<String> = []
@@ -212,17 +212,17 @@ extension ChannelKeeper {
         }
         var reconciliation = Reconciliation(
             listedChannels: listedChannels,
-            listedAtMilliseconds: listedAtMilliseconds,
+            listedAtWallMilliseconds: listedAtWallMilliseconds,
             content: content,
             isUnderWay: { intentIdentifiersUnderWay.contains($0.identifier) },
             deletesUnknownChannels: deletesUnknownChannels,
-            nowMilliseconds: nowMilliseconds
+            nowWallMilliseconds: wallMilliseconds
         )
         if onlyResolvesIntents { reconciliation.restrictToIntents() }
         reconciliation.entriesToDelete = Array(reconciliation.entriesToDelete.shuffled().prefix(dueDeletionsMax))
         let failure = try await carryOut(reconciliation, content: content, at: managedEnvironment)
         for entry in content.entries
-        where !onlyResolvesIntents && entry.state == .active && entry.deletionDueMilliseconds == nil {
+        where !onlyResolvesIntents && entry.state == .active && entry.deletionDueWallMilliseconds == nil {
             try planDeletionIfAudienceEnded(of: entry, at: managedEnvironment)
             await Task.yield()
         }
@@ -233,7 +233,7 @@ extension ChannelKeeper {
         try convertRedisErrors { () throws(RedisError) in
             try registry.writeReconciliationTime(
                 managedEnvironment.appEnvironment,
-                atMilliseconds: listedAtMilliseconds
+                atWallMilliseconds: listedAtWallMilliseconds
             )
         }
         return reconciliation

@@ -15,8 +15,8 @@ extension ChannelKeeper {
         try await planDeletionUnlessStarted(
             of: audience,
             at: managedEnvironment,
-            dueMilliseconds: max(
-                nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
+            dueWallMilliseconds: max(
+                wallMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
                 storedUntilWallMilliseconds
             )
         )
@@ -30,7 +30,7 @@ extension ChannelKeeper {
     func planDeletionUnlessStarted(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
-        dueMilliseconds: Int64
+        dueWallMilliseconds: Int64
     )
         async throws(ChannelFailure)
     {
@@ -40,11 +40,11 @@ extension ChannelKeeper {
             let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
                     // `deleting`: another process has begun to delete the channel. If the deletion is final
-                    // (`deletionDueMilliseconds` is nil), nothing is left to plan. Otherwise, wait for the decision of
-                    // that process. It may keep the channel because of a start that Redis admitted before the end, and
-                    // then a deletion must be planned.
-                    guard entry.state == .active else { return entry.deletionDueMilliseconds == nil }
-                    return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
+                    // (`deletionDueWallMilliseconds` is nil), nothing is left to plan. Otherwise, wait for the decision
+                    // of that process. It may keep the channel because of a start that Redis admitted before the end,
+                    // and then a deletion must be planned.
+                    guard entry.state == .active else { return entry.deletionDueWallMilliseconds == nil }
+                    return try planOrCancelDeletion(of: entry, dueWallMilliseconds: dueWallMilliseconds)
                 }
                 return try !registry.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
             }
@@ -57,15 +57,16 @@ extension ChannelKeeper {
     /// Does nothing if an operator wants the channel in spite of the audience's end.
     ///
     /// - Returns: false if another worker has changed the entry meanwhile.
-    private func planOrCancelDeletion(of entry: ChannelEntry, dueMilliseconds: Int64) throws(RedisError) -> Bool {
-        if let disregardedEndMilliseconds = entry.disregardedEndMilliseconds,
-            try registry.readAudienceEnd(entry.app, entry.audience)?.atMilliseconds == disregardedEndMilliseconds
+    private func planOrCancelDeletion(of entry: ChannelEntry, dueWallMilliseconds: Int64) throws(RedisError) -> Bool {
+        if let disregardedEndWallMilliseconds = entry.disregardedEndWallMilliseconds,
+            try registry.readAudienceEnd(entry.app, entry.audience)?.atWallMilliseconds
+                == disregardedEndWallMilliseconds
         {
             return true
         }
         var currentEntry = entry
         if try !registry.isAudienceStarted(of: entry) {
-            guard let plannedEntry = try planDeletion(of: entry, dueMilliseconds: dueMilliseconds) else {
+            guard let plannedEntry = try planDeletion(of: entry, dueWallMilliseconds: dueWallMilliseconds) else {
                 return false
             }
             // A start may have come between the check above and the plan. The keeper that handled the start then found
@@ -74,7 +75,7 @@ extension ChannelKeeper {
             guard try registry.isAudienceStarted(of: entry) else { return true }
             currentEntry = plannedEntry
         }
-        guard currentEntry.deletionDueMilliseconds != nil else { return true }
+        guard currentEntry.deletionDueWallMilliseconds != nil else { return true }
         return try registry.replaceIfUnchanged(currentEntry, with: Self.makeEntryWithoutPlannedDeletion(currentEntry))
     }
 
@@ -96,7 +97,7 @@ extension ChannelKeeper {
 
     private static func makeEntryWithoutPlannedDeletion(_ entry: ChannelEntry) -> ChannelEntry {
         var entry = entry
-        (entry.deletionDueMilliseconds, entry.isPublished) = (nil, nil)
+        (entry.deletionDueWallMilliseconds, entry.isPublished) = (nil, nil)
         return entry
     }
 
@@ -119,11 +120,11 @@ extension ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         hasRemovedChannelFromHash: Bool
     ) async throws(ChannelFailure) -> ChannelEntry? {
-        guard entry.deletionDueMilliseconds != nil else { return entry }
+        guard entry.deletionDueWallMilliseconds != nil else { return entry }
         var isKept = try convertRedisErrors { () throws(RedisError) in try registry.isAudienceStarted(of: entry) }
         if isKept, !hasRemovedChannelFromHash { isKept = try await existsAtAPNs(entry.channel, at: managedEnvironment) }
         var decidedEntry = entry
-        decidedEntry.deletionDueMilliseconds = nil
+        decidedEntry.deletionDueWallMilliseconds = nil
         if isKept { (decidedEntry.state, decidedEntry.isPublished) = (.active, nil) }
         let (isDecided, currentEntry) = try convertRedisErrors { () throws(RedisError) -> (Bool, ChannelEntry?) in
             let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)
@@ -137,17 +138,18 @@ extension ChannelKeeper {
 
     /// Cancels the planned deletion of a channel.
     ///
-    /// - Parameter disregardedEndMilliseconds: the audience's end after which an operator still wants the channel; nil:
-    ///   there is none.
+    /// - Parameter disregardedEndWallMilliseconds: the audience's end after which an operator still wants the channel;
+    ///   nil: there is none.
     /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
-    func cancelDeletion(of entry: ChannelEntry, disregardedEndMilliseconds: Int64? = nil) throws(ChannelFailure)
+    func cancelDeletion(of entry: ChannelEntry, disregardedEndWallMilliseconds: Int64? = nil) throws(ChannelFailure)
         -> ChannelEntry?
     {
         guard
-            entry.deletionDueMilliseconds != nil || entry.disregardedEndMilliseconds != disregardedEndMilliseconds
+            entry.deletionDueWallMilliseconds != nil
+                || entry.disregardedEndWallMilliseconds != disregardedEndWallMilliseconds
         else { return entry }
         var activeEntry = Self.makeEntryWithoutPlannedDeletion(entry)
-        activeEntry.disregardedEndMilliseconds = disregardedEndMilliseconds
+        activeEntry.disregardedEndWallMilliseconds = disregardedEndWallMilliseconds
         let isChanged = try convertRedisErrors { () throws(RedisError) in
             try registry.replaceIfUnchanged(entry, with: activeEntry)
         }
@@ -158,10 +160,10 @@ extension ChannelKeeper {
     /// survives a loss of Redis.
     ///
     /// - Returns: the changed entry; nil if another worker has changed the entry since it was read.
-    func planDeletion(of entry: ChannelEntry, dueMilliseconds: Int64) throws(RedisError) -> ChannelEntry? {
-        guard entry.deletionDueMilliseconds != dueMilliseconds else { return entry }
+    func planDeletion(of entry: ChannelEntry, dueWallMilliseconds: Int64) throws(RedisError) -> ChannelEntry? {
+        guard entry.deletionDueWallMilliseconds != dueWallMilliseconds else { return entry }
         var plannedEntry = entry
-        (plannedEntry.deletionDueMilliseconds, plannedEntry.isPublished) = (dueMilliseconds, nil)
+        (plannedEntry.deletionDueWallMilliseconds, plannedEntry.isPublished) = (dueWallMilliseconds, nil)
         return try registry.replaceIfUnchanged(entry, with: plannedEntry) ? plannedEntry : nil
     }
 
@@ -174,15 +176,15 @@ extension ChannelKeeper {
         try convertRedisErrors { () throws(RedisError) in
             // A channel that was created after the end stays: a later command or an operator has asked for it.
             guard let end = try registry.readAudienceEnd(entry.app, entry.audience),
-                entry.createdAtMilliseconds <= end.atMilliseconds,
+                entry.createdAtWallMilliseconds <= end.atWallMilliseconds,
                 let currentEntry = try registry.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
                 currentEntry.channel == entry.channel, currentEntry.state == .active,
-                currentEntry.deletionDueMilliseconds == nil,
-                currentEntry.disregardedEndMilliseconds != end.atMilliseconds
+                currentEntry.deletionDueWallMilliseconds == nil,
+                currentEntry.disregardedEndWallMilliseconds != end.atWallMilliseconds
             else { return }
             let plannedEntry = try planDeletion(
                 of: currentEntry,
-                dueMilliseconds: computeDeletionDueMilliseconds(of: entry, after: end, at: managedEnvironment)
+                dueWallMilliseconds: computeDeletionDueWallMilliseconds(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
             // A start may have come between the check above and the plan. The keeper that handled the start then found
@@ -195,13 +197,13 @@ extension ChannelKeeper {
 
     /// Returns when to delete a channel after its audience's end: after the configured time, but not before APNs has
     /// stopped delivering the message that it may store for the channel.
-    private func computeDeletionDueMilliseconds(
+    private func computeDeletionDueWallMilliseconds(
         of entry: ChannelEntry,
         after end: ChannelRegistry.AudienceEnd,
         at managedEnvironment: ManagedEnvironment
     ) -> Int64 {
         max(
-            end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
+            end.atWallMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
             entry.storage == .newest ? end.storedUntilWallMilliseconds : 0
         )
     }
@@ -216,52 +218,52 @@ extension ChannelKeeper {
     ///    the planned time.
     /// 2. The audience's newest command is no end, or Redis does not know this command: nil.
     /// 3. The newest command is an end, and an operator has requested the channel after this end: nil.
-    /// 4. The lost channel was created after this end, or `lostEntry.disregardedEndMilliseconds` names this end: nil,
-    ///    because a channel is wanted in spite of the end.
+    /// 4. The lost channel was created after this end, or `lostEntry.disregardedEndWallMilliseconds` names this end:
+    ///    nil, because a channel is wanted in spite of the end.
     /// 5. In all other cases, the new channel is deleted some time after the end.
     ///
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces; nil: none.
-    ///   - endToDisregardMilliseconds: for an operator's request: when the audience last ended before the request (see
-    ///     `ensureChannel`).
-    func readDeletionDueMilliseconds(
+    ///   - endToDisregardWallMilliseconds: for an operator's request: when the audience last ended before the request
+    ///     (see `ensureChannel`).
+    func readDeletionDueWallMilliseconds(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
-        endToDisregardMilliseconds: Int64?,
+        endToDisregardWallMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws(RedisError) -> Int64? {
-        if let lostEntry, let plannedDueMilliseconds = lostEntry.deletionDueMilliseconds,
+        if let lostEntry, let plannedDueWallMilliseconds = lostEntry.deletionDueWallMilliseconds,
             try !registry.isAudienceStarted(of: lostEntry)
         {
-            return plannedDueMilliseconds
+            return plannedDueWallMilliseconds
         }
         guard let end = try registry.readAudienceEnd(newEntry.app, newEntry.audience),
-            end.atMilliseconds != endToDisregardMilliseconds
+            end.atWallMilliseconds != endToDisregardWallMilliseconds
         else { return nil }
         if let lostEntry,
-            lostEntry.createdAtMilliseconds > end.atMilliseconds
-                || lostEntry.disregardedEndMilliseconds == end.atMilliseconds
+            lostEntry.createdAtWallMilliseconds > end.atWallMilliseconds
+                || lostEntry.disregardedEndWallMilliseconds == end.atWallMilliseconds
         {
             return nil
         }
-        return computeDeletionDueMilliseconds(of: newEntry, after: end, at: managedEnvironment)
+        return computeDeletionDueWallMilliseconds(of: newEntry, after: end, at: managedEnvironment)
     }
 
     /// Cancels the planned deletion of a channel that a command or an operator requests. But if the audience has ended
     /// after the request, the deletion stays planned.
     ///
-    /// - Parameter endToDisregardMilliseconds: for an operator's request: when the audience last ended before the
+    /// - Parameter endToDisregardWallMilliseconds: for an operator's request: when the audience last ended before the
     ///   request (see `ensureChannel`). If this is still its last end, the deletion is cancelled, and this end causes
     ///   no other.
     /// - Returns: the current entry; nil if another worker has changed the entry since it was read.
-    func cancelDeletionUnlessEnded(of entry: ChannelEntry, endToDisregardMilliseconds: Int64?)
+    func cancelDeletionUnlessEnded(of entry: ChannelEntry, endToDisregardWallMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?
     {
-        guard entry.deletionDueMilliseconds != nil || endToDisregardMilliseconds != nil else { return entry }
+        guard entry.deletionDueWallMilliseconds != nil || endToDisregardWallMilliseconds != nil else { return entry }
         let end = try convertRedisErrors { () throws(RedisError) in
             try registry.readAudienceEnd(entry.app, entry.audience)
         }
-        if let end, end.atMilliseconds != endToDisregardMilliseconds { return entry }
-        return try cancelDeletion(of: entry, disregardedEndMilliseconds: end?.atMilliseconds)
+        if let end, end.atWallMilliseconds != endToDisregardWallMilliseconds { return entry }
+        return try cancelDeletion(of: entry, disregardedEndWallMilliseconds: end?.atWallMilliseconds)
     }
 }

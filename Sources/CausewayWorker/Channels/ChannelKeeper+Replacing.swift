@@ -24,14 +24,14 @@ extension ChannelKeeper {
             replacing: channel,
             storage: lostEntry?.storage
         )
-        if let deletionDueMilliseconds = newEntry.deletionDueMilliseconds {
+        if let deletionDueWallMilliseconds = newEntry.deletionDueWallMilliseconds {
             // The new entry has a planned deletion. Redis may have admitted a start while the new channel was being
             // created. The lane's request about this start may have cancelled the deletion only in the lost channel's
             // entry. So if the audience has been started, the following call cancels the deletion in the new entry.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
-                dueMilliseconds: deletionDueMilliseconds
+                dueWallMilliseconds: deletionDueWallMilliseconds
             )
         }
         return newEntry
@@ -55,15 +55,15 @@ extension ChannelKeeper {
     ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: the registry had none.
     ///     A deletion that this entry plans applies to the new channel too, even if another worker has removed the
     ///     entry since, and Redis has forgotten the audience's end.
-    ///   - endToDisregardMilliseconds: for an operator's request: when the audience last ended before the request (see
-    ///     `ensureChannel`). If this is still its last end, it causes no deletion. A planned deletion of the lost
+    ///   - endToDisregardWallMilliseconds: for an operator's request: when the audience last ended before the request
+    ///     (see `ensureChannel`). If this is still its last end, it causes no deletion. A planned deletion of the lost
     ///     channel still applies.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,
         replacing lostChannel: String?,
         lostEntry: ChannelEntry?,
-        endToDisregardMilliseconds: Int64?,
+        endToDisregardWallMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws -> ChannelEntry? {
         for _ in 0..<Self.replacementAttemptsMax {
@@ -71,11 +71,12 @@ extension ChannelKeeper {
             guard currentEntry?.mustBeReplaced(lostChannel) != false else { return nil }
             let replacedEntry = currentEntry ?? lostEntry
             var entry = newEntry
-            entry.disregardedEndMilliseconds = endToDisregardMilliseconds ?? replacedEntry?.disregardedEndMilliseconds
-            entry.deletionDueMilliseconds = try readDeletionDueMilliseconds(
+            entry.disregardedEndWallMilliseconds =
+                endToDisregardWallMilliseconds ?? replacedEntry?.disregardedEndWallMilliseconds
+            entry.deletionDueWallMilliseconds = try readDeletionDueWallMilliseconds(
                 of: newEntry,
                 replacing: replacedEntry,
-                endToDisregardMilliseconds: endToDisregardMilliseconds,
+                endToDisregardWallMilliseconds: endToDisregardWallMilliseconds,
                 at: managedEnvironment
             )
             let isAdded =

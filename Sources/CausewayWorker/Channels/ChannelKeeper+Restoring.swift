@@ -235,7 +235,7 @@ extension ChannelKeeper {
             )
         }
         try convertRedisErrors { () throws(RedisError) in
-            _ = try registry.restore(channels, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
+            _ = try registry.restore(channels, appEnvironment, token: token, atWallMilliseconds: wallMilliseconds)
         }
     }
 

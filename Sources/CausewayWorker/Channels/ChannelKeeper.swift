@@ -116,7 +116,7 @@ package actor ChannelKeeper {
 
     /// UNIX milliseconds, for times that are stored or sent. All pauses and deadlines of this process use
     /// `monotonicMilliseconds`, so that a pause does not last for hours after the clock was set back.
-    var nowMilliseconds: Int64 { wallClock.nowMilliseconds }
+    var wallMilliseconds: Int64 { wallClock.wallMilliseconds }
     var monotonicMilliseconds: Int64 { EventLoop.monotonicMilliseconds }
 
     func findManagedEnvironment(_ appEnvironment: AppEnvironment) -> ManagedEnvironment? {
@@ -129,20 +129,21 @@ package actor ChannelKeeper {
     /// in two cases:
     ///
     /// - The call names a `lostChannel`.
-    /// - The audience has ended, and no operator has requested the channel since (`endToDisregardMilliseconds`).
+    /// - The audience has ended, and no operator has requested the channel since (`endToDisregardWallMilliseconds`).
     ///
     /// - Parameters:
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has this channel, the new channel
     ///     replaces it and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - endToDisregardMilliseconds: if an operator wants the channel of an ended audience: when the audience last
-    ///     ended. The keeper then cancels a planned deletion, and this end causes no other. Nil for any other request.
+    ///   - endToDisregardWallMilliseconds: if an operator wants the channel of an ended audience: when the audience
+    ///     last ended. The keeper then cancels a planned deletion, and this end causes no other. Nil for any other
+    ///     request.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String? = nil,
         storage: ChannelEntry.Storage? = nil,
-        endToDisregardMilliseconds: Int64? = nil
+        endToDisregardWallMilliseconds: Int64? = nil
     ) async throws(ChannelFailure) -> ChannelEntry {
         let deadlineMilliseconds = monotonicMilliseconds + creationMillisecondsMax
         while true {
@@ -150,7 +151,10 @@ package actor ChannelKeeper {
                 if entry.state == .deleting {
                     try await delete(entry, at: managedEnvironment)
                 } else if let activeEntry = try lostChannel == nil
-                    ? cancelDeletionUnlessEnded(of: entry, endToDisregardMilliseconds: endToDisregardMilliseconds)
+                    ? cancelDeletionUnlessEnded(
+                        of: entry,
+                        endToDisregardWallMilliseconds: endToDisregardWallMilliseconds
+                    )
                     : entry,
                     let currentEntry = try publishAndWriteToAudienceHash(activeEntry)
                 {
@@ -171,7 +175,7 @@ package actor ChannelKeeper {
                 at: managedEnvironment,
                 replacing: lostChannel,
                 storage: storage ?? managedEnvironment.storage,
-                endToDisregardMilliseconds: endToDisregardMilliseconds
+                endToDisregardWallMilliseconds: endToDisregardWallMilliseconds
             )
             if let newEntry { return newEntry }
             guard monotonicMilliseconds < deadlineMilliseconds, !Task.isCancelled else {
@@ -195,7 +199,7 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
         storage: ChannelEntry.Storage,
-        endToDisregardMilliseconds: Int64?
+        endToDisregardWallMilliseconds: Int64?
     ) async throws(ChannelFailure) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         await creationTurns.take(appEnvironment)
@@ -214,7 +218,7 @@ package actor ChannelKeeper {
             replacing: lostChannel,
             lostEntry: lookup.entry,
             storage: storage,
-            endToDisregardMilliseconds: endToDisregardMilliseconds
+            endToDisregardWallMilliseconds: endToDisregardWallMilliseconds
         )
     }
 
@@ -230,13 +234,13 @@ package actor ChannelKeeper {
         replacing lostChannel: String?,
         lostEntry: ChannelEntry?,
         storage: ChannelEntry.Storage,
-        endToDisregardMilliseconds: Int64?
+        endToDisregardWallMilliseconds: Int64?
     ) async throws(ChannelFailure) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelCreationIntent(
-            identifier: "\(nowMilliseconds)-\(UInt64.random(in: .min ... .max))",
+            identifier: "\(wallMilliseconds)-\(UInt64.random(in: .min ... .max))",
             audience: audience,
-            createdAtMilliseconds: nowMilliseconds,
+            createdAtWallMilliseconds: wallMilliseconds,
             worker: CurrentProcess.hostAndProcessIdentifier
         )
         var (hasIntent, isRedundant) = (false, false)
@@ -252,13 +256,13 @@ package actor ChannelKeeper {
                 audience: audience,
                 channel: channel,
                 storage: storage,
-                createdAtMilliseconds: nowMilliseconds
+                createdAtWallMilliseconds: wallMilliseconds
             )
             let addedEntry = try add(
                 newEntry,
                 replacing: lostChannel,
                 lostEntry: lostEntry,
-                endToDisregardMilliseconds: endToDisregardMilliseconds,
+                endToDisregardWallMilliseconds: endToDisregardWallMilliseconds,
                 at: managedEnvironment
             )
             guard let entry = addedEntry else {
@@ -320,7 +324,7 @@ package actor ChannelKeeper {
     ) async throws(ChannelFailure) -> Bool {
         var entry = previousEntry
         entry.state = .deleting
-        if isOrderedByOperator { entry.deletionDueMilliseconds = nil }
+        if isOrderedByOperator { entry.deletionDueWallMilliseconds = nil }
         do {
             // Without Kafka the deletion cannot be completed, so the channel stays in the audience's hash.
             if let topicWritePause, areTopicWritesPaused { throw topicWritePause.error }

@@ -44,12 +44,12 @@ extension ChannelRegistry {
 
     /// Returns the form in which a restoration writes an entry to the registry. A planned deletion is postponed if it
     /// would come within ``restoredDeletionDelayMillisecondsMin``.
-    private static func postponeDeletion(of entry: ChannelEntry, atMilliseconds: Int64) -> ChannelEntry {
-        guard entry.state == .active, let plannedDueMilliseconds = entry.deletionDueMilliseconds,
-            plannedDueMilliseconds < atMilliseconds + restoredDeletionDelayMillisecondsMin
+    private static func postponeDeletion(of entry: ChannelEntry, atWallMilliseconds: Int64) -> ChannelEntry {
+        guard entry.state == .active, let plannedDueWallMilliseconds = entry.deletionDueWallMilliseconds,
+            plannedDueWallMilliseconds < atWallMilliseconds + restoredDeletionDelayMillisecondsMin
         else { return entry }
         var postponedEntry = entry
-        postponedEntry.deletionDueMilliseconds = atMilliseconds + postponedDeletionDelayMilliseconds
+        postponedEntry.deletionDueWallMilliseconds = atWallMilliseconds + postponedDeletionDelayMilliseconds
         postponedEntry.isPublished = nil
         return postponedEntry
     }
@@ -69,11 +69,11 @@ extension ChannelRegistry {
         _ channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
         token: [UInt8],
-        atMilliseconds: Int64
+        atWallMilliseconds: Int64
     ) throws(RedisError) -> Bool {
         let fields =
             channels.entries.map { entry in
-                let restoredEntry = Self.postponeDeletion(of: entry, atMilliseconds: atMilliseconds)
+                let restoredEntry = Self.postponeDeletion(of: entry, atWallMilliseconds: atWallMilliseconds)
                 return (field: fieldName("a", entry.audience), value: restoredEntry.json)
             }
             + channels.unreadableRecords.map { (fieldName("a", $0.audience(in: appEnvironment)), $0.value) }
@@ -85,13 +85,16 @@ extension ChannelRegistry {
                 return false
             }
         }
-        try correctOutdatedEntries(after: channels, appEnvironment, atMilliseconds: atMilliseconds)
+        try correctOutdatedEntries(after: channels, appEnvironment, atWallMilliseconds: atWallMilliseconds)
         // Write the channels into the audiences' hashes before the registry counts as complete. In the other order, no
         // restoration would write them if this process died in between.
-        guard try writeActiveChannelsToAudienceHashes(appEnvironment, atMilliseconds: atMilliseconds) else {
+        guard try writeActiveChannelsToAudienceHashes(appEnvironment, atWallMilliseconds: atWallMilliseconds) else {
             return false
         }
-        let completeText = RegistryCompleteness.makeText(completeSinceMilliseconds: atMilliseconds, token: token)
+        let completeText = RegistryCompleteness.makeText(
+            completeSinceWallMilliseconds: atWallMilliseconds,
+            token: token
+        )
         let condition = SharedHashes.FieldCondition(Self.completenessField, token, newValue: completeText)
         return try hashes.addMissingFields(key(appEnvironment), [], if: condition) != nil
     }
@@ -104,7 +107,7 @@ extension ChannelRegistry {
     private func correctOutdatedEntries(
         after channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
-        atMilliseconds: Int64
+        atWallMilliseconds: Int64
     ) throws(RedisError) {
         let publishedEntries = Dictionary(channels.entries.map { ($0.audience, $0) }, uniquingKeysWith: { $1 })
         let unreadableAudiences = Set(channels.unreadableRecords.map { $0.audience(in: appEnvironment) })
@@ -114,9 +117,9 @@ extension ChannelRegistry {
             let publishedEntry = publishedEntries[entry.audience] ?? entry
             let isReplaced =
                 publishedEntry.channel != entry.channel
-                && publishedEntry.createdAtMilliseconds > entry.createdAtMilliseconds
+                && publishedEntry.createdAtWallMilliseconds > entry.createdAtWallMilliseconds
             let newestEntry = isReplaced ? publishedEntry : entry
-            let correctedEntry = Self.postponeDeletion(of: newestEntry, atMilliseconds: atMilliseconds)
+            let correctedEntry = Self.postponeDeletion(of: newestEntry, atWallMilliseconds: atWallMilliseconds)
             if correctedEntry != entry { try replaceIfUnchanged(entry, with: correctedEntry) }
         }
     }

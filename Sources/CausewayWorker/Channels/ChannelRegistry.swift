@@ -56,14 +56,16 @@ final class ChannelRegistry {
             case UInt8(ascii: "d"):
                 content.entriesWithoutTombstone.append(ChannelEntry(tombstoneNote: value, of: name, appEnvironment))
             case UInt8(ascii: "t"): content.isComplete = RegistryCompleteness(value, on: server).isComplete
-            case UInt8(ascii: "r"): content.reconciledAtMilliseconds = Int64(String(decoding: value, as: UTF8.self))
+            case UInt8(ascii: "r"): content.reconciledAtWallMilliseconds = Int64(String(decoding: value, as: UTF8.self))
             case UInt8(ascii: "n"): content.listedChannelCount = Int64(String(decoding: value, as: UTF8.self))
             default: break
             }
         }
         content.entries.sort { $0.audience < $1.audience }
         content.unreadableEntries.sort { $0.audience < $1.audience }
-        content.intents.sort { ($0.createdAtMilliseconds, $0.identifier) < ($1.createdAtMilliseconds, $1.identifier) }
+        content.intents.sort {
+            ($0.createdAtWallMilliseconds, $0.identifier) < ($1.createdAtWallMilliseconds, $1.identifier)
+        }
         return content
     }
 
@@ -183,16 +185,16 @@ final class ChannelRegistry {
         try hashes.removeFields(key(appEnvironment), channels.map { fieldName("f", $0) })
     }
 
-    func writeReconciliationTime(_ appEnvironment: AppEnvironment, atMilliseconds: Int64) throws(RedisError) {
-        try hashes.setFields(key(appEnvironment), [(fieldName("r", ""), Array(String(atMilliseconds).utf8))])
+    func writeReconciliationTime(_ appEnvironment: AppEnvironment, atWallMilliseconds: Int64) throws(RedisError) {
+        try hashes.setFields(key(appEnvironment), [(fieldName("r", ""), Array(String(atWallMilliseconds).utf8))])
     }
 
     func writeListedChannelCount(_ appEnvironment: AppEnvironment, _ channelCount: Int) throws(RedisError) {
         try hashes.setFields(key(appEnvironment), [(fieldName("n", ""), Array(String(channelCount).utf8))])
     }
 
-    func writeListRecordingTime(_ appEnvironment: AppEnvironment, atMilliseconds: Int64) throws(RedisError) {
-        try hashes.setFields(key(appEnvironment), [(fieldName("l", ""), Array(String(atMilliseconds).utf8))])
+    func writeListRecordingTime(_ appEnvironment: AppEnvironment, atWallMilliseconds: Int64) throws(RedisError) {
+        try hashes.setFields(key(appEnvironment), [(fieldName("l", ""), Array(String(atWallMilliseconds).utf8))])
     }
 
     func readListRecordingTime(_ appEnvironment: AppEnvironment) throws(RedisError) -> Int64? {
@@ -203,7 +205,7 @@ final class ChannelRegistry {
     /// The maximum number of entries that one call to Redis writes.
     static let entriesPerBatchMax = 256
 
-    /// How often one call of ``writeActiveChannelsToAudienceHashes(_:atMilliseconds:)`` may read the registry (R4).
+    /// How often one call of ``writeActiveChannelsToAudienceHashes(_:atWallMilliseconds:)`` may read the registry (R4).
     private static let registryReadAttemptsMax = 8
 
     /// Writes all active channels of the registry to the audiences' hashes. Writes again until the registry no longer
@@ -213,7 +215,7 @@ final class ChannelRegistry {
     /// writes, the channel may be deleted already.
     ///
     /// - Returns: false if the registry changed until the last attempt. A hash may then have an old channel.
-    func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment, atMilliseconds: Int64)
+    func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment, atWallMilliseconds: Int64)
         throws(RedisError) -> Bool
     {
         var writtenEntries: [String: ChannelEntry] = [:]
@@ -222,7 +224,7 @@ final class ChannelRegistry {
             var newEntries: [ChannelEntry] = []
             for entry in try readContent(appEnvironment).entries where entry.state == .active {
                 let writtenEntry = outdatedEntries.removeValue(forKey: entry.audience)
-                guard !entry.mustBeDeleted(nowMilliseconds: atMilliseconds) else { continue }
+                guard !entry.mustBeDeleted(nowWallMilliseconds: atWallMilliseconds) else { continue }
                 if writtenEntry?.channelFieldValue != entry.channelFieldValue { newEntries.append(entry) }
                 writtenEntries[entry.audience] = entry
             }
@@ -276,7 +278,7 @@ final class ChannelRegistry {
 
     /// When Redis admitted the audience's end, and until when APNs may deliver the message that APNs stores for the
     /// audience's channel. Both are UNIX milliseconds.
-    typealias AudienceEnd = (atMilliseconds: Int64, storedUntilWallMilliseconds: Int64)
+    typealias AudienceEnd = (atWallMilliseconds: Int64, storedUntilWallMilliseconds: Int64)
 
     /// Returns the audience's end; nil if its newest command is no end, or if Redis does not know a newest command.
     func readAudienceEnd(_ app: String, _ audience: String) throws(RedisError) -> AudienceEnd? {

@@ -6,7 +6,7 @@
 /// APNs does not say which program created a channel. A channel without an entry counts as ours if there is an intent,
 /// and is deleted. This deletion is wrong if our attempt created no channel, and another program created the channel
 /// before the comparison (K14). So the comparison comes soon after the attempt
-/// (``RegistryContent/hasUncomparedIntent(nowMilliseconds:)``).
+/// (``RegistryContent/hasUncomparedIntent(nowWallMilliseconds:)``).
 package struct Reconciliation: Equatable, Sendable {
     /// The content of the registry for one app in one environment, at one moment.
     package struct RegistryContent: Equatable, Sendable {
@@ -28,7 +28,7 @@ package struct Reconciliation: Equatable, Sendable {
         /// When the worker requested APNs' list for the last complete comparison with the registry, UNIX milliseconds.
         /// A comparison is complete if it has decided about all channels and nothing has failed. Nil: there was no such
         /// comparison, or Redis has lost this time.
-        package var reconciledAtMilliseconds: Int64?
+        package var reconciledAtWallMilliseconds: Int64?
         /// How many channels APNs had when a worker last requested the list, also those of other programs. Nil: no
         /// worker has requested it, or Redis has lost the number.
         package var listedChannelCount: Int64?
@@ -47,14 +47,14 @@ package struct Reconciliation: Equatable, Sendable {
         /// Whether an intent (R32) is old enough for a comparison of APNs' list with the registry, and has had none
         /// since. A younger intent does not count, because APNs may still be creating its channel
         /// (``Reconciliation/apnsCreationDurationMillisecondsMax``).
-        func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
+        func hasUncomparedIntent(nowWallMilliseconds: Int64) -> Bool {
             let ageMillisecondsMin = Reconciliation.apnsCreationDurationMillisecondsMax
             // The time from Redis may be any number, so the subtraction must not trap on overflow.
-            let comparedUntilMilliseconds = (reconciledAtMilliseconds ?? 0) &- ageMillisecondsMin
-            let countedUntilMilliseconds = nowMilliseconds - ageMillisecondsMin
+            let comparedUntilWallMilliseconds = (reconciledAtWallMilliseconds ?? 0) &- ageMillisecondsMin
+            let countedUntilWallMilliseconds = nowWallMilliseconds - ageMillisecondsMin
             return intents.contains {
-                $0.createdAtMilliseconds > comparedUntilMilliseconds
-                    && $0.createdAtMilliseconds <= countedUntilMilliseconds
+                $0.createdAtWallMilliseconds > comparedUntilWallMilliseconds
+                    && $0.createdAtWallMilliseconds <= countedUntilWallMilliseconds
             }
         }
     }
@@ -100,24 +100,24 @@ package struct Reconciliation: Equatable, Sendable {
     static let apnsCreationDurationMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
-    ///   - listedAtMilliseconds: when the caller requested APNs' list of channels.
+    ///   - listedAtWallMilliseconds: when the caller requested APNs' list of channels.
     ///   - isUnderWay: whether the attempt to create an intent's channel may still be under way.
     ///   - deletesUnknownChannels: whether ``channelsToDelete`` also gets the channels that other programs created, or
     ///     may have created.
     package init(
         listedChannels: [String],
-        listedAtMilliseconds: Int64,
+        listedAtWallMilliseconds: Int64,
         content: RegistryContent,
         isUnderWay: (ChannelCreationIntent) -> Bool,
         deletesUnknownChannels: Bool,
-        nowMilliseconds: Int64
+        nowWallMilliseconds: Int64
     ) {
         let listedChannelSet = Set(listedChannels)
         for entry in content.entries {
-            if entry.mustBeDeleted(nowMilliseconds: nowMilliseconds) {
+            if entry.mustBeDeleted(nowWallMilliseconds: nowWallMilliseconds) {
                 entriesToDelete.append(entry)
             } else if !listedChannelSet.contains(entry.channel) {
-                if entry.createdAtMilliseconds < listedAtMilliseconds - Self.clockSkewMillisecondsMax {
+                if entry.createdAtWallMilliseconds < listedAtWallMilliseconds - Self.clockSkewMillisecondsMax {
                     lostEntries.append(entry)
                 }
             } else if entry.isPublished != true {
@@ -148,7 +148,8 @@ package struct Reconciliation: Equatable, Sendable {
             let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
                 areAllIntentsFulfilled
-                    || $0.createdAtMilliseconds <= listedAtMilliseconds - Self.apnsCreationDurationMillisecondsMax
+                    || $0.createdAtWallMilliseconds <= listedAtWallMilliseconds
+                        - Self.apnsCreationDurationMillisecondsMax
             }
         } else {
             // Without intents, no attempt of ours created these channels, so other programs did. With intents, some

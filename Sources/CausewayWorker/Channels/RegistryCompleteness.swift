@@ -37,8 +37,8 @@ struct RegistryCompleteness: Equatable {
 
     /// Returns the text of a registry that a restoration has completed. It names the run of the restoration's
     /// beginning: a later run may lack entries that the restoration has added.
-    static func makeText(completeSinceMilliseconds: Int64, token: [UInt8]) -> [UInt8] {
-        Array(String(completeSinceMilliseconds).utf8) + runSuffix(of: token)
+    static func makeText(completeSinceWallMilliseconds: Int64, token: [UInt8]) -> [UInt8] {
+        Array(String(completeSinceWallMilliseconds).utf8) + runSuffix(of: token)
     }
 
     /// Returns the run id of a text, with the space before it; empty if the text has none.

@@ -24,11 +24,13 @@ struct InboxByteLimiter {
         recordOverheadBytes + (message.value?.count ?? 0) + (message.key?.count ?? 0)
     }
 
-    /// Whether a record of this size may be dealt. An empty inbox accepts a record of any size. Otherwise a record
-    /// above the limit would never reach its lane.
+    /// Makes room for a record of this size: if the inbox seems to be full, forgets the entries that the lane has
+    /// taken. An empty inbox accepts a record of any size. Otherwise a record above the limit would never reach its
+    /// lane.
     ///
     /// - Parameter untakenEntryCount: the number of entries that the lane has not taken.
-    mutating func hasRoom(for recordBytes: Int, untakenEntryCount: @autoclosure () -> Int) -> Bool {
+    /// - Returns: whether the record may be dealt.
+    mutating func makeRoom(for recordBytes: Int, untakenEntryCount: @autoclosure () -> Int) -> Bool {
         if totalBytes + recordBytes <= bytesMax, entryCount < entryBytes.count { return true }
         removeTakenEntries(untakenEntryCount: untakenEntryCount())
         return (totalBytes + recordBytes <= bytesMax && entryCount < entryBytes.count) || entryCount == 0
@@ -40,13 +42,11 @@ struct InboxByteLimiter {
         totalBytes += Int(UInt32(clamping: recordBytes))
     }
 
-    /// Whether the inbox uses at most half of its bytes, so that more records may be fetched for the lane.
-    mutating func isAtMostHalfFull(untakenEntryCount: Int) -> Bool {
-        removeTakenEntries(untakenEntryCount: untakenEntryCount)
-        return totalBytes <= bytesMax / 2
-    }
+    /// Whether the inbox uses at most half of its bytes, so that more records may be fetched for the lane. Entries that
+    /// the lane has taken count until they are removed (``removeTakenEntries(untakenEntryCount:)``).
+    var isAtMostHalfFull: Bool { totalBytes <= bytesMax / 2 }
 
-    private mutating func removeTakenEntries(untakenEntryCount: Int) {
+    mutating func removeTakenEntries(untakenEntryCount: Int) {
         while entryCount > untakenEntryCount {
             totalBytes -= Int(entryBytes[firstIndex])
             firstIndex = (firstIndex + 1) % entryBytes.count

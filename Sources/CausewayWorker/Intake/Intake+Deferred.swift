@@ -18,8 +18,8 @@ extension Intake {
         }
         let now = Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
         let dueMilliseconds = PausedPartitions.computeMonotonicDueMilliseconds(
-            wallDueMilliseconds: DeferredHeaders.readDueMilliseconds(of: message),
-            writtenAtMilliseconds: message.timestampMilliseconds,
+            dueWallMilliseconds: DeferredHeaders.readDueWallMilliseconds(of: message),
+            writtenAtWallMilliseconds: message.timestampMilliseconds,
             poolRecoveredAtWallMilliseconds: poolRecoveredAtWallMillisecondsByLane[lane],
             now: now
         )
@@ -36,7 +36,7 @@ extension Intake {
     }
 
     /// Pauses and rewinds a partition whose lane had no room for a record. After the pause that the lane requests, the
-    /// partition is read again from the offset that the lane names.
+    /// partition is read again from the offset that the lane names. Does nothing if that assignment has ended.
     func pauseForRewind(_ rewindRequest: PartitionRewind, _ report: PartitionReport) {
         guard assignments.noteRewindRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)

@@ -36,9 +36,11 @@ struct RereadingState {
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
     /// The partitions that have perhaps no marks yet. Their commits say this (``CommitMetadata``).
     var unmarkedPartitions: Set<TopicPartition> = []
-    /// The settled offsets that attempts found above the ends of their partitions' logs. Such a partition is not read
-    /// again as long as its settled offset stays the same (``RereadingStart``).
+    /// The settled offsets that are wrong, because they are above the ends of their partitions' logs. Such a partition
+    /// is not read again as long as its settled offset stays the same (``RereadingStart``).
     fileprivate(set) var settledOffsetsAboveLogEnd: [TopicPartition: Int64] = [:]
+    /// For each partition whose settled offset is above its log's end: when an attempt first found this, monotonic.
+    var firstFoundAboveLogEndAtMilliseconds: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitionCount: Int?
     fileprivate var needsPartitionCount = true
@@ -64,6 +66,7 @@ struct RereadingState {
         fetchedStartOffsets[partition] = nil
         unmarkedPartitions.remove(partition)
         settledOffsetsAboveLogEnd[partition] = nil
+        firstFoundAboveLogEndAtMilliseconds[partition] = nil
     }
 }
 
@@ -81,8 +84,8 @@ extension RereadingRequest {
 /// offset does not go back. If the partition gets another owner before the rereading is complete, the new owner finds
 /// incomplete marks and reads the partition again.
 ///
-/// The lane treats the reread records as a backlog: it reads ahead and keeps only the newest states. New records wait
-/// behind them.
+/// The lane treats the reread records as a backlog, even if they are few: it reads ahead and keeps only the newest
+/// states. New records wait behind them.
 extension Intake {
     /// Continues all rereadings, and publishes the state of the partitions for `StoreWatch`. The Kafka thread calls
     /// this in each iteration.
@@ -335,7 +338,8 @@ extension Intake {
         rereading.drainingPartitions = []
     }
 
-    /// Ends the partition's assignment and begins another, in which the lane also processes the settled records.
+    /// Ends the partition's assignment and begins another, in which the lane also processes the settled records. Does
+    /// nothing if this worker has lost the partition.
     private func assignAgain(_ request: RereadingRequest, settledEndOffset: Int64) {
         guard let lane = assignments[request.topicPartition]?.lane else { return }
         sendLaneOrder(.release, request.topicPartition, rereadsSettledRecords: true)

@@ -24,22 +24,53 @@ extension Intake {
             // valid token.
             let recentRecordsOrError = recentRecords[topicPartition] ?? .success(.all)
             let settledEndOffset = findSettledEndOffset(of: topicPartition, entry)
-            let isStopped = unfetchedPartitions.partitionsWithOffsetOutOfRange.contains(topicPartition)
             return recentRecordsOrError.flatMap { recentRecords in
                 logOffsetsOrError.flatMap { logOffsets in
-                    // A stopped partition whose settled offset is not below the log was above its end when it stopped.
-                    // Since then, the log may have grown, or records in flight may have settled.
                     RereadingStart.findPosition(
                         firstMissingOffset: request.firstMissingOffset,
                         recentRecords: recentRecords,
                         logOffsets: logOffsets,
                         settledEndOffset: settledEndOffset,
-                        wasAboveLogEnd: rereading.settledOffsetsAboveLogEnd[topicPartition] == settledEndOffset
-                            || isStopped && settledEndOffset >= logOffsets.lowerBound
+                        settledOffsetAboveLogEnd: checkLogEnd(
+                            of: topicPartition,
+                            logOffsets: logOffsets,
+                            settledEndOffset: settledEndOffset
+                        )
                     )
                 }
             }
         }
+    }
+
+    /// Returns what is known about the partition's settled offset if it is above the log's end. Also notes when this
+    /// was found first.
+    private func checkLogEnd(
+        of partition: TopicPartition,
+        logOffsets: Range<Int64>,
+        settledEndOffset: Int64
+    ) -> RereadingStart.SettledOffsetAboveLogEnd? {
+        // A stopped partition whose settled offset is not below the log was above its end when it stopped. Since then,
+        // the log may have grown, or records in flight may have settled.
+        let isStopped =
+            unfetchedPartitions.partitionsWithOffsetOutOfRange.contains(partition)
+            && settledEndOffset >= logOffsets.lowerBound
+            || rereading.settledOffsetsAboveLogEnd[partition] == settledEndOffset
+        guard isStopped || settledEndOffset > logOffsets.upperBound else {
+            rereading.firstFoundAboveLogEndAtMilliseconds[partition] = nil
+            return nil
+        }
+        // Without a position, the partition is about to stop.
+        let isFetchingUnclear = partitionsWithoutPosition.errors[partition] != nil
+        let firstFoundAtMilliseconds = rereading.firstFoundAboveLogEndAtMilliseconds[partition]
+        if firstFoundAtMilliseconds == nil {
+            rereading.firstFoundAboveLogEndAtMilliseconds[partition] = loop.nowMilliseconds
+        }
+        return RereadingStart.SettledOffsetAboveLogEnd(
+            isStopped: isStopped,
+            fetchedLogEndOffset: consumer.watermarks(of: partition)?.logEndOffset ?? -1,
+            settledEndOffset: settledEndOffset,
+            foundForMilliseconds: isFetchingUnclear ? nil : firstFoundAtMilliseconds.map { loop.nowMilliseconds - $0 }
+        )
     }
 
     /// Returns which commands of each partition are recent enough to be read again (`rereadCommandAgeMillisecondsMax`).
@@ -48,11 +79,11 @@ extension Intake {
     ) throws(KafkaError) -> [TopicPartition: Result<RereadingStart.RecentRecords, KafkaError>] {
         let recentOffsets = try consumer.fetchOffsets(
             of: partitions,
-            atOrAfterMilliseconds: loop.wallMilliseconds - setup.rereadCommandAgeMillisecondsMax
+            atOrAfterWallMilliseconds: loop.wallMilliseconds - setup.rereadCommandAgeMillisecondsMax
         )
         let timedOffsets = try consumer.fetchOffsets(
             of: partitions.filter { recentOffsets[$0] == .success(nil) },
-            atOrAfterMilliseconds: 0
+            atOrAfterWallMilliseconds: 0
         )
         var recentRecords: [TopicPartition: Result<RereadingStart.RecentRecords, KafkaError>] = [:]
         for (partition, recentOffsetOrError) in recentOffsets {

@@ -255,9 +255,9 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     /// - Returns: false if the lane's inbox is full, in entries or in bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
-        // Do not read the ring's count before this call: `hasRoom` reads it only if the inbox seems to be full.
+        // Do not read the ring's count before this call: `makeRoom` reads it only if the inbox seems to be full.
         let hasRoom = inboxLimiters[lane]
-            .hasRoom(for: Int(entry.recordBytes), untakenEntryCount: setup.mailboxes[lane].inbox.count)
+            .makeRoom(for: Int(entry.recordBytes), untakenEntryCount: setup.mailboxes[lane].inbox.count)
         guard hasRoom, laneRings[lane].push(entry) else { return false }
         inboxLimiters[lane].append(Int(entry.recordBytes))
         return true
@@ -295,9 +295,10 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
                 // at its first record.
                 consumer.pause(assignments.findPartitionsWithDealtRecords(of: lane))
             } else if laneOverflows[lane].isPaused, laneOverflows[lane].entries.isEmpty,
-                inbox.count < inbox.capacity / 2,
-                inboxLimiters[lane].isAtMostHalfFull(untakenEntryCount: inbox.count)
+                inbox.count < inbox.capacity / 2
             {
+                inboxLimiters[lane].removeTakenEntries(untakenEntryCount: inbox.count)
+                guard inboxLimiters[lane].isAtMostHalfFull else { continue }
                 writeLog(.partitionsResumed, ["lane": "\(lane)"])
                 laneOverflows[lane].isPaused = false
                 resume(assignments.partitions(of: lane))

@@ -73,25 +73,28 @@ struct PausedPartitions {
     /// limits how long after its timestamp a record can be due.
     ///
     /// - Parameters:
-    ///   - wallDueMilliseconds: when the record is due, from its header.
-    ///   - writtenAtMilliseconds: the timestamp of the record.
+    ///   - dueWallMilliseconds: when the record is due, from its header.
+    ///   - writtenAtWallMilliseconds: the timestamp of the record.
     ///   - poolRecoveredAtWallMilliseconds: when a pool of the record's lane last began to work again; 0: never. A
     ///     record that was written before is read at once.
     static func computeMonotonicDueMilliseconds(
-        wallDueMilliseconds: Int64?,
-        writtenAtMilliseconds: Int64,
+        dueWallMilliseconds: Int64?,
+        writtenAtWallMilliseconds: Int64,
         poolRecoveredAtWallMilliseconds: Int64,
         now: Moment
     ) -> Int64 {
-        guard let wallDueMilliseconds, writtenAtMilliseconds <= now.wallMilliseconds + clockSkewMillisecondsMax else {
+        guard let dueWallMilliseconds, writtenAtWallMilliseconds <= now.wallMilliseconds + clockSkewMillisecondsMax
+        else {
             return now.monotonicMilliseconds
         }
         // Ignore a recovery in the future: the clock was set back after it. Otherwise each record that is deferred now
         // would count as older than the recovery, and would be read and deferred again and again.
         let isRecoveryPast = poolRecoveredAtWallMilliseconds <= now.wallMilliseconds
-        if isRecoveryPast, writtenAtMilliseconds <= poolRecoveredAtWallMilliseconds { return now.monotonicMilliseconds }
-        let limitedDueMilliseconds = min(wallDueMilliseconds, writtenAtMilliseconds + delayMillisecondsMax)
-        return now.monotonicMilliseconds + max(limitedDueMilliseconds, now.wallMilliseconds) - now.wallMilliseconds
+        if isRecoveryPast, writtenAtWallMilliseconds <= poolRecoveredAtWallMilliseconds {
+            return now.monotonicMilliseconds
+        }
+        let limitedDueWallMilliseconds = min(dueWallMilliseconds, writtenAtWallMilliseconds + delayMillisecondsMax)
+        return now.monotonicMilliseconds + max(limitedDueWallMilliseconds, now.wallMilliseconds) - now.wallMilliseconds
     }
 
     /// - Parameter firstRecord: the record of the deferred topic that is not due; nil: the pause has another reason.

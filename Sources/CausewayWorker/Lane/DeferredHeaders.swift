@@ -43,7 +43,7 @@ enum DeferredHeaders {
     }
 
     /// Returns when the record must be read, UNIX milliseconds; nil if the header `due` is missing or malformed.
-    static func readDueMilliseconds(of message: borrowing Message) -> Int64? {
+    static func readDueWallMilliseconds(of message: borrowing Message) -> Int64? {
         guard let due = message.headers?.lastValue(named: "due") else { return nil }
         return Int64(String(decoding: due, as: UTF8.self))
     }

@@ -144,9 +144,9 @@ enum FanoutHeaders {
             let partition = readNumber(Int32.self), let offset = readNumber(Int64.self), partition >= 0,
             AssignmentTable.validOffsets.contains(offset),
             let recordTimestampMilliseconds = readNumber(Int64.self),
-            let receivedAtMilliseconds = readNumber(Int64.self),
-            let admittedAtMilliseconds = readNumber(Int64.self),
-            [recordTimestampMilliseconds, receivedAtMilliseconds, admittedAtMilliseconds]
+            let receivedAtWallMilliseconds = readNumber(Int64.self),
+            let admittedAtWallMilliseconds = readNumber(Int64.self),
+            [recordTimestampMilliseconds, receivedAtWallMilliseconds, admittedAtWallMilliseconds]
                 .allSatisfy(validMilliseconds.contains),
             let alertTimestamp = readNumber(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
             let alertSequence = readNumber(UInt64.self), let isAlertExpired = readBool()
@@ -165,8 +165,8 @@ enum FanoutHeaders {
             partition: partition,
             offset: offset,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
-            receivedAtMilliseconds: receivedAtMilliseconds,
-            admittedAtMilliseconds: admittedAtMilliseconds,
+            receivedAtMilliseconds: receivedAtWallMilliseconds,
+            admittedAtMilliseconds: admittedAtWallMilliseconds,
             carriedAlertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
             isAlertExpired: isAlertExpired,
             channelsForStarts: channelsOfStart,

@@ -57,7 +57,7 @@ extension FinishedRange {
             outcome: resultContent.outcome,
             memberCount: resultContent.memberCount,
             priority: resultContent.priority,
-            receivedAtMilliseconds: resultContent.receivedAtWallMilliseconds
+            receivedAtWallMilliseconds: resultContent.receivedAtWallMilliseconds
         )
     }
 }

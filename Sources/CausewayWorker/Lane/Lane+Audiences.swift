@@ -150,7 +150,7 @@ extension Lane {
     }
 
     /// Retires tokens in the values of their activities in Redis, after pushes to an audience have shown that the
-    /// tokens are dead.
+    /// tokens are dead. Waits while the store takes no calls.
     func performTokenRetirementCalls() {
         guard activityStore.isReady else { return }
         while let issueResult = audiences.withNextActivityStoreCall(now: now, { activityStore.issue($0) }) {

@@ -14,7 +14,7 @@ struct LaneChannelResponse: Sendable {
     }
 
     var appIndex: UInt16
-    var audience: AudienceDigest
+    var audienceDigest: AudienceDigest
     var environment: APNsEnvironment
     var content: Content
 }
@@ -52,7 +52,7 @@ extension Lane {
     /// Exchanges requests and responses between the core for audiences and the keeper of channels.
     func exchangeChannelMessages() {
         for response in mailbox.channelResponses.takeAll() {
-            let (appIndex, audience) = (response.appIndex, response.audience)
+            let (appIndex, audience) = (response.appIndex, response.audienceDigest)
             switch response.content {
             case .channel(let channel):
                 audiences.channelProvided(appIndex: appIndex, audience: audience, channel, now: now)

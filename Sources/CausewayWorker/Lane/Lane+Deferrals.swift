@@ -28,6 +28,9 @@ extension Lane {
             key: view.activity,
             value: writer.bytes,
             headers: headers,
+            // The reader compares this time with the due time. Without it, librdkafka takes the machine's clock, which
+            // may be wrong.
+            timestampMilliseconds: now.wallMilliseconds,
             tag: tag
         )
     }

@@ -6,8 +6,8 @@ import Observability
 import Reactor
 
 extension Lane {
-    /// Logs a command whose content state or attributes no phone can decode, because they break the app's contract. The
-    /// command is sent nevertheless.
+    /// Logs the command, if any, whose content state or attributes no phone can decode, because they break the app's
+    /// contract. The command is sent nevertheless.
     func logContractWarning() {
         guard let warning = delivery.takeContractWarning() else { return }
         writeLog(
@@ -19,8 +19,8 @@ extension Lane {
         )
     }
 
-    /// Logs that Redis held a command that cannot be read. The log gets no bytes of the command, because they may be
-    /// personal data.
+    /// If Redis held a command that cannot be read, logs this. The log gets no bytes of the command, because they may
+    /// be personal data.
     func logHeldCommandFault() {
         guard let fault = delivery.takeHeldCommandFault() else { return }
         let reason = "a held command cannot be read: \(fault.code.name) at byte \(fault.offset)"

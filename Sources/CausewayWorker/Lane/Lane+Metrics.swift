@@ -49,12 +49,16 @@ extension Lane {
 
     /// Adds one part of a command's latency to the metrics. Does nothing if one of the two times is nil: that step has
     /// not happened. If a response comes before its push was sent completely, the time between them counts as 0.
-    private func observeLatency(_ part: LatencyPart, from beganAtMilliseconds: Int64?, to endMilliseconds: Int64?) {
-        guard let beganAtMilliseconds, let endMilliseconds else { return }
+    private func observeLatency(
+        _ part: LatencyPart,
+        from beganAtWallMilliseconds: Int64?,
+        to endWallMilliseconds: Int64?
+    ) {
+        guard let beganAtWallMilliseconds, let endWallMilliseconds else { return }
         metrics.observe(
             .latency,
             Int(part.rawValue),
-            microseconds: Self.clampedMicroseconds(endMilliseconds - beganAtMilliseconds)
+            microseconds: Self.clampedMicroseconds(endWallMilliseconds - beganAtWallMilliseconds)
         )
     }
 
@@ -83,11 +87,13 @@ extension Lane {
             poolNumber,
             setup.metricRegistry.labels.responses.index(status: response.status, reason: Int(response.reason.rawValue))
         )
-        guard response.completion == .responded, let sentAtMilliseconds = response.sentAtMilliseconds else { return }
+        guard response.completion == .responded, let sentAtWallMilliseconds = response.sentAtWallMilliseconds else {
+            return
+        }
         metrics.observe(
             .apnsRoundTrip,
             Int(pools[poolNumber].identifier.environment.rawValue),
-            microseconds: Self.clampedMicroseconds(response.responseAtMilliseconds - sentAtMilliseconds)
+            microseconds: Self.clampedMicroseconds(response.responseAtWallMilliseconds - sentAtWallMilliseconds)
         )
     }
 

@@ -95,9 +95,9 @@ private final class LanePoolResponseHandler: PushHandler {
             status: response.status,
             reason: response.reasonText,
             advice: response.reason.advice,
-            invalidAtWallMilliseconds: response.tokenInvalidAtMilliseconds,
-            sentAtWallMilliseconds: response.sentAtMilliseconds,
-            responseAtWallMilliseconds: response.responseAtMilliseconds,
+            invalidAtWallMilliseconds: response.invalidAtWallMilliseconds,
+            sentAtWallMilliseconds: response.sentAtWallMilliseconds,
+            responseAtWallMilliseconds: response.responseAtWallMilliseconds,
             connectionNumber: response.connectionNumber,
             isRetryPermitted: lanePool?.permitsRetry(now: lane.now) ?? false,
             isTokenRefusalTrusted: lanePool?.apnsPool.trustsTokenRefusals ?? false

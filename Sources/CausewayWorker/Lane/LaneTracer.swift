@@ -50,7 +50,7 @@ final class LaneTracer {
     /// Returns the trace of a record whose outcome is known; nil if the trace is not exported.
     func makeFinishedTrace(_ trace: RecordTrace, _ view: RecordView, atWallMilliseconds: Int64) -> FinishedTrace? {
         guard traceRing != nil, trace.context.isSampled else { return nil }
-        return FinishedTrace(trace, view, seed: spanSeed, finishedAtMilliseconds: atWallMilliseconds)
+        return FinishedTrace(trace, view, seed: spanSeed, finishedAtWallMilliseconds: atWallMilliseconds)
     }
 
     /// Returns the trace of a command to an audience after the command's fan-out; nil if the trace is not exported.
@@ -65,8 +65,8 @@ final class LaneTracer {
             fannedOut: trace,
             view,
             seed: spanSeed,
-            admittedAtMilliseconds: admittedAtWallMilliseconds,
-            finishedAtMilliseconds: atWallMilliseconds
+            admittedAtWallMilliseconds: admittedAtWallMilliseconds,
+            finishedAtWallMilliseconds: atWallMilliseconds
         )
     }
 
@@ -93,7 +93,7 @@ final class LaneTracer {
             range,
             appIndex: appIndex,
             seed: spanSeed,
-            finishedAtMilliseconds: atWallMilliseconds
+            finishedAtWallMilliseconds: atWallMilliseconds
         )
     }
 

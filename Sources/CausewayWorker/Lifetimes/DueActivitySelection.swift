@@ -34,7 +34,7 @@ struct DueActivitySelection: Equatable {
         for entry in batch.entries {
             guard namesToClaim.count < claimsMax else { return }
             if let app = LifetimeKey.subject(ofActivityKey: entry.name)?.app, !apps.contains(app),
-                entry.dueMilliseconds >= batch.nowMilliseconds - ageMillisecondsMax
+                entry.dueWallMilliseconds >= batch.nowWallMilliseconds - ageMillisecondsMax
             {
                 unknownApps.insert(app)
                 nextRank += 1

@@ -38,12 +38,12 @@ struct LifetimeCommand: Equatable {
     /// - Parameter commandsForRestart: has no effect if the claim asks for an end.
     init(
         _ claim: SharedHashes.Claim,
-        nowMilliseconds: Int64,
+        nowWallMilliseconds: Int64,
         commandsForRestart: CommandsForRestart
     ) throws(Obstacle) {
         let words = claim.entryText.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
-            let beganAtMilliseconds = Int64(words[1])
+            let beganAtWallMilliseconds = Int64(words[1])
         else { throw .foreignEntry }
         key = activity
         isRestart = Self.isRestart(claim)
@@ -52,14 +52,14 @@ struct LifetimeCommand: Equatable {
             value = Self.makeEndCommand(
                 app: app,
                 activity: activity,
-                beganAtMilliseconds: beganAtMilliseconds,
-                nowMilliseconds: nowMilliseconds
+                beganAtWallMilliseconds: beganAtWallMilliseconds,
+                nowWallMilliseconds: nowWallMilliseconds
             )
             return
         }
         guard let keptStart = commandsForRestart.start else { throw .missingStart }
         guard let start = LifetimeKey.splitCommandKeptForRestart(keptStart) else { throw .damagedStart }
-        let isWaitOver = nowMilliseconds - beganAtMilliseconds >= Self.unknownFormatWaitMillisecondsMax
+        let isWaitOver = nowWallMilliseconds - beganAtWallMilliseconds >= Self.unknownFormatWaitMillisecondsMax
         let unknownFormatObstacle = isWaitOver ? Obstacle.unknownFormatForTooLong : .unknownFormat
         guard !RestartRecord.hasUnknownFormat(start.record) else { throw unknownFormatObstacle }
         let newestUpdate = commandsForRestart.newestUpdate.flatMap(LifetimeKey.splitCommandKeptForRestart)
@@ -67,7 +67,7 @@ struct LifetimeCommand: Equatable {
             let restart = RestartRecord.compose(
                 start: start,
                 newestUpdate: newestUpdate,
-                restartAtMilliseconds: beganAtMilliseconds
+                restartAtMilliseconds: beganAtWallMilliseconds
             )
         else { throw .damagedStart }
         if let newestUpdate, newestUpdate.version > start.version, RestartRecord.hasUnknownFormat(newestUpdate.record) {
@@ -89,11 +89,11 @@ struct LifetimeCommand: Equatable {
     private static func makeEndCommand(
         app: [UInt8],
         activity: [UInt8],
-        beganAtMilliseconds: Int64,
-        nowMilliseconds: Int64
+        beganAtWallMilliseconds: Int64,
+        nowWallMilliseconds: Int64
     ) -> [UInt8] {
-        let aps = Array(#"{"event":"end","timestamp":\#(nowMilliseconds / 1_000)}"#.utf8)
-        let identifier = Array(LifetimeCommandIdentifier(beganAtMilliseconds: beganAtMilliseconds).text.utf8)
+        let aps = Array(#"{"event":"end","timestamp":\#(nowWallMilliseconds / 1_000)}"#.utf8)
+        let identifier = Array(LifetimeCommandIdentifier(beganAtMilliseconds: beganAtWallMilliseconds).text.utf8)
         var writer = JSONWriter()
         app.withUnsafeBytes { app in
             activity.withUnsafeBytes { activity in

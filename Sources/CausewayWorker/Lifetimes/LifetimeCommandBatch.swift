@@ -16,7 +16,7 @@ struct LifetimeCommandBatch {
             do throws(LifetimeCommand.Obstacle) {
                 let command = try LifetimeCommand(
                     claim,
-                    nowMilliseconds: claimedEntries.nowMilliseconds,
+                    nowWallMilliseconds: claimedEntries.nowWallMilliseconds,
                     commandsForRestart: commandsForRestart
                 )
                 if command.isUpdateDamaged { claimsWithDamagedUpdate.append((claim, commandsForRestart)) }

@@ -2,6 +2,7 @@ import Audiences
 import CausewayConfiguration
 import Delivery
 import Kafka
+import Numbers
 import Observability
 
 /// Divides the worker's memory into parts, once at the start. The fixed parts are estimates. Each other part is a limit
@@ -309,7 +310,9 @@ struct MemoryBudgetError: Error, CustomStringConvertible {
     var reason: String {
         """
         \(totalBytes >> 20) MiB (if not set: 85 % of the control group's limit) is too little \
-        for \(laneCount) lanes and \(connectionsMax) connections. Set fewer lanes (worker.lanes), or give more memory
+        for \(Numeral.counted(laneCount, "lane", "lanes")) and \
+        \(Numeral.counted(connectionsMax, "connection", "connections")). Set fewer lanes (worker.lanes), or give more \
+        memory
         """
     }
 }

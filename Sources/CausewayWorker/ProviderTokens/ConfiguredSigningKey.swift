@@ -10,7 +10,7 @@ import Glibc
 struct ConfiguredSigningKey: Hashable {
     static let identifierFileSuffix = ".id"
 
-    var teamIdentifier: String
+    var teamId: String
     var configuredIdentifier: String
     var file: String
 

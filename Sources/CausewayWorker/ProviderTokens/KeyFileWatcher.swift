@@ -52,8 +52,8 @@ struct KeyFileWatcher {
                 file: file,
                 source: source,
                 appIndices: Set(indicesOfAppsWithKey),
-                lastTriedIdentifier: source.keyStatus.keyIdentifier,
-                identifierAtLastPoll: source.keyStatus.keyIdentifier
+                lastTriedIdentifier: source.keyStatus.keyId,
+                identifierAtLastPoll: source.keyStatus.keyId
             )
         }
         self.metricRegistry = metricRegistry
@@ -99,12 +99,12 @@ struct KeyFileWatcher {
             watchedKey.lastTriedIdentifier = identifier
             // The source may already sign with this key: for example, the key's file was missing for a while, or had
             // another key, which APNs refused. Then the key needs no trial.
-            guard !watchedKey.source.holdsOnly(key, keyIdentifier: identifier) else {
+            guard !watchedKey.source.holdsOnly(key, keyId: identifier) else {
                 watchedKey.areFilesUnusable = false
                 watchedKey.isOnTrial = false
                 return reportLoadedKey(&watchedKey)
             }
-            try watchedKey.source.offer(key, keyIdentifier: identifier)
+            try watchedKey.source.offer(key, keyId: identifier)
             watchedKey.areFilesUnusable = false
             watchedKey.isOnTrial = true
             log(.keyOffered, ["file": "\(watchedKey.key.file)", "keyId": "\(identifier)"])
@@ -132,7 +132,7 @@ struct KeyFileWatcher {
     private func endTrialIfDecided(_ watchedKey: inout WatchedKey) {
         guard watchedKey.isOnTrial else { return }
         let status = watchedKey.source.keyStatus
-        guard status.candidateKeyIdentifier == nil else { return }
+        guard status.candidateKeyId == nil else { return }
         watchedKey.isOnTrial = false
         if let refusal = status.candidateRefusalReason {
             reportRejectedKey(&watchedKey, "APNs refuses it: \(refusal)")
@@ -145,7 +145,7 @@ struct KeyFileWatcher {
         // The files may have become unusable since the key was read. Then its apps still count as apps with a rejected
         // key: a restarted worker could not read the key.
         watchedKey.isRejected = watchedKey.areFilesUnusable
-        log(.keyLoaded, ["file": "\(watchedKey.key.file)", "keyId": "\(watchedKey.source.keyStatus.keyIdentifier)"])
+        log(.keyLoaded, ["file": "\(watchedKey.key.file)", "keyId": "\(watchedKey.source.keyStatus.keyId)"])
     }
 
     private func reportUnusableFiles(_ watchedKey: inout WatchedKey, _ reason: String) {

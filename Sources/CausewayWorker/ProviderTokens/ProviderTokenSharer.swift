@@ -97,11 +97,11 @@ actor ProviderTokenSharer {
     private func adoptOrSign(
         _ source: ProviderTokenSource,
         _ keyAndIssueTimes: (
-            keyIdentifier: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?
+            keyId: String, tokenInUseIssuedAtSeconds: Int64?, refusedTokenIssuedAtSeconds: Int64?
         )
     ) throws(RedisError) {
-        let unixSeconds = wallClock.nowMilliseconds / 1_000
-        let name = "\(source.teamIdentifier)/\(keyAndIssueTimes.keyIdentifier)"
+        let unixSeconds = wallClock.wallMilliseconds / 1_000
+        let name = "\(source.teamId)/\(keyAndIssueTimes.keyId)"
         func decideAction(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Action {
             ProviderTokenRenewal.nextAction(
                 storedToken,
@@ -128,9 +128,9 @@ actor ProviderTokenSharer {
         }
         switch nextAction {
         case .keep: break
-        case .adopt(let token): source.adopt(token, keyIdentifier: keyAndIssueTimes.keyIdentifier)
+        case .adopt(let token): source.adopt(token, keyId: keyAndIssueTimes.keyId)
         case .renew:
-            try renew(source, name: name, keyIdentifier: keyAndIssueTimes.keyIdentifier, unixSeconds: unixSeconds)
+            try renew(source, name: name, keyId: keyAndIssueTimes.keyId, unixSeconds: unixSeconds)
         }
     }
 
@@ -146,10 +146,10 @@ actor ProviderTokenSharer {
     private func renew(
         _ source: ProviderTokenSource,
         name: String,
-        keyIdentifier: String,
+        keyId: String,
         unixSeconds: Int64
     ) throws(RedisError) {
-        guard let token = source.signSharedToken(keyIdentifier: keyIdentifier, unixSeconds: unixSeconds),
+        guard let token = source.signSharedToken(keyId: keyId, unixSeconds: unixSeconds),
             let text = cipher.seal(token.encodedText, name: name)
         else { return log(.sharedTokenNotSigned) }
         try tokenStore.writeToken(name, text: text, timeToLiveMilliseconds: ProviderTokenRenewal.timeToLiveMilliseconds)

@@ -117,13 +117,17 @@ enum MarkAction: Equatable {
             {
                 return .writeFirstMarks(primariesLackingRecords)
             }
-            let offsets = primariesLackingRecords.map { primaries[$0].mark?.storedEndOffset }
+            // The new rereading replaces the present one, so it also brings back what the present one would.
+            let rereadPrimaries = primaries.indices.filter {
+                primariesLackingRecords.contains($0) || primaries[$0].mark?.rereadingIdentifier != nil
+            }
+            let offsets = rereadPrimaries.map { primaries[$0].mark?.storedEndOffset }
             let firstMissingOffset = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
             // Perhaps the previous owner stopped before it wrote the first marks. Missing marks then do not show that a
             // primary was emptied. But Redis may have lost data, so the records are read again anyway.
             let areMarksUnwritten = isFirstCheck && status.isUnmarked && primaries.allSatisfy { $0.mark == nil }
             return .reread(
-                primariesLackingRecords,
+                rereadPrimaries,
                 from: firstMissingOffset,
                 isPrimaryEmptied: !areMarksUnwritten && primariesLackingRecords.contains { primaries[$0].mark == nil }
             )

@@ -22,6 +22,44 @@ enum RereadingStart {
         }
     }
 
+    /// What the worker knows about a partition whose settled offset is above the log's end that the brokers name.
+    ///
+    /// The settled offset may be right: a broker that has just become the leader may name an end that is too low, until
+    /// the other replicas have responded to it. Or it is wrong: the topic was created again, or Kafka has lost the
+    /// log's last records. Then fetching stops.
+    enum SettledOffsetAboveLogEnd {
+        /// The worker must ask again: it has found the end for the first time, and fetching may not have noticed yet
+        /// that its position is not in the log.
+        case isNew
+        /// No fetch has shown a log that reaches the settled offset, or fetching has stopped.
+        case isWrong
+        /// Fetches have shown a log that reaches the settled offset, and fetching has not stopped since.
+        case isRight
+
+        /// How long after the first finding the worker waits for fetching to stop. A fetch takes at most
+        /// `fetch.wait.max.ms`, usually 500 ms.
+        static let waitMilliseconds: Int64 = 3_000
+
+        /// - Parameters:
+        ///   - isStopped: whether the partition is not fetched, because its position is not in the log.
+        ///   - fetchedLogEndOffset: the log's end according to the last successful fetch.
+        ///   - foundForMilliseconds: the time since the first finding; nil if this is the first one.
+        init(
+            isStopped: Bool,
+            fetchedLogEndOffset: Int64,
+            settledEndOffset: Int64,
+            foundForMilliseconds: Int64?
+        ) {
+            if isStopped {
+                self = .isWrong
+            } else if let foundForMilliseconds, foundForMilliseconds >= Self.waitMilliseconds {
+                self = fetchedLogEndOffset >= settledEndOffset ? .isRight : .isWrong
+            } else {
+                self = .isNew
+            }
+        }
+    }
+
     /// Returns where a rereading begins: at the first record that Redis may lack, but not before the log's first
     /// record, and only with records that are recent enough. Nil if there is no such record. A failure if the partition
     /// must stay stopped until an operator sets another offset.
@@ -30,43 +68,61 @@ enum RereadingStart {
     ///   - firstMissingOffset: as in ``RereadingRequest``.
     ///   - logOffsets: the offsets that the log has now.
     ///   - settledEndOffset: the offset below which all records of the partition are settled.
-    ///   - wasAboveLogEnd: whether an earlier attempt found this settled offset above the log's end, or the partition
-    ///     has stopped for this reason.
+    ///   - settledOffsetAboveLogEnd: what is known if the settled offset is above the log's end, or was when the
+    ///     partition stopped. Nil: it is not above.
     static func findPosition(
         firstMissingOffset: Int64?,
         recentRecords: RecentRecords,
         logOffsets: Range<Int64>,
         settledEndOffset: Int64,
-        wasAboveLogEnd: Bool
+        settledOffsetAboveLogEnd: SettledOffsetAboveLogEnd?
     ) -> Result<SeekPosition?, KafkaError> {
-        // If the settled offset is above the log's end, the topic was created again, or Kafka has lost the log's last
-        // records. Nothing shows which records of this log are settled, and Redis may lack what they wrote. So the
-        // request waits until an operator has set another offset. Meanwhile the partition must stay stopped: a
-        // rereading would begin to read it, and would take its new records for settled ones, also when the log has
-        // grown beyond the settled offset.
-        guard !wasAboveLogEnd, settledEndOffset <= logOffsets.upperBound else {
+        var logEndOffset = logOffsets.upperBound
+        switch settledOffsetAboveLogEnd {
+        case nil: break
+        case .isNew?:
+            return .failure(
+                .logEndUnclear(
+                    "records below offset \(settledEndOffset) are settled, but the brokers say that the log ends at "
+                        + "\(logEndOffset): the worker asks again before it reads the partition again for Redis"
+                )
+            )
+        case .isWrong?:
+            // Nothing shows which records of this log are settled, and Redis may lack what they wrote. So the request
+            // waits until an operator has set another offset. Meanwhile the partition must stay stopped: a rereading
+            // would begin to read it, and would take its new records for settled ones, also when the log has grown
+            // beyond the settled offset.
             return .failure(
                 .offsetOutOfRange(
                     "records below offset \(settledEndOffset) are settled, but the log ended before this offset: the "
                         + "partition is not read again for Redis until an operator has set the group's offset"
                 )
             )
+        case .isRight?: logEndOffset = settledEndOffset
         }
         // A mark above the log's end is about an earlier log: the topic was deleted and created again. So any record of
         // this log may be missing. Known issue (K28): if this log is already longer than the earlier one, the mark does
         // not show this.
-        let isFromEarlierLog = firstMissingOffset ?? 0 > logOffsets.upperBound
+        let isFromEarlierLog = firstMissingOffset ?? 0 > logEndOffset
         let firstOffset = isFromEarlierLog ? 0 : firstMissingOffset ?? 0
         switch recentRecords {
-        case .all:
-            // Seek to the beginning, without an offset, if possible: Kafka may delete the log's first records before
-            // the rereading begins, and a seek to the offset of a deleted record would stop the partition. But if Kafka
-            // has already deleted unsettled records, the partition must stay stopped. Then name an offset:
-            // `SeekPosition.limited` lowers it to the settled offset, which is not in the log.
-            let beginsWithLog = firstMissingOffset == nil && settledEndOffset >= logOffsets.lowerBound
-            return .success(beginsWithLog ? .beginning : .offset(max(firstOffset, logOffsets.lowerBound)))
-        case .from(let recentOffset): return .success(.offset(max(firstOffset, recentOffset)))
+        case .all: return .success(makePosition(max(firstOffset, logOffsets.lowerBound), logOffsets, settledEndOffset))
+        case .from(let recentOffset):
+            return .success(makePosition(max(firstOffset, recentOffset), logOffsets, settledEndOffset))
         case .noRecords: return .success(nil)
         }
+    }
+    /// Names the log's beginning without an offset if the rereading begins there. Otherwise Kafka may delete the log's
+    /// first records before the rereading begins, and a seek to the offset of a deleted record would stop the
+    /// partition.
+    ///
+    /// But if Kafka has already deleted unsettled records, the partition must stay stopped. So the position then has an
+    /// offset: `SeekPosition.limited` lowers it to the settled offset, which is not in the log.
+    private static func makePosition(
+        _ offset: Int64,
+        _ logOffsets: Range<Int64>,
+        _ settledEndOffset: Int64
+    ) -> SeekPosition {
+        offset <= logOffsets.lowerBound && settledEndOffset >= logOffsets.lowerBound ? .beginning : .offset(offset)
     }
 }

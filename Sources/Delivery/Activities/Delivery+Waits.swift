@@ -116,10 +116,14 @@ extension ActivitySlot {
     /// - the pause of a command that has come back from there (`deferralWait`)
     @inline(__always)
     func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
-        var end = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max
-        if !commandAwaitingCarrier.isNone { end = min(end, commandAwaitingCarrier.untilMilliseconds) }
-        if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
-        if deferredStartWait.isOngoing(now: now) { end = min(end, deferredStartWait.untilMilliseconds) }
-        return end == .max ? nil : end
+        var endMilliseconds = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max
+        if !commandAwaitingCarrier.isNone {
+            endMilliseconds = min(endMilliseconds, commandAwaitingCarrier.untilMilliseconds)
+        }
+        if deferralWait.isOngoing(now: now) { endMilliseconds = min(endMilliseconds, deferralWait.untilMilliseconds) }
+        if deferredStartWait.isOngoing(now: now) {
+            endMilliseconds = min(endMilliseconds, deferredStartWait.untilMilliseconds)
+        }
+        return endMilliseconds == .max ? nil : endMilliseconds
     }
 }

@@ -98,10 +98,10 @@ extension Delivery {
     }
 
     /// Defers overdue commands at the front of the waiting list, after the activity's current command was deferred.
-    /// Three kinds of commands are deferred: starts; the end of a lifetime, because it waits for every deferred
-    /// command; and commands behind a deferred start (`DeferredStartWait`), or behind a command that this call has
-    /// deferred. Without this, they would stay in the lane while the current command comes back from the deferred topic
-    /// and is deferred again, perhaps many times.
+    /// Begins with the first command if the current one was a start (`DeferredStartWait`), or if the first command is a
+    /// start or the end of a lifetime, which waits for every deferred command. After the first, defers every overdue
+    /// command behind it. Stops at the first command that stays. Without this, these commands would stay in the lane
+    /// while the current command comes back from the deferred topic and is deferred again, perhaps many times.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         hasDeferredStart: Bool,
@@ -315,6 +315,8 @@ extension Delivery {
                     pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                     continue
                 }
+                // Only the retry of a start waits for a credit as a current command (`ActivityPhase.awaitingService`).
+                // A command that has not begun is deferred because of its pool (below).
                 deferCurrentCommandAndEndTurn(of: activity, .retry, now: now)
                 hasDeferred = true
                 continue

@@ -17,16 +17,23 @@ public struct AppCounters: Sendable, Equatable {
 extension Delivery {
     public func counters(of appIndex: Int) -> AppCounters { countersByApp[appIndex] }
 
+    /// Changes the counters of the record's app. Does nothing if the record has no configured app: it counts for none.
+    @inline(__always)
+    private mutating func changeCounters(of record: RecordIndex, _ change: (inout AppCounters) -> Void) {
+        guard let appIndex = records[record].configuredAppIndex else { return }
+        change(&countersByApp[Int(appIndex)])
+    }
+
     mutating func countReplacedCommand(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].replacedCommandCount &+= 1
+        changeCounters(of: record) { $0.replacedCommandCount &+= 1 }
     }
 
     mutating func countSupersededWithoutResult(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].supersededWithoutResultCount &+= 1
+        changeCounters(of: record) { $0.supersededWithoutResultCount &+= 1 }
     }
 
     mutating func countStartBudgetWait(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].startBudgetWaitCount &+= 1
+        changeCounters(of: record) { $0.startBudgetWaitCount &+= 1 }
     }
 
     mutating func countUndecodableCommand(_ appIndex: UInt16) {
@@ -34,6 +41,6 @@ extension Delivery {
     }
 
     mutating func countBodyWithDroppedFields(of record: RecordIndex) {
-        countersByApp[Int(records[record].appIndex)].bodyWithDroppedFieldsCount &+= 1
+        changeCounters(of: record) { $0.bodyWithDroppedFieldsCount &+= 1 }
     }
 }

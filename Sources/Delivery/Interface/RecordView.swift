@@ -19,7 +19,7 @@ public struct RecordView {
     /// priority that the budget allowed.
     public var priority: UInt8 { slot.push.priorityDecision?.priority ?? slot.priority }
     public var policyIndex: Int { Int(slot.policyIndex) }
-    /// The name of the policy that the command names; empty: it names none, and its app's policy applies.
+    /// The name of the policy that the command names; empty: it names none, and its app's default policy applies.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.texts.policyName) }
     /// Whether the command asked for priority 10 and the activity's budget allowed only 5.
     public var isDemoted: Bool { slot.push.priorityDecision?.isDemoted ?? false }
@@ -173,7 +173,7 @@ public struct RecordView {
     public var isReread: Bool { slot.isReread }
     /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
     public var priorityWithoutAlert: UInt8 { slot.priorityWithoutAlert }
-    var isAlertExpired: Bool { slot.alert.isExpired }
+    var isAlertExpired: Bool { slot.alert.wasRemovedByAge }
     /// Whether a deferred record of this command needs a token: the command's own token if it must still be registered,
     /// or the token that released a held start.
     var deferralNeedsToken: Bool { (slot.token.mustBeRegistered || slot.start.isHeld) && slot.token.byteCount > 0 }

@@ -25,7 +25,7 @@ public struct ReloadableSettings: Sendable {
     /// A push that the retry budget does not permit may wait longer
     /// (``DeliveryConfiguration/retryBudgetPauseMilliseconds``).
     public var retryMillisecondsMax: Int64 = 300_000
-    /// How long a command may be in the lane before it is deferred. The time is shorter
+    /// How long a command may be in the lane before it is deferred. The time is at most one second
     /// (`Delivery.earlyDeferAfterMilliseconds`) if the command was deferred before, or if the lane is more than half
     /// full. A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`. With the
     /// default, a short outage of APNs defers no command.
@@ -60,7 +60,7 @@ public struct ReloadableSettings: Sendable {
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
         precondition(policy.expiration.alertSeconds > 0)
         precondition(
-            policy.oversize.count <= OversizeFields.countMax && policy.oversize.allSatisfy(OversizeFields.isFieldName)
+            policy.oversize.count <= OversizeFields.fieldsMax && policy.oversize.allSatisfy(OversizeFields.isFieldName)
         )
         precondition(policy.expiration.updateSeconds > 0 && policy.expiration.endSeconds > 0)
     }

@@ -146,9 +146,9 @@ extension Delivery {
         return policies.limitsLifetimes && slot.pointee.texts.device.count == 0
             && defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
             && !AgeRules.isRegistrationExpired(
-                registeredAtMilliseconds: slot.pointee.token.registeredAtWallMilliseconds,
+                registeredAtWallMilliseconds: slot.pointee.token.registeredAtWallMilliseconds,
                 isPushToStart: false,
-                nowMilliseconds: now.wallMilliseconds
+                nowWallMilliseconds: now.wallMilliseconds
             )
     }
 

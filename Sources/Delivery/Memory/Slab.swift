@@ -10,8 +10,9 @@ import CProcessor
 /// Otherwise the core of audiences would ask Swift's runtime for the element's size at each access. This took 11 % of a
 /// round's CPU.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
-    /// The elements, each behind a header of four bytes: `inUseHeader`, or the index of the next free element. Each
-    /// access checks the header, and traps if the element was freed.
+    /// The elements. In front of each are a header of four bytes, and four bytes that align the element. The header is
+    /// `inUseHeader`, or the index of the next free element. Each access checks the header, and traps if the element
+    /// was freed.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFreeIndex = SlabIndex<Element>.null
@@ -20,17 +21,17 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     public let limit: Int
 
     private static var cacheLineBytes: Int { 64 }
-    private static var elementOffsetBytes: Int { 8 }
+    private static var elementByteOffset: Int { 8 }
     /// Bytes from one element to the next, with the header. The header of an element that needs several cache lines is
     /// at the start of a cache line.
     package static var strideBytes: Int {
-        let bytes = elementOffsetBytes + MemoryLayout<Element>.size
+        let bytes = elementByteOffset + MemoryLayout<Element>.size
         let alignmentBytes = bytes > cacheLineBytes ? cacheLineBytes : 16
         return (bytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes
     }
 
     package init(limit: Int) {
-        precondition(limit > 0 && limit < Int(UInt32.max) && MemoryLayout<Element>.alignment <= Self.elementOffsetBytes)
+        precondition(limit > 0 && limit < Int(UInt32.max) && MemoryLayout<Element>.alignment <= Self.elementByteOffset)
         self.limit = limit
         capacity = min(limit, 1024)
         storage = .allocate(byteCount: capacity * Self.strideBytes, alignment: Self.cacheLineBytes)
@@ -85,7 +86,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     }
 
     private func elementAddress(of index: SlabIndex<Element>) -> UnsafeMutablePointer<Element> {
-        (storage + (Int(index.rawValue) &* Self.strideBytes &+ Self.elementOffsetBytes))
+        (storage + (Int(index.rawValue) &* Self.strideBytes &+ Self.elementByteOffset))
             .assumingMemoryBound(to: Element.self)
     }
 
@@ -93,10 +94,10 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// may be out of range.
     func prefetch(_ index: SlabIndex<Element>) {
         guard Int(index.rawValue) < everUsedCount else { return }
-        let start = storage + Int(index.rawValue) &* Self.strideBytes
-        CProcessor_prefetch(start)
-        CProcessor_prefetch(start + Self.cacheLineBytes)
-        CProcessor_prefetch(start + 2 * Self.cacheLineBytes)
+        let header = storage + Int(index.rawValue) &* Self.strideBytes
+        CProcessor_prefetch(header)
+        CProcessor_prefetch(header + Self.cacheLineBytes)
+        CProcessor_prefetch(header + 2 * Self.cacheLineBytes)
     }
 
     public subscript(_ index: SlabIndex<Element>) -> Element {

@@ -1,7 +1,7 @@
 extension UnsafeRawBufferPointer {
     /// Whether both have the same bytes. The lane compares ids and tokens of each command, and `elementsEqual` would
     /// compare them byte by byte. So this compares eight bytes at a time.
-    func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
+    package func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
         guard count == other.count else { return false }
         var byteOffset = 0
         while byteOffset + 8 <= count {

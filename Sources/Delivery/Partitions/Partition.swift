@@ -15,7 +15,8 @@ struct Partition: AssignedPartition, ~Copyable {
     let topic: RecordTopic
     let number: Int32
     var rereadOffsets = RereadOffsets()
-    /// The number of records that were received in this assignment, and are neither settled nor dropped.
+    /// The number of records that were received in this assignment (`Delivery+Receive`), and are neither settled nor
+    /// dropped (`Delivery+Settling`).
     var unsettledRecordCount = 0
     var lag = ReadAhead.Lag()
 

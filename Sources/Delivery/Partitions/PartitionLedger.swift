@@ -144,33 +144,35 @@ package struct PartitionLedger: ~Copyable {
     /// form of `SettledOffsetsText` could name are left out.
     var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
-        let end = max(nextOffset, restoredEndOffset)
+        let endOffset = max(nextOffset, restoredEndOffset)
         // The form with bits can name only offsets below `bitFormEndOffset`. The form with runs can name only the first
         // `rangesMax` ranges.
         let bitFormEndOffset = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitFormEndOffset {
-            let first = findFirstOffset(mayBeNamedInMetadata: true, from: offset, below: end)
-            guard first < end else { break }
-            offset = findFirstOffset(mayBeNamedInMetadata: false, from: first, below: end)
+            let first = findFirstOffset(mayBeNamedInMetadata: true, from: offset, below: endOffset)
+            guard first < endOffset else { break }
+            offset = findFirstOffset(mayBeNamedInMetadata: false, from: first, below: endOffset)
             ranges.append(first..<offset)
         }
         return ranges
     }
 
-    /// Returns the first offset, from `first` on and below `end`, that the metadata may name; if `mayBeNamed` is false,
-    /// the first one that it must not name. Returns `end` if there is none.
-    private func findFirstOffset(mayBeNamedInMetadata mayBeNamed: Bool, from first: Int64, below end: Int64) -> Int64 {
+    /// Returns the first offset, from `first` on and below `endOffset`, that the metadata may name; if `mayBeNamed` is
+    /// false, the first one that it must not name. Returns `endOffset` if there is none.
+    private func findFirstOffset(mayBeNamedInMetadata mayBeNamed: Bool, from first: Int64, below endOffset: Int64)
+        -> Int64
+    {
         var offset = first
-        while offset < end {
+        while offset < endOffset {
             let bitIndex = Int(offset) & (ringOffsetCount - 1)
             let nameableBits = settledBits[bitIndex >> 6] & ~(leftOutOfMetadataBits?[bitIndex >> 6] ?? 0)
             let word = mayBeNamed ? nameableBits : ~nameableBits
             let rest = word >> UInt64(bitIndex & 63)
-            if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
+            if rest != 0 { return min(endOffset, offset + Int64(rest.trailingZeroBitCount)) }
             offset += Int64(64 - bitIndex & 63)
         }
-        return end
+        return endOffset
     }
 
     /// Clears the bits of restored offsets whose records the lane will not receive. The ring uses each bit again for an

@@ -4,8 +4,8 @@
 /// state of an update or end. The record has a second result only if its command is now sent, held or `failed`, or if
 /// the command counts superseded commands.
 ///
-/// Known issue (K29): the records are read in their order, and the lane may send an older state before it has read the
-/// newest one.
+/// The lane reads ahead until it has received all reread records (`ReadAhead.noteLag`). Otherwise an activity could get
+/// several old states, one after the other, before the lane reads the newest one.
 struct RereadOffsets {
     /// All records below this offset were settled before.
     let settledEndOffset: Int64
@@ -23,6 +23,9 @@ struct RereadOffsets {
         self.settledRanges = settledRanges
         rereadEndOffset = settledRanges.last?.upperBound ?? settledEndOffset
     }
+
+    /// Whether a record at `offset` or above may be reread.
+    func mayContainOffsets(from offset: Int64) -> Bool { offset < rereadEndOffset }
 
     /// Whether the record at `offset` is reread.
     func contains(_ offset: Int64) -> Bool {

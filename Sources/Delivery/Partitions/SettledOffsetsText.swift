@@ -81,10 +81,10 @@ package enum SettledOffsetsText {
         var payload: [UInt8] = []
         appendVarint(committableOffset, to: &payload)
         let offsetByteCount = payload.count
-        let end = committableOffset + Int64(payloadBytesMax - offsetByteCount) * 8
+        let endOffset = committableOffset + Int64(payloadBytesMax - offsetByteCount) * 8
         var offsetCount: Int64 = 0
-        for range in ranges where range.lowerBound < end {
-            let settledRange = range.clamped(to: committableOffset..<end)
+        for range in ranges where range.lowerBound < endOffset {
+            let settledRange = range.clamped(to: committableOffset..<endOffset)
             let byteCount = offsetByteCount + Int((settledRange.upperBound - committableOffset + 7) / 8)
             payload.append(contentsOf: repeatElement(0, count: max(0, byteCount - payload.count)))
             for offset in settledRange {

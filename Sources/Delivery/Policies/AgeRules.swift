@@ -9,15 +9,20 @@ package enum AgeRules {
     /// than this, whether the activity has ended or not (Apple, "ActivityKit").
     package static let endAgeSecondsMax: Int64 = 12 * 3_600
 
-    /// Returns when a start expires: `startSeconds` of its policy after `timestamp`, or at its own expiration if that
-    /// is earlier.
+    /// Returns when a start expires: when it has the greatest age that its policy permits, or at its own expiration if
+    /// that is earlier.
     ///
-    /// - Parameter ownExpirationSeconds: the command's own expiration; -1: it has none.
-    package static func startExpirationSeconds(timestamp: Int64, ownExpirationSeconds: Int64, startSeconds: Int64)
-        -> Int64
-    {
-        let seconds = timestamp + startSeconds
-        return ownExpirationSeconds < 0 ? seconds : min(ownExpirationSeconds, seconds)
+    /// - Parameters:
+    ///   - ownExpirationSeconds: the command's own expiration; -1: it has none.
+    ///   - startAgeSecondsMax: `expiration.startSeconds` of the policy.
+    package static func startExpirationSeconds(
+        timestamp: Int64,
+        ownExpirationSeconds: Int64,
+        startAgeSecondsMax: Int64
+    ) -> Int64 {
+        let policyExpirationSeconds = timestamp + startAgeSecondsMax
+        return ownExpirationSeconds < 0
+            ? policyExpirationSeconds : min(ownExpirationSeconds, policyExpirationSeconds)
     }
 
     /// Whether an expiration is past.
@@ -30,9 +35,11 @@ package enum AgeRules {
 
     /// Whether an alert is too old to ring.
     ///
-    /// - Parameter timestamp: the timestamp of the alert's own command.
-    package static func isAlertTooOld(timestamp: Int64, alertSeconds: Int64, nowSeconds: Int64) -> Bool {
-        nowSeconds - timestamp > alertSeconds
+    /// - Parameters:
+    ///   - timestamp: the timestamp of the alert's own command.
+    ///   - alertAgeSecondsMax: `expiration.alertSeconds` of the policy.
+    package static func isAlertTooOld(timestamp: Int64, alertAgeSecondsMax: Int64, nowSeconds: Int64) -> Bool {
+        nowSeconds - timestamp > alertAgeSecondsMax
     }
 
     /// The age at which a push-to-start token counts as expired: 90 days after its registration. Redis forgets a device
@@ -44,16 +51,16 @@ package enum AgeRules {
     /// time most of them are this old. If workers wrote them all to Redis when they read a whole topic, Redis would get
     /// a key for each of them.
     ///
-    /// - Parameter registeredAtMilliseconds: when the token was registered or unregistered; or the record's time, if
-    ///   this is later and the question is whether Redis gets the record. The clock of a phone may be behind, although
-    ///   its activity is alive.
+    /// - Parameter registeredAtWallMilliseconds: when the token was registered or unregistered; or the record's time,
+    ///   if this is later and the question is whether Redis gets the record. The clock of a phone may be behind,
+    ///   although its activity is alive.
     package static func isRegistrationExpired(
-        registeredAtMilliseconds: Int64,
+        registeredAtWallMilliseconds: Int64,
         isPushToStart: Bool,
-        nowMilliseconds: Int64
+        nowWallMilliseconds: Int64
     ) -> Bool {
         let ageMillisecondsMax = isPushToStart ? pushToStartTokenAgeMillisecondsMax : endAgeSecondsMax * 1_000
-        return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
+        return nowWallMilliseconds - registeredAtWallMilliseconds > ageMillisecondsMax
     }
 
     /// Returns when an update or end expires, UNIX seconds: at its own expiration, or, if it has none, when it is too

@@ -8,9 +8,9 @@ package struct PolicyTable: Sendable {
         package var startBudget: Policy.Bucket
         /// If a device's budget of starts is empty: the longest time until the start asks Redis for the budget again.
         package var startBudgetRecheckMillisecondsMax: Int64
-        // For how long a start and an alert are valid (`expiration` of the policy).
-        package var startSeconds: Int64
-        package var alertSeconds: Int64
+        // The greatest ages of a start and of an alert (`expiration.startSeconds` and `alertSeconds` of the policy).
+        package var startAgeSecondsMax: Int64
+        package var alertAgeSecondsMax: Int64
         // For how long APNs stores an update and an end (`expiration` of the policy).
         package var updateSeconds: Int64
         package var endSeconds: Int64
@@ -39,8 +39,8 @@ package struct PolicyTable: Sendable {
                     pace: $0.pace,
                     startBudget: $0.startBudget,
                     startBudgetRecheckMillisecondsMax: $0.startBudget.intervalMilliseconds,
-                    startSeconds: $0.expiration.startSeconds,
-                    alertSeconds: $0.expiration.alertSeconds,
+                    startAgeSecondsMax: $0.expiration.startSeconds,
+                    alertAgeSecondsMax: $0.expiration.alertSeconds,
                     updateSeconds: $0.expiration.updateSeconds,
                     endSeconds: $0.expiration.endSeconds
                 )

@@ -8,23 +8,23 @@ import Numbers
 extension Delivery {
     /// After at most this many failures of the activity in a row, a `retrySoon` leads to a short back-off. This result
     /// of a push means that APNs did not process the push, or asks for another connection or provider token.
-    private static var shortBackOffFailureCountMax: UInt8 { 2 }
+    private static var shortBackOffFailuresMax: UInt8 { 2 }
 
     /// After a `retrySoon`, the wait grows with the activity's failures in a row, up to this many. (By default it is
     /// then 1.6 s at most.) It does not grow further, because APNs probably works if the pool permits the retry: only
     /// this push was not processed, by chance.
-    private static var pauseGrowthFailureCountMax: UInt8 { 3 }
+    private static var pauseGrowthFailuresMax: UInt8 { 3 }
 
     /// After more failures in a row than this, a push with the result `retrySoon` waits as after a `retryLater`, and
     /// may be deferred. So it cannot keep its offset unsettled for hours.
-    private static var retrySoonFailureCountMax: UInt8 { 10 }
+    private static var retrySoonFailuresMax: UInt8 { 10 }
 
     /// Plans the next attempt of a push that was only delayed (R18). There are two exceptions:
     /// - If a waiting command replaces the push, the push is superseded.
     /// - If the push is left to the partition's next owner, it is dropped.
     ///
     /// - Parameter isRetryPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits
-    ///   longer. No matter for a short back-off (`shortBackOffFailureCountMax`): `takeNextPush` asks again after it. By
+    ///   longer. No matter for a short back-off (`shortBackOffFailuresMax`): `takeNextPush` asks again after it. By
     ///   then, APNs has probably accepted other pushes that were sent together with this one, which permits retries
     ///   (`RetryPermission`). Acceptances come later than this refusal, because APNs refuses a push sooner than it
     ///   accepts one.
@@ -41,18 +41,18 @@ extension Delivery {
         }
         if isLeftToNextOwner(record) { return dropCurrentCommandAndEndTurn(of: activity, now: now) }
         let failureCount = activities[activity].serviceFailureCount
-        if disposition == .retrySoon, failureCount <= Self.shortBackOffFailureCountMax {
+        if disposition == .retrySoon, failureCount <= Self.shortBackOffFailuresMax {
             let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(failureCount: 0)
             activities[activity].delayNextCommand(until: dueMilliseconds)
             noteStateRetry(of: record, dueMilliseconds: dueMilliseconds, now: now)
             return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
         }
         guard isRetryPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
-        let isSoon = disposition == .retrySoon && failureCount <= Self.retrySoonFailureCountMax
+        let isSoon = disposition == .retrySoon && failureCount <= Self.retrySoonFailuresMax
         beginWaitForService(
             of: activity,
             milliseconds: randomRetryPauseMilliseconds(
-                failureCount: isSoon ? min(failureCount, Self.pauseGrowthFailureCountMax) : failureCount
+                failureCount: isSoon ? min(failureCount, Self.pauseGrowthFailuresMax) : failureCount
             ),
             defersIfOverdue: !isSoon,
             now: now

@@ -54,7 +54,7 @@ extension RecordSlot {
     /// Returns Causeway's own reason for the result, if APNs named none.
     private func causewayReason(_ result: PushResult) -> StaticString {
         switch result.disposition {
-        case .accepted: alert.isExpired ? "alertExpired" : alert.heldStatus == .doesNotFit ? "alertDidNotFit" : ""
+        case .accepted: alert.wasRemovedByAge ? "alertExpired" : alert.heldStatus == .doesNotFit ? "alertDidNotFit" : ""
         case .ambiguous: "noResponse"
         case .retrySoon where result.status == 0: "notProcessed"
         case .rejected where result.status == 0: "malformedPush"
@@ -70,12 +70,12 @@ extension RecordSlot {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)
             return true
         }
-        let isRegisteredSince = RegistrationTime.isRegistered(
+        let mayTokenBeValid = RegistrationTime.isRegistered(
             token.registeredAtWallMilliseconds,
             sinceInvalidAt: invalidAtWallMilliseconds,
             nowMilliseconds: now.wallMilliseconds
         )
-        guard !isRegisteredSince else { return false }
+        guard !mayTokenBeValid else { return false }
         push.tokenRetirementRule = .unlessRegisteredSince(wallMilliseconds: invalidAtWallMilliseconds)
         return true
     }

@@ -4,7 +4,7 @@ extension Delivery {
     public var isReadingAhead: Bool { readAhead.phase == .reading }
 
     /// Notes how many records of a partition the lane has not received yet (the lag). Only partitions of the commands
-    /// topic count.
+    /// topic count. If reread records are among them, the lane reads ahead, however few they are.
     ///
     /// - Parameter isGuess: whether the number is a guess, because the lag is not known yet. A guess makes the lane
     ///   read ahead, so that it does not begin to send before it knows the lag of all its partitions.
@@ -13,10 +13,12 @@ extension Delivery {
             partition.pointee.topic == .commands
         else { return }
         let nextOffset = partition.pointee.ledger.nextOffset
+        let isRereading = partition.pointee.rereadOffsets.mayContainOffsets(from: nextOffset)
         let decision = readAhead.noteLag(
             &partition.pointee.lag,
             recordCount: recordCount,
             isGuess: isGuess,
+            isRereading: isRereading,
             nextOffset: nextOffset,
             now: now
         )

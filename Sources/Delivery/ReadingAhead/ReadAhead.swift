@@ -1,12 +1,14 @@
 /// Decides when a lane reads ahead: if it is far behind, it begins no command and keeps only the newest state of each
 /// activity, as far as it has room. So a backlog of many commands needs only one push for each activity. (R21)
+/// A partition that is read again after a loss of Redis makes the lane read ahead too, even if few records are left.
+/// (R25)
 ///
 /// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time. Until the end of
 /// reading ahead, activities wait in the phase `awaitingReadAhead` (`ActivityPhase`).
 struct ReadAhead {
     enum Phase {
         /// Activities begin when their commands are read. Next: `reading` when the lane is behind by more than
-        /// `readAheadLagRecords`.
+        /// `readAheadLagRecords`, or reads records of a partition again.
         case off
         /// No activity begins, and newer states replace those that wait. When this phase ends, the waiting activities
         /// begin. Next:
@@ -25,9 +27,10 @@ struct ReadAhead {
     struct Lag: BitwiseCopyable {
         /// The number of the partition's records that the lane has not received; 0 if the lane has received none of
         /// them for `readAheadMillisecondsMax`. Perhaps the partition cannot be read, and reading ahead would not help.
+        /// While reread records are among them, the number is raised above `readAheadLagRecords`.
         fileprivate var recordCount: Int64 = 0
-        /// The same number as `recordCount` if the shell knows it; 0 if `recordCount` is a guess. A guess makes the
-        /// lane read ahead, but does not set `isBacklogKnown`.
+        /// The same number as `recordCount`, but never raised, and 0 if `recordCount` is a guess. A guess or a raised
+        /// number makes the lane read ahead, but does not set `isBacklogKnown`.
         fileprivate var knownRecordCount: Int64 = 0
         /// The offset after the last record of the partition that the lane had received at the last report.
         fileprivate var nextOffset: Int64 = .min
@@ -101,17 +104,23 @@ struct ReadAhead {
     ///
     /// - Parameters:
     ///   - isGuess: whether `recordCount` is a guess, because the partition's lag is not known yet.
+    ///   - isRereading: whether reread records may be among them.
     ///   - nextOffset: the offset after the last record of the partition that the lane has received.
     mutating func noteLag(
         _ lag: inout Lag,
         recordCount: Int64,
         isGuess: Bool,
+        isRereading: Bool,
         nextOffset: Int64,
         now: Moment
     ) -> Decision {
         var recordCount = min(max(0, recordCount), Self.partitionLagRecordsMax)
         if hasStalled(&lag, recordCount: recordCount, nextOffset: nextOffset, now: now) { recordCount = 0 }
-        setLag(&lag, recordCount: recordCount, knownRecordCount: isGuess ? 0 : recordCount)
+        let knownRecordCount = isGuess ? 0 : recordCount
+        // Redis may have lost the versions of reread states, and would then admit one old state after the other. So the
+        // lane must read the newest one first, however few records are left.
+        if isRereading, recordCount > 0 { recordCount = max(recordCount, readAheadLagRecords + 1) }
+        setLag(&lag, recordCount: recordCount, knownRecordCount: knownRecordCount)
         if knownLagRecordCount > readAheadLagRecords { isBacklogKnown = true }
         noteWhetherLagIsSmall(now: now)
         switch phase {

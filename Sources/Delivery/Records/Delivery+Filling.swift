@@ -143,13 +143,13 @@ extension Delivery {
         slot.pointee.texts.reason = writer.reserve(RecordBlockWriter.reasonBytesMax)
     }
 
-    /// Returns when a start expires, UNIX seconds: `startSeconds` of its policy after its timestamp, or earlier at its
-    /// own expiration.
+    /// Returns when a start expires, UNIX seconds: when it has the greatest age that its policy permits, or earlier at
+    /// its own expiration.
     private func expirationSeconds(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
         AgeRules.startExpirationSeconds(
             timestamp: command.version.timestamp,
             ownExpirationSeconds: command.expirationSeconds,
-            startSeconds: policies[slot.pointee.policyIndex].startSeconds
+            startAgeSecondsMax: policies[slot.pointee.policyIndex].startAgeSecondsMax
         )
     }
 

@@ -162,8 +162,9 @@ extension Delivery {
         enqueue(index, of: activity, now: now)
     }
 
-    /// Decodes a registration and asks Redis to register its token, or rejects it. Settles a registration that is too
-    /// old to be of use.
+    /// Decodes a registration and asks Redis to register its token, or rejects it. If the timetable must know first
+    /// that the activity is alive (`mustReportLife`), reports this; the token is registered afterwards. Settles a
+    /// registration that is too old to be of use.
     private mutating func receiveRegistration(
         _ value: UnsafeRawBufferPointer,
         index: RecordIndex,

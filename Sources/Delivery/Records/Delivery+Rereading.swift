@@ -17,7 +17,7 @@ extension Delivery {
         continueAfterAcknowledgements(record)
     }
 
-    /// Removes the alert of a reread command, which must not ring again (R25).
+    /// Removes the alert of a reread command, if it has one, because it must not ring again (R25).
     mutating func removeAlert(ofRereadRecord record: RecordIndex) {
         guard records[record].hasAlert else { return }
         records.removeAlert(fromBodyOf: record)
@@ -32,9 +32,9 @@ extension Registration {
     func isTooOld(recordTimestampMilliseconds: Int64, now: Moment) -> Bool {
         let isPushToStart = if case .pushToStart = kind { true } else { false }
         return AgeRules.isRegistrationExpired(
-            registeredAtMilliseconds: max(registeredAtMilliseconds, recordTimestampMilliseconds),
+            registeredAtWallMilliseconds: max(registeredAtMilliseconds, recordTimestampMilliseconds),
             isPushToStart: isPushToStart,
-            nowMilliseconds: now.wallMilliseconds
+            nowWallMilliseconds: now.wallMilliseconds
         )
     }
 }
@@ -44,9 +44,9 @@ extension RecordSlot {
     /// `isPushToStart`, of a device. (`AgeRules.isRegistrationExpired`)
     func isTooOldToUnregister(isPushToStart: Bool) -> Bool {
         AgeRules.isRegistrationExpired(
-            registeredAtMilliseconds: times.recordAtWallMilliseconds,
+            registeredAtWallMilliseconds: times.recordAtWallMilliseconds,
             isPushToStart: isPushToStart,
-            nowMilliseconds: times.receivedAtWallMilliseconds
+            nowWallMilliseconds: times.receivedAtWallMilliseconds
         )
     }
 }

@@ -67,8 +67,8 @@ enum RecordStage: UInt8 {
     /// The next owner of the partition reads the record again. The slot is freed.
     case dropped
 
-    // Each record enters four or five stages, so the next members run often. So they are inlined, and a set of stages
-    // is a mask with one bit for each stage.
+    // Each record enters four or five stages, so the properties and the method below run often. Therefore they are
+    // inlined, and a set of stages is a mask with one bit for each stage.
 
     /// Whether the record waits only for acknowledgements, and needs no decision until then.
     @inline(__always)

@@ -53,7 +53,7 @@ struct SharedBody: BitwiseCopyable {
         return self
     }
 
-    /// Removes one reference. Frees the bytes after the last one.
+    /// Removes one reference. Frees the bytes when none is left.
     func release(to arena: inout Arena) {
         guard !isNone else { return }
         precondition(referenceCount > 0, "a body was released more often than it was retained")

@@ -7,11 +7,11 @@ package struct BundleIds: ~Copyable {
         let joinedIdentifiers = apps.flatMap(\.bundleId)
         let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: joinedIdentifiers.count, alignment: 1)
         bytes.copyBytes(from: joinedIdentifiers)
-        var end = 0
+        var endByteOffset = 0
         identifiers = apps.map {
-            let start = end
-            end += $0.bundleId.count
-            return UnsafeRawBufferPointer(rebasing: bytes[start..<end])
+            let startByteOffset = endByteOffset
+            endByteOffset += $0.bundleId.count
+            return UnsafeRawBufferPointer(rebasing: bytes[startByteOffset..<endByteOffset])
         }
         self.bytes = bytes
     }

@@ -204,8 +204,11 @@ extension RecordSlot {
     @inline(__always)
     var registrationSource: RegistrationSource {
         guard isReread else { return .record }
-        let latestMilliseconds = latestRegistrationAtWallMilliseconds
-        return .reread(alertsReleasedUntilMilliseconds: latestMilliseconds, writtenAtMilliseconds: latestMilliseconds)
+        let latestWallMilliseconds = latestRegistrationAtWallMilliseconds
+        return .reread(
+            alertsReleasedUntilMilliseconds: latestWallMilliseconds,
+            writtenAtMilliseconds: latestWallMilliseconds
+        )
     }
 
     private var latestRegistrationAtWallMilliseconds: Int64 {

@@ -239,16 +239,16 @@ extension RecordSlot {
     /// was registered.
     @inline(__always)
     fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {
-        let invalidAtMilliseconds: Int64?
+        let invalidAtWallMilliseconds: Int64?
         switch push.tokenRetirementRule {
         case .none: return nil
-        case .unlessRegisteredSince(let milliseconds): invalidAtMilliseconds = milliseconds
-        case .unconditional: invalidAtMilliseconds = nil
+        case .unlessRegisteredSince(let milliseconds): invalidAtWallMilliseconds = milliseconds
+        case .unconditional: invalidAtWallMilliseconds = nil
         }
         return TokenRetirement(
             token: token.bytes,
             environment: token.environment,
-            invalidAtMilliseconds: invalidAtMilliseconds
+            invalidAtMilliseconds: invalidAtWallMilliseconds
         )
     }
 

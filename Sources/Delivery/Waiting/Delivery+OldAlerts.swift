@@ -34,7 +34,7 @@ extension Delivery {
     func isAlertTooOld(_ alert: Version, on record: RecordIndex, now: Moment) -> Bool {
         AgeRules.isAlertTooOld(
             timestamp: alert.timestamp,
-            alertSeconds: policies[records[record].policyIndex].alertSeconds,
+            alertAgeSecondsMax: policies[records[record].policyIndex].alertAgeSecondsMax,
             nowSeconds: now.wallSeconds
         )
     }
@@ -43,7 +43,7 @@ extension Delivery {
 extension RecordSlot {
     /// Notes that an alert was removed because of its age. The result says so.
     mutating func setAlertExpired() {
-        alert.isExpired = true
+        alert.wasRemovedByAge = true
         setReason("alertExpired")
     }
 }

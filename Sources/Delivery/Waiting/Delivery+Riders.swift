@@ -210,15 +210,16 @@ extension Delivery {
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// Finishes the rider of `carrier` as superseded, because `countingCommand` has or carries a newer alert. The rider
-    /// gets a result, or `countingCommand` counts it (`finishSuperseded`).
+    /// Finishes the rider of `carrier`, if it has one, as superseded, because `countingCommand` has or carries a newer
+    /// alert. The rider gets a result, or `countingCommand` counts it (`finishSuperseded`).
     mutating func finishRider(of carrier: RecordIndex, countedBy countingCommand: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = finishSuperseded(rider, countedBy: countingCommand)
     }
 
-    /// Finishes the rider of `carrier` as superseded, because the carrier ends or must not carry the alert any more. No
-    /// command counts the rider, so it gets a result of its own. (A reread rider gets none, unless it counts commands.)
+    /// Finishes the rider of `carrier`, if it has one, as superseded, because the carrier ends or must not carry the
+    /// alert any more. No command counts the rider, so it gets a result of its own. (A reread rider gets none, unless
+    /// it counts commands.)
     mutating func finishRiderWithOwnResult(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)

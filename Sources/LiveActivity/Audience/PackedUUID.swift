@@ -56,7 +56,7 @@ public enum PackedUUID {
         to destination: UnsafeMutableRawPointer
     ) {
         precondition(packed.count == byteCount)
-        let firstLetter = UInt8(ascii: letterCase == .lowercase ? "a" : "A")
+        let digitTen = UInt8(ascii: letterCase == .lowercase ? "a" : "A")
         var position = 0
         for index in 0..<byteCount {
             if hasHyphen(before: index) {
@@ -65,7 +65,7 @@ public enum PackedUUID {
             }
             for shift in stride(from: UInt8(4), through: 0, by: -4) {
                 let digit = packed[index] >> shift & 15
-                let character = digit < 10 ? UInt8(ascii: "0") + digit : firstLetter + (digit - 10)
+                let character = digit < 10 ? UInt8(ascii: "0") + digit : digitTen + (digit - 10)
                 destination.storeBytes(of: character, toByteOffset: position, as: UInt8.self)
                 position += 1
             }

@@ -5,8 +5,9 @@ extension ContractChecker {
     /// The maximum number of digits that ``readInteger(_:_:_:)`` reads itself. So many digits always fit into `Int64`.
     /// `readIntegerInAnyForm` reads longer numbers.
     private static let shortIntegerDigitsMax = 18
-    /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double` and a
-    /// `Decimal`. The largest `Float` has 39 digits.
+    /// A number without an exponent, and with at most this many characters, fits its type without a further check: its
+    /// absolute value is below 10³⁷ and, if not 0, at least 10⁻³⁵. A `Float` has values from 10⁻³⁸ to 3·10³⁸, a
+    /// `Double` more. A `Decimal` has 38 digits, of which the last one is kept in reserve.
     private static let shortNumberCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further digits do not change whether the
     /// number fits its type. An exponent after these characters is ignored, because no app writes such a number.

@@ -28,29 +28,29 @@ package final class ChannelStatus: Sendable {
 
     /// The registry of an app in one environment, as this worker last read it. Times are UNIX milliseconds.
     package struct RegistryReading: Sendable, Equatable {
-        package var atMilliseconds: Int64
+        package var readAtWallMilliseconds: Int64
         /// When any worker last compared APNs' list with the registry; nil: never.
-        package var reconciledAtMilliseconds: Int64?
-        /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the time
-        /// of the first of these deletions.
+        package var reconciledAtWallMilliseconds: Int64?
+        /// The number of channels that will be deleted or are being deleted. `nextDeletionAtWallMilliseconds` is the
+        /// time of the first of these deletions.
         package var plannedDeletionCount = 0
-        package var nextDeletionAtMilliseconds: Int64?
+        package var nextDeletionAtWallMilliseconds: Int64?
         /// The number of channels that a worker has begun to create, with no result in Redis yet. Each has an intent in
         /// Redis (R32).
         package var unfinishedCreationCount = 0
         /// The number of channels that are not on the channels topic yet.
         package var unpublishedChannelCount = 0
 
-        package init(atMilliseconds: Int64) { self.atMilliseconds = atMilliseconds }
+        package init(readAtWallMilliseconds: Int64) { self.readAtWallMilliseconds = readAtWallMilliseconds }
     }
 
     /// The last error, with a text that says what to do.
     package struct Failure: Sendable, Equatable {
-        package var atMilliseconds: Int64
+        package var readAtWallMilliseconds: Int64
         package var reason: String
 
-        package init(atMilliseconds: Int64, reason: String) {
-            self.atMilliseconds = atMilliseconds
+        package init(readAtWallMilliseconds: Int64, reason: String) {
+            self.readAtWallMilliseconds = readAtWallMilliseconds
             self.reason = reason
         }
     }

@@ -19,11 +19,11 @@ package struct LabelValues: Sendable {
     /// even if another key has replaced it since.
     package struct SigningKey: Sendable, Hashable {
         package var team: String
-        package var keyIdentifier: String
+        package var keyId: String
 
-        package init(team: String, keyIdentifier: String) {
+        package init(team: String, keyId: String) {
             self.team = team
-            self.keyIdentifier = keyIdentifier
+            self.keyId = keyId
         }
     }
 
@@ -106,7 +106,7 @@ package struct LabelValues: Sendable {
         case .latencyPart: LatencyPart.allCases.map { [$0.name] }
         case .environment: environments.map { [$0] }
         case .connectionPhase: ConnectionPhase.allCases.map { [$0.name] }
-        case .signingKey: signingKeys.map { [$0.team, $0.keyIdentifier] }
+        case .signingKey: signingKeys.map { [$0.team, $0.keyId] }
         case .policy: policies.map { [$0] } + [["(added)"]]
         case .recordWait: RecordWait.allCases.map { [$0.name] }
         case .redisError: redisErrors.map { [$0] }

@@ -9,7 +9,7 @@ struct ProcessReading: Sendable {
     var openDescriptorCount: Int64?
     var openDescriptorsMax: Int64?
     /// When the process started, UNIX milliseconds.
-    var startedAtMilliseconds: Int64?
+    var startedAtWallMilliseconds: Int64?
 
     subscript(_ metric: Metric) -> Int64? {
         switch metric {
@@ -18,7 +18,7 @@ struct ProcessReading: Sendable {
         case .processVirtualMemoryBytes: virtualBytes
         case .processOpenFds: openDescriptorCount
         case .processMaxFds: openDescriptorsMax
-        case .processStartTime: startedAtMilliseconds
+        case .processStartTime: startedAtWallMilliseconds
         default: nil
         }
     }
@@ -41,13 +41,13 @@ struct ProcessReading: Sendable {
         if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
             reading.openDescriptorsMax = Int64(clamping: limit.rlim_cur)
         }
-        reading.startedAtMilliseconds = startedAtMilliseconds
+        reading.startedAtWallMilliseconds = startedAtWallMilliseconds
         return reading
     }
 
     /// When this process started. Field 22 of `/proc/self/stat` (proc(5)) has the ticks since the system's start, so
     /// the time of the system's start is added.
-    private static let startedAtMilliseconds: Int64? = {
+    private static let startedAtWallMilliseconds: Int64? = {
         let processStat = readText(path: "/proc/self/stat")
         // The second field, the program's name, may contain any characters. So read the fields after its last
         // parenthesis.

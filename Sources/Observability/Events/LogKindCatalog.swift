@@ -183,7 +183,7 @@ package enum LogKindCatalog {
             message: "configuration reloaded",
             meaning: """
                 The file was read again, after SIGHUP, or because it or a file of shapes changed; `changed` names the \
-                keys with new values.
+                keys with new values, and `apps.<name>.shapes` if only the content of that file is new.
                 """
         ),
         define(
@@ -192,7 +192,8 @@ package enum LogKindCatalog {
             .error,
             message: "the configuration was not reloaded: it has errors, and the previous one stays in use",
             meaning: """
-                The worker uses no value of the new file. A worker that starts with this file exits with code 78.
+                The worker uses no value of the new file. A worker that starts with this file exits with code 78. The \
+                configuration or a file of shapes may also be missing.
                 """,
             action: "Read `errors`, and correct the file; causeway check reports the same errors."
         ),

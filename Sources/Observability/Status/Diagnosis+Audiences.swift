@@ -19,8 +19,8 @@ extension Diagnosis {
                         """,
                     meaning: memberCount > 0
                         ? """
-                        \(Numeral.grouped(memberCount)) members had their turn in the last minute, but newer \
-                        commands arrive before all members had theirs.
+                        \(Numeral.counted(memberCount, "member had its", "members had their")) turn in the last \
+                        minute, but newer commands arrive before all members had theirs.
                         """
                         : "No member had its turn in the last minute: the rounds do not advance.",
                     action: memberCount > 0

@@ -45,8 +45,8 @@ extension Diagnosis {
                 alertName: "",
                 observation:
                     """
-                    \(Numeral.grouped(failedCreationCount)) channels of \(pool.app) could not be created in \
-                    \(pool.environment) in the last minute.
+                    \(Numeral.counted(failedCreationCount, "channel", "channels")) of \(pool.app) could not be \
+                    created in \(pool.environment) in the last minute.
                     """,
                 meaning: "Their audiences get pushes only by tokens, and devices start activities without a channel.",
                 action: "Read the error below. It says what to do, if an operator must act.",

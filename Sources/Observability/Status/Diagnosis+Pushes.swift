@@ -29,14 +29,15 @@ extension Diagnosis {
                     )
                 )
             } else if window.currentTotals[.apnsConnections, index, Int(ConnectionPhase.ready.rawValue)] == 0 {
-                let hasWaitingPushes = window.currentTotals[.pushesWaiting, index] > 0
+                let waitingPushCount = window.currentTotals[.pushesWaiting, index]
+                let hasWaitingPushes = waitingPushCount > 0
                 findings.append(
                     Finding(
                         severity: hasWaitingPushes ? .broken : .attention,
                         alertName: "CausewayAPNsUnreachable",
                         observation: "No APNs connection is ready for \(name).",
                         meaning: hasWaitingPushes
-                            ? "\(window.currentTotals[.pushesWaiting, index]) pushes wait for one."
+                            ? "\(Numeral.counted(waitingPushCount, "push waits", "pushes wait")) for one."
                             : "Neither a single command nor a broadcast waits for one now.",
                         action: isApnsUntrusted
                             ? """
@@ -64,7 +65,7 @@ extension Diagnosis {
                 Finding(
                     severity: .broken,
                     alertName: "CausewayProviderTokenOld",
-                    observation: "The provider token of key \(key.keyIdentifier), which pushes need, is \(age) old.",
+                    observation: "The provider token of key \(key.keyId), which pushes need, is \(age) old.",
                     meaning: "The worker could not sign a newer token and no longer uses this one, so pushes wait.",
                     action:
                         """
@@ -129,8 +130,9 @@ extension Diagnosis {
                     alertName: "CausewayPushesRefused",
                     observation:
                         """
-                        APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(responseCount)) pushes of \
-                        \(name), most with \(commonestRefusal.label).
+                        APNs refused \(Numeral.grouped(refusedCount)) of \
+                        \(Numeral.counted(responseCount, "push", "pushes")) of \(name), most with \
+                        \(commonestRefusal.label).
                         """,
                     meaning:
                         """
@@ -196,8 +198,9 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alertName: "CausewayDeadLetters",
-                    observation: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
-                    meaning: "They are not valid commands or registrations, so they had no effect.",
+                    observation:
+                        "\(Numeral.counted(count, "record", "records")) went to the dead letters in the last minute.",
+                    meaning: "Such a record is not a valid command or registration, so it had no effect.",
                     action:
                         """
                         Read the headers `error`, `detail` and `source` of the records. Then correct the producer or \

@@ -94,7 +94,7 @@ struct Diagnosis {
             Finding(
                 severity: .attention,
                 alertName: "CausewayLaneBusy",
-                observation: "\(busyLanes.count) of \(totals.laneCells.count) lanes work more than 80 % of the time.",
+                observation: "Lanes busy over 80 % of the time: \(busyLanes.count) of \(totals.laneCells.count).",
                 meaning: "A lane at 100 % falls behind, and pushes are late.",
                 action: busyLanes.count == totals.laneCells.count
                     ? "Add workers, up to the number of partitions. Or add lanes, if the machine has free cores."
@@ -136,8 +136,8 @@ struct Diagnosis {
                 alertName: "",
                 observation:
                     """
-                    Traces of \(Numeral.grouped(droppedTraceCount)) records were dropped, and \
-                    \(Numeral.grouped(failedPostCount)) requests to the collector \
+                    Traces of \(Numeral.counted(droppedTraceCount, "record", "records")) were dropped, and \
+                    \(Numeral.counted(failedPostCount, "request", "requests")) to the collector \
                     failed\(hasRecentFailures ? "" : ", none of them in the last minute").
                     """,
                 meaning: "Traces are incomplete. Pushes are not affected.",
@@ -206,7 +206,8 @@ struct Diagnosis {
                 alertName: emptiedPrimaryCount > 0 ? "CausewayRedisDataLost" : "",
                 observation: lossText
                     + (partitionCount > 0
-                        ? ": \(partitionCount) partitions are read again." : "; all partitions were read again."),
+                        ? ": \(Numeral.counted(partitionCount, "partition is", "partitions are")) read again."
+                        : "; all partitions were read again."),
                 meaning:
                     "The workers restore tokens and held states from Kafka. This repeats no alert and no start.",
                 action:
@@ -256,7 +257,7 @@ struct Diagnosis {
                 severity: .attention,
                 alertName: "CausewayRedisReplicasMissing",
                 observation:
-                    "Too few Redis replicas acknowledged writes, \(Numeral.grouped(count)) times in the last minute.",
+                    "Writes that too few Redis replicas acknowledged in the last minute: \(Numeral.grouped(count)).",
                 meaning:
                     "Registrations and held states wait 10 s for redis.replicas replicas, then continue without them.",
                 action:
@@ -306,8 +307,7 @@ struct Diagnosis {
                         Later offsets of the partition cannot be committed. After a restart, a worker reads from this \
                         record on again.
                         """,
-                    action:
-                        "Find out what the records wait for, in the table below. A restart does not help."
+                    action: "Find out what the records wait for, in the table below. A restart does not help."
                 )
             )
         }
@@ -316,9 +316,9 @@ struct Diagnosis {
                 Finding(
                     severity: .broken,
                     alertName: "CausewayPartitionStuck",
-                    observation: "\(totals[.partitionsStuck]) partitions are not read.",
-                    meaning:
-                        "Their committed offset no longer exists in the topic, or is not known yet.",
+                    observation:
+                        "\(Numeral.counted(totals[.partitionsStuck], "partition is", "partitions are")) not read.",
+                    meaning: "Their committed offset no longer exists in the topic, or is not known yet.",
                     action:
                         """
                         The event offset-gone below names them. An operator must set the group's offset: see \
@@ -334,7 +334,8 @@ struct Diagnosis {
                 Finding(
                     severity: .attention,
                     alertName: "",
-                    observation: "\(totals[.partitionsPaused]) partitions are paused.",
+                    observation:
+                        "\(Numeral.counted(totals[.partitionsPaused], "partition is", "partitions are")) paused.",
                     meaning: "A lane has reached its limit of records in progress.",
                     action: "Find out what the records wait for, in the table below: that part is slow."
                 )

@@ -93,7 +93,11 @@ extension HealthReport {
         case .left: Check(name: "group", hasSucceeded: false, text: "has left")
         // With the cooperative protocol, the worker keeps reading its partitions during a rebalance.
         case .member where assignedPartitionCount > 0, .joining where assignedPartitionCount > 0:
-            Check(name: "group", hasSucceeded: true, text: "reads \(assignedPartitionCount) partitions")
+            Check(
+                name: "group",
+                hasSucceeded: true,
+                text: "reads \(Numeral.counted(assignedPartitionCount, "partition", "partitions"))"
+            )
         case .member:
             Check(name: "group", hasSucceeded: true, text: "waits for partitions: other workers read them all")
         case .joining where isKafkaUnreachable:

@@ -48,7 +48,9 @@ extension StatusBuilder {
                     status.listedChannelCount > 0 ? .count(status.listedChannelCount) : .none,
                 ] + registryCells(status.lastRegistryReading) + [
                     status.lastFailure.map { .words($0.reason).styled(.attention) } ?? .none,
-                    .duration(milliseconds: status.lastFailure.map { ageMilliseconds(since: $0.atMilliseconds) }),
+                    .duration(
+                        milliseconds: status.lastFailure.map { ageMilliseconds(since: $0.readAtWallMilliseconds) }
+                    ),
                 ]
             },
             emptyText: "No audience has a channel."
@@ -61,20 +63,22 @@ extension StatusBuilder {
         return [
             .count(Int64(reading.unfinishedCreationCount)), .count(Int64(reading.unpublishedChannelCount)),
             .count(Int64(reading.plannedDeletionCount)),
-            .duration(milliseconds: reading.nextDeletionAtMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }),
-            .duration(milliseconds: ageMilliseconds(since: reading.atMilliseconds)),
-            .duration(milliseconds: reading.reconciledAtMilliseconds.map(ageMilliseconds(since:))),
+            .duration(
+                milliseconds: reading.nextDeletionAtWallMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }
+            ),
+            .duration(milliseconds: ageMilliseconds(since: reading.readAtWallMilliseconds)),
+            .duration(milliseconds: reading.reconciledAtWallMilliseconds.map(ageMilliseconds(since:))),
         ]
     }
 
-    private func ageMilliseconds(since eventAtMilliseconds: Int64) -> Int64 {
-        max(0, elapsedMilliseconds(since: eventAtMilliseconds))
+    private func ageMilliseconds(since eventAtWallMilliseconds: Int64) -> Int64 {
+        max(0, elapsedMilliseconds(since: eventAtWallMilliseconds))
     }
 
     /// Returns how long ago a time was; negative for a future time. Returns 0 if the subtraction overflows: some times
     /// come from Redis, where other programs may write any number.
-    private func elapsedMilliseconds(since eventAtMilliseconds: Int64) -> Int64 {
-        let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(eventAtMilliseconds)
+    private func elapsedMilliseconds(since eventAtWallMilliseconds: Int64) -> Int64 {
+        let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(eventAtWallMilliseconds)
         return overflows ? 0 : difference
     }
 }

@@ -197,8 +197,8 @@ struct StatusBuilder {
             title: "Waiting records",
             explanation:
                 """
-                \(Numeral.grouped(totals[.recordsInProgress])) records are in progress, between receipt and \
-                acknowledged result.
+                \(Numeral.counted(totals[.recordsInProgress], "record is", "records are")) in progress, between \
+                receipt and acknowledged result.
                 """,
             columns: [
                 .init(key: "for", title: "for"), .init(key: "meaning", title: ""),
@@ -239,8 +239,8 @@ struct StatusBuilder {
                     ? " Errors since the start: \(largestCountsText(.kafkaErrors, labels.kafkaErrors))." : "")
                 + (hiddenCount > 0
                     ? """
-                     The \(shownPartitions.count) partitions with the largest lag; \(hiddenCount) more are not \
-                    shown.
+                     The \(shownPartitions.count) partitions with the largest lag; \
+                    \(Numeral.counted(hiddenCount, "more is", "more are")) not shown.
                     """
                     : ""),
             columns: [

@@ -35,16 +35,16 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// The status of APNs' response; 0 if APNs did not respond.
     var status: UInt16
     /// The times of the record's steps, UNIX milliseconds; -1 for a step that did not happen.
-    var receivedAtMilliseconds: Int64
-    var admittedAtMilliseconds: Int64
-    var sentAtMilliseconds: Int64
-    var responseAtMilliseconds: Int64
-    var finishedAtMilliseconds: Int64
+    var receivedAtWallMilliseconds: Int64
+    var admittedAtWallMilliseconds: Int64
+    var sentAtWallMilliseconds: Int64
+    var responseAtWallMilliseconds: Int64
+    var finishedAtWallMilliseconds: Int64
 
     /// - Parameters:
     ///   - trace: the trace that came with the record, or that begins here.
     ///   - seed: the lane's seed for span ids. With the same seed, a repeated result gets the same span ids.
-    public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedAtMilliseconds: Int64) {
+    public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedAtWallMilliseconds: Int64) {
         // If the trace begins at this worker, the span of the record's first result is the root of the trace. A
         // registration may have further results: those of the held commands that its token releases.
         let isRoot = trace.beginsAtThisWorker && view.earlierResultCount == 0
@@ -64,26 +64,26 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         priority = view.priority
         attemptCount = view.attemptCount
         status = view.httpStatus ?? 0
-        receivedAtMilliseconds = view.receivedAtWallMilliseconds
-        admittedAtMilliseconds = view.admittedAtWallMilliseconds ?? -1
-        sentAtMilliseconds = view.sentAtWallMilliseconds ?? -1
-        responseAtMilliseconds = view.responseAtWallMilliseconds ?? -1
-        self.finishedAtMilliseconds = finishedAtMilliseconds
+        receivedAtWallMilliseconds = view.receivedAtWallMilliseconds
+        admittedAtWallMilliseconds = view.admittedAtWallMilliseconds ?? -1
+        sentAtWallMilliseconds = view.sentAtWallMilliseconds ?? -1
+        responseAtWallMilliseconds = view.responseAtWallMilliseconds ?? -1
+        self.finishedAtWallMilliseconds = finishedAtWallMilliseconds
     }
 
     /// Makes the report of a command to an audience after the command's fan-out.
     ///
-    /// - Parameter admittedAtMilliseconds: UNIX milliseconds.
+    /// - Parameter admittedAtWallMilliseconds: UNIX milliseconds.
     public init(
         fannedOut trace: RecordTrace,
         _ view: RecordView,
         seed: UInt64,
-        admittedAtMilliseconds: Int64,
-        finishedAtMilliseconds: Int64
+        admittedAtWallMilliseconds: Int64,
+        finishedAtWallMilliseconds: Int64
     ) {
-        self.init(trace, view, seed: seed, finishedAtMilliseconds: finishedAtMilliseconds)
+        self.init(trace, view, seed: seed, finishedAtWallMilliseconds: finishedAtWallMilliseconds)
         recordOutcome = .fannedOut
-        self.admittedAtMilliseconds = admittedAtMilliseconds
+        self.admittedAtWallMilliseconds = admittedAtWallMilliseconds
     }
 
     /// Makes the report of a finished range. The parent of its span is the command's span, which the fan-out record
@@ -93,7 +93,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         _ range: FinishedRange,
         appIndex: Int,
         seed: UInt64,
-        finishedAtMilliseconds: Int64
+        finishedAtWallMilliseconds: Int64
     ) {
         context = Self.context(of: trace, offset: range.offset, earlierResultCount: 0, seed: seed)
         parentSpanIdentifier = trace.context.spanIdentifier
@@ -106,11 +106,11 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         priority = range.priority
         attemptCount = 0
         status = 0
-        receivedAtMilliseconds = range.receivedAtMilliseconds
-        admittedAtMilliseconds = -1
-        sentAtMilliseconds = -1
-        responseAtMilliseconds = -1
-        self.finishedAtMilliseconds = finishedAtMilliseconds
+        receivedAtWallMilliseconds = range.receivedAtWallMilliseconds
+        admittedAtWallMilliseconds = -1
+        sentAtWallMilliseconds = -1
+        responseAtWallMilliseconds = -1
+        self.finishedAtWallMilliseconds = finishedAtWallMilliseconds
     }
 
     /// Returns the trace context whose span is that of one result of a record. A record may have several results, each
@@ -157,7 +157,7 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
     /// may have another priority.
     public var priority: UInt8
     /// When the fan-out record was received, UNIX milliseconds.
-    public var receivedAtMilliseconds: Int64
+    public var receivedAtWallMilliseconds: Int64
 
     public init(
         partition: Int32,
@@ -166,7 +166,7 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
         outcome: FanoutOutcome,
         memberCount: UInt32,
         priority: UInt8,
-        receivedAtMilliseconds: Int64
+        receivedAtWallMilliseconds: Int64
     ) {
         self.partition = partition
         self.offset = offset
@@ -174,6 +174,6 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
         self.outcome = outcome
         self.memberCount = memberCount
         self.priority = priority
-        self.receivedAtMilliseconds = receivedAtMilliseconds
+        self.receivedAtWallMilliseconds = receivedAtWallMilliseconds
     }
 }

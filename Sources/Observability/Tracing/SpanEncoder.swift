@@ -54,7 +54,7 @@ package struct SpanEncoder: Sendable {
 
     private func spans(of trace: FinishedTrace) -> [TraceRequest.Span] {
         var spans = [consumeSpan(of: trace)]
-        if trace.admittedAtMilliseconds >= 0 {
+        if trace.admittedAtWallMilliseconds >= 0 {
             spans.append(
                 Self.span(
                     trace,
@@ -62,12 +62,12 @@ package struct SpanEncoder: Sendable {
                     parent: trace.context.spanIdentifier,
                     name: "admit",
                     kind: .internal,
-                    times: (trace.receivedAtMilliseconds, trace.admittedAtMilliseconds),
+                    times: (trace.receivedAtWallMilliseconds, trace.admittedAtWallMilliseconds),
                     attributes: []
                 )
             )
         }
-        if trace.sentAtMilliseconds >= 0, trace.responseAtMilliseconds >= trace.sentAtMilliseconds {
+        if trace.sentAtWallMilliseconds >= 0, trace.responseAtWallMilliseconds >= trace.sentAtWallMilliseconds {
             spans.append(
                 Self.span(
                     trace,
@@ -75,7 +75,7 @@ package struct SpanEncoder: Sendable {
                     parent: trace.context.spanIdentifier,
                     name: "send",
                     kind: .client,
-                    times: (trace.sentAtMilliseconds, trace.responseAtMilliseconds),
+                    times: (trace.sentAtWallMilliseconds, trace.responseAtWallMilliseconds),
                     attributes: [
                         .init("http.request.method", "POST"),
                         .init("http.response.status_code", Int64(trace.status)),
@@ -115,7 +115,7 @@ package struct SpanEncoder: Sendable {
             parent: trace.parentSpanIdentifier,
             name: "consume \(topic)",
             kind: .consumer,
-            times: (trace.receivedAtMilliseconds, trace.finishedAtMilliseconds),
+            times: (trace.receivedAtWallMilliseconds, trace.finishedAtWallMilliseconds),
             attributes: attributes
         )
     }
@@ -131,7 +131,7 @@ package struct SpanEncoder: Sendable {
         parent: UInt64?,
         name: String,
         kind: TraceRequest.Span.Kind,
-        times: (beganAtMilliseconds: Int64, endMilliseconds: Int64),
+        times: (beganAtWallMilliseconds: Int64, endWallMilliseconds: Int64),
         attributes: [TraceRequest.Attribute]
     ) -> TraceRequest.Span {
         TraceRequest.Span(
@@ -144,10 +144,10 @@ package struct SpanEncoder: Sendable {
             flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
             name: name,
             kind: kind,
-            startTimeUnixNano: nanosecondText(times.beganAtMilliseconds),
+            startTimeUnixNano: nanosecondText(times.beganAtWallMilliseconds),
             // A deferred command keeps the time at which it was first received, so the times may come from the clocks
             // of two workers. The end must not be before the beginning.
-            endTimeUnixNano: nanosecondText(max(times.beganAtMilliseconds, times.endMilliseconds)),
+            endTimeUnixNano: nanosecondText(max(times.beganAtWallMilliseconds, times.endWallMilliseconds)),
             attributes: attributes,
             status: trace.recordOutcome.isError && kind != .internal ? .error : nil
         )

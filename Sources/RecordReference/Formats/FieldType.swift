@@ -18,7 +18,7 @@ package indirect enum FieldType: Sendable {
     case integerChoice([UInt64])
     case number
     case boolean
-    case array(of: FieldType, countMax: Int?)
+    case array(of: FieldType, elementsMax: Int?)
     /// Two integers, 0 to 255: the first and the last segment of a range.
     case segmentRange
     case object(RecordShape)
@@ -58,8 +58,8 @@ extension FieldType {
         case .integerChoice(let values): values.map { "`\($0)`" }.joined(separator: " or ")
         case .number: "number"
         case .boolean: "boolean"
-        case .array(let element, let countMax):
-            "array of " + (countMax.map { "at most \($0) " } ?? "")
+        case .array(let element, let elementsMax):
+            "array of " + (elementsMax.map { "at most \($0) " } ?? "")
                 + element.typeInWords.replacing("string", with: "strings", maxReplacements: 1)
         case .segmentRange: "array of two integers, 0 to 255"
         case .object(let shape): shape.typeInWords ?? "object"
@@ -103,10 +103,10 @@ extension FieldType {
         case .integerChoice(let values): ["enum": .numbers(values)]
         case .number: ["type": "number"]
         case .boolean: ["type": "boolean"]
-        case .array(let element, let countMax):
+        case .array(let element, let elementsMax):
             .object(
                 [.init("type", "array"), .init("items", element.schema(description))]
-                    + (countMax.map { [.init("maxItems", .number(UInt64($0)))] } ?? [])
+                    + (elementsMax.map { [.init("maxItems", .number(UInt64($0)))] } ?? [])
             )
         case .segmentRange:
             [

@@ -254,7 +254,7 @@ private enum CommandFormat {
                     RecordField("loc-key", .text, .always, "The key in the app's strings."),
                     RecordField(
                         "loc-args",
-                        .array(of: .text, countMax: nil),
+                        .array(of: .text, elementsMax: nil),
                         "What replaces the placeholders of that string."
                     ),
                 ],

@@ -59,8 +59,9 @@ private enum RegistrationFormat {
                 """
                 The time at which the app got the token. Of two registrations, the one with the later time applies. A \
                 time that is more than \(Limits.timestampLeadSecondsMax) s after the record's time in Kafka counts as \
-                \(Limits.timestampLeadSecondsMax) s after it. If APNs reports the token as dead since an earlier time, \
-                Causeway continues to use it.
+                \(Limits.timestampLeadSecondsMax) s after it. A tombstone has the time of its own record in Kafka, and \
+                does not unregister a token with a later time: write it again after that time. If APNs reports the \
+                token as dead since an earlier time, Causeway continues to use it.
                 """
             ),
             RecordField("token", .token, .always, "The bytes of the token in hexadecimal digits."),
@@ -96,13 +97,15 @@ private enum RegistrationFormat {
                 .either([.unixSeconds, .object(shownVersion)]),
                 .conditional("only with `activity`"),
                 """
-                The version that the activity already shows. Older and equal states are not sent. A version that is more \
-                than \(Limits.timestampLeadSecondsMax) s after the record's time in Kafka does not count.
+                The version that the activity already shows. Starts and updates that are not newer are not sent: an \
+                older one is `superseded`, an equal one is `duplicate`, and a held update has no further result. A \
+                version that is more than \(Limits.timestampLeadSecondsMax) s after the record's time in Kafka does \
+                not count.
                 """
             ),
             RecordField(
                 "audiences",
-                .array(of: .identifier, countMax: Limits.audiencesPerRegistrationMax),
+                .array(of: .identifier, elementsMax: Limits.audiencesPerRegistrationMax),
                 """
                 All audiences of the activity or device. It leaves all audiences that are not in this list. Default: \
                 none.

@@ -216,7 +216,7 @@ private enum ResultFields {
     )
     static let dropped = RecordField(
         "dropped",
-        .array(of: .text, countMax: OversizeFields.countMax),
+        .array(of: .text, elementsMax: OversizeFields.fieldsMax),
         """
         The members of `content-state` that were dropped by the policy's `oversize`, because the body was too large. \
         If a command was held for a token and is sent later, only its result `held` names them.

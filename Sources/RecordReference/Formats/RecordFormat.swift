@@ -1,12 +1,12 @@
 import Documents
 import LiveActivity
 
-/// One key of a record.
+/// One field of a record.
 package struct RecordField: Sendable {
     package enum Presence: Equatable, Sendable {
         case always
         case optional
-        /// The key is only in some records. The text says in which records; the table's column "present" shows the
+        /// The field is only in some records. The text says in which records; the table's column "present" shows the
         /// text.
         case conditional(String)
     }
@@ -14,7 +14,7 @@ package struct RecordField: Sendable {
     package var name: String
     package var type: FieldType
     package var presence: Presence
-    /// What the key means, in one or several sentences.
+    /// What the field means, in one or several sentences.
     package var meaning: String
 
     init(_ name: String, _ type: FieldType, _ presence: Presence, _ meaning: String) {
@@ -35,7 +35,7 @@ enum DescriptionSource {
     case typeInWords
 }
 
-/// A rule that combines several keys of an object.
+/// A rule that combines several fields of an object.
 package struct RecordRule: Sendable {
     package var text: String
     /// The keywords that the rule adds to the JSON Schema.
@@ -47,16 +47,16 @@ package struct RecordRule: Sendable {
     }
 }
 
-/// The keys of an object, and the rules between them.
+/// The fields of an object, and the rules between them.
 package struct RecordShape: Sendable {
-    /// What becomes of keys of the object that `fields` does not list.
+    /// What becomes of members of the object that `fields` does not list.
     package enum UnlistedKeys: Sendable {
-        /// A record with such a key is invalid.
+        /// A record with such a member is invalid.
         case refused
-        /// The record may have keys that `fields` does not list. They belong to Apple or to the app, and Causeway
+        /// The record may have members that `fields` does not list. They belong to Apple or to the app, and Causeway
         /// passes them on to APNs.
         case passedOn
-        /// Readers ignore keys that `fields` does not list, because a later release of Causeway may write more keys.
+        /// Readers ignore members that `fields` does not list, because a later release of Causeway may write more.
         case ignored
     }
 

@@ -161,7 +161,7 @@ final class Cluster {
     }
 
     /// Lets the connections to servers without hash slots close later. A time that is already set stays. Otherwise:
-    /// - If an ASK has named the server recently: `keepConnectionAfterAskMilliseconds` after the last ASK.
+    /// - If an ASK has named the server recently: `connectionKeptAfterAskMilliseconds` after the last ASK.
     /// - If not: after twice the reply deadline. By then the server's last calls have their replies or have failed.
     private func setCloseTimesOfNodesWithoutHashSlots() {
         let nowMilliseconds = loop.nowMilliseconds
@@ -169,7 +169,7 @@ final class Cluster {
         for index in nodes.indices {
             guard let node = nodes[index], !node.hasHashSlots, node.closesAtMilliseconds == .max else { continue }
             let (lastAskAtMilliseconds, keepMilliseconds) = (
-                node.lastAskAtMilliseconds, configuration.keepConnectionAfterAskMilliseconds
+                node.lastAskAtMilliseconds, configuration.connectionKeptAfterAskMilliseconds
             )
             let isAskRecent =
                 lastAskAtMilliseconds != .min && nowMilliseconds - lastAskAtMilliseconds < keepMilliseconds

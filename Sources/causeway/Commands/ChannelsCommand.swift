@@ -240,10 +240,10 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
 extension ChannelEntry {
     /// One line of text about the channel, from its entry in the registry.
     fileprivate var textLine: String {
-        let nowMilliseconds = Clock.wallMilliseconds
+        let nowWallMilliseconds = Clock.wallMilliseconds
         let deletionText =
-            deletionDueMilliseconds.map { ", deleted \(TimeText.relative($0, to: nowMilliseconds))" } ?? ""
+            deletionDueWallMilliseconds.map { ", deleted \(TimeText.relative($0, to: nowWallMilliseconds))" } ?? ""
         return "\(audience) \(channel) storage=\(storage.rawValue) \(state.rawValue), "
-            + "created \(TimeText.relative(createdAtMilliseconds, to: nowMilliseconds))\(deletionText)"
+            + "created \(TimeText.relative(createdAtWallMilliseconds, to: nowWallMilliseconds))\(deletionText)"
     }
 }

@@ -96,11 +96,12 @@ struct SendCommand: ParsableCommand {
             "\(tally.sentCount) sent, \(tally.acknowledgedCount) acknowledged, \(tally.failedCount) failed, \(seconds) s"
         )
         if invalidCount > 0 {
-            let kind = registrations ? "registrations" : "commands"
+            let kind = registrations ? "registration" : "command"
+            let text = invalidCount == 1 ? "is not a valid \(kind)" : "are not valid \(kind)s"
             StandardStreams.printError(
                 """
-                causeway send: \(invalidCount) of the records are not valid \(kind); causeway check --\(kind) FILE \
-                prints their errors
+                causeway send: \(invalidCount) of the records \(text); causeway check --\(kind)s FILE prints \
+                \(invalidCount == 1 ? "its" : "their") errors
                 """
             )
         }

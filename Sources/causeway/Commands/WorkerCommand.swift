@@ -28,7 +28,7 @@ struct WorkerCommand: AsyncParsableCommand {
 
             After SIGHUP or a change of the file, the worker reads the configuration again. It applies the keys that \
             causeway configuration yaml marks with "Reloadable.", and logs which other changed keys need a restart. If \
-            the file has an error, the worker applies nothing.
+            the file has an error or is missing, the worker applies nothing.
 
             Examples:
               causeway worker --config /etc/causeway/causeway.yaml

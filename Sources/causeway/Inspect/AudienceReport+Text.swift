@@ -50,8 +50,8 @@ extension AudienceReport {
         let memberCounts = census.memberCountsBySegment
         return
             """
-            on \(census.pageCount) pages\(readText)\(unreadableText); \(memberCounts.min() ?? 0) to \
-            \(memberCounts.max() ?? 0) in each segment
+            on \(census.pageCount) \(census.pageCount == 1 ? "page" : "pages")\(readText)\(unreadableText); \
+            \(memberCounts.min() ?? 0) to \(memberCounts.max() ?? 0) in each segment
             """
     }
 
@@ -84,17 +84,21 @@ extension AudienceReport {
     }
 
     private func progressText(_ fanout: FanoutUnderWay) -> String {
-        let parkedText = fanout.parkedCount == 0 ? "" : ", \(fanout.parkedCount) members are retried"
+        let parkedText =
+            fanout.parkedCount == 0
+            ? "" : ", \(fanout.parkedCount) \(fanout.parkedCount == 1 ? "member is" : "members are") retried"
         let broadcastsText = fanout.finishedRangeCount == fanout.rangeCount ? ", broadcasts not finished" : ""
         return
             "\(text(fanout.version)): \(Self.percent(fanout.progressFraction)) done, \(fanout.finishedRangeCount) of "
-            + "\(fanout.rangeCount) ranges finished\(parkedText)\(broadcastsText)"
+            + "\(fanout.rangeCount) \(fanout.rangeCount == 1 ? "range" : "ranges") finished"
+            + "\(parkedText)\(broadcastsText)"
     }
 
     private func speedText(_ fanout: FanoutUnderWay) -> String {
         let rateText =
             fanout.membersPerSecond(nowMilliseconds: nowMilliseconds).map { ", \(Int($0.rounded())) a second" } ?? ""
-        return "admitted \(agoText(fanout.admittedAtMilliseconds)); \(fanout.counts.total) members\(rateText)"
+        let countText = fanout.counts.total == 1 ? "1 member" : "\(fanout.counts.total) members"
+        return "admitted \(agoText(fanout.admittedAtMilliseconds)); \(countText)\(rateText)"
     }
 
     private func rangesText(_ fanout: FanoutUnderWay) -> String {

@@ -45,7 +45,7 @@ extension ReplayDecider {
         let expirationSeconds = AgeRules.startExpirationSeconds(
             timestamp: command.version.timestamp,
             ownExpirationSeconds: command.expirationSeconds,
-            startSeconds: policy.expiration.startSeconds
+            startAgeSecondsMax: policy.expiration.startSeconds
         )
         return AgeRules.isExpired(expirationSeconds, nowSeconds: nowSeconds) ? .startTooOld : nil
     }

@@ -81,7 +81,7 @@ struct ReplayDecider {
         let expirationSeconds = AgeRules.startExpirationSeconds(
             timestamp: command.version.timestamp,
             ownExpirationSeconds: command.expirationSeconds,
-            startSeconds: policy.expiration.startSeconds
+            startAgeSecondsMax: policy.expiration.startSeconds
         )
         if AgeRules.isExpired(expirationSeconds, nowSeconds: nowSeconds) { return .startTooOld }
         let storeVerdict = activity.verdict(onStart: command.version, nowMilliseconds: redisNowMilliseconds)
@@ -95,7 +95,7 @@ struct ReplayDecider {
         command.hasAlert
             && AgeRules.isAlertTooOld(
                 timestamp: command.version.timestamp,
-                alertSeconds: policy.expiration.alertSeconds,
+                alertAgeSecondsMax: policy.expiration.alertSeconds,
                 nowSeconds: nowSeconds
             )
     }

@@ -178,7 +178,7 @@ struct ReplayReader {
     ) throws(KafkaError) -> Int64? {
         try reader.fetchOffset(
             of: partition,
-            atOrAfterMilliseconds: milliseconds,
+            atOrAfterWallMilliseconds: milliseconds,
             timeoutMilliseconds: Self.requestTimeoutMilliseconds
         )
         .map { min(max($0, logOffsets.lowerBound), logOffsets.upperBound) }

@@ -36,7 +36,7 @@ struct ReplayRebuilder {
     /// What is known about the newest token of an activity, and when a record of this token was first written.
     private enum TrackedRegistration {
         case absent
-        case registered(TokenRegistration<[UInt8]>, writtenAtMilliseconds: Int64)
+        case registered(TokenRegistration<[UInt8]>, writtenAtWallMilliseconds: Int64)
     }
 
     /// - Parameters:
@@ -80,19 +80,19 @@ struct ReplayRebuilder {
         }
         let hasTimestamp = recordTimestampMilliseconds >= 0
         registration.limitTimes(toLeadOver: hasTimestamp ? recordTimestampMilliseconds : Clock.wallMilliseconds)
-        let writtenAtMilliseconds = max(registration.registeredAtMilliseconds, recordTimestampMilliseconds)
+        let writtenAtWallMilliseconds = max(registration.registeredAtMilliseconds, recordTimestampMilliseconds)
         guard
             let call = registrationCall(
                 for: registration,
                 appIndex: appIndex,
-                writtenAtMilliseconds: writtenAtMilliseconds,
+                writtenAtWallMilliseconds: writtenAtWallMilliseconds,
                 in: value
             )
         else { return }
         let isExpired = AgeRules.isRegistrationExpired(
-            registeredAtMilliseconds: writtenAtMilliseconds,
+            registeredAtWallMilliseconds: writtenAtWallMilliseconds,
             isPushToStart: call.subject.kind == .device,
-            nowMilliseconds: Clock.wallMilliseconds
+            nowWallMilliseconds: Clock.wallMilliseconds
         )
         if isExpired { tally.count(.registrationsOver) } else { try collect(call) }
     }
@@ -102,7 +102,7 @@ struct ReplayRebuilder {
     private func registrationCall(
         for registration: Registration,
         appIndex: Int,
-        writtenAtMilliseconds: Int64,
+        writtenAtWallMilliseconds: Int64,
         in record: UnsafeRawBufferPointer
     ) -> StoreCall<[UInt8]>? {
         let name = scope.apps[appIndex].bundleId
@@ -141,7 +141,7 @@ struct ReplayRebuilder {
                     // 0: Redis keeps the alerts that it holds, because workers may still have to send them.
                     source: .reread(
                         alertsReleasedUntilMilliseconds: 0,
-                        writtenAtMilliseconds: writtenAtMilliseconds
+                        writtenAtMilliseconds: writtenAtWallMilliseconds
                     ),
                     audiences: digests(of: activity.audiences, count: activity.audienceCount)
                 )
@@ -183,20 +183,20 @@ struct ReplayRebuilder {
         guard scope.includes(Array(key)) else { return }
         tokenHolders.removeAll { holder in
             AgeRules.isRegistrationExpired(
-                registeredAtMilliseconds: recordTimestampMilliseconds,
+                registeredAtWallMilliseconds: recordTimestampMilliseconds,
                 isPushToStart: holder.kind == .device,
-                nowMilliseconds: Clock.wallMilliseconds
+                nowWallMilliseconds: Clock.wallMilliseconds
             )
         }
         guard !tokenHolders.isEmpty else { return tally.count(.registrationsOver) }
-        let atMilliseconds = max(0, recordTimestampMilliseconds)
+        let atWallMilliseconds = max(0, recordTimestampMilliseconds)
         for app in scope.apps where scope.includes(app: app.bundleId) {
             for (kind, identifier, type) in tokenHolders {
                 try collect(
                     StoreCall(
                         tag: 0,
                         subject: StoreSubject(app: Array(app.bundleId.utf8), kind: kind, identifier: identifier),
-                        operation: .unregister(atMilliseconds: atMilliseconds, attributesType: type)
+                        operation: .unregister(atMilliseconds: atWallMilliseconds, attributesType: type)
                     )
                 )
             }
@@ -287,14 +287,14 @@ struct ReplayRebuilder {
         guard let knownRegistration = registrationsByActivity[activity] else { return }
         switch (call.operation, knownRegistration) {
         case (.register(let token, _, _, .reread(_, let milliseconds), _), .absent):
-            registrationsByActivity[activity] = .registered(token, writtenAtMilliseconds: milliseconds)
+            registrationsByActivity[activity] = .registered(token, writtenAtWallMilliseconds: milliseconds)
         case (
             .register(let token, _, _, .reread(_, let milliseconds), _), .registered(let known, let knownMilliseconds)
         )
         where known.registeredAtMilliseconds <= token.registeredAtMilliseconds:
             registrationsByActivity[activity] = .registered(
                 token,
-                writtenAtMilliseconds: token.token == known.token ? knownMilliseconds : milliseconds
+                writtenAtWallMilliseconds: token.token == known.token ? knownMilliseconds : milliseconds
             )
         case (.unregister(let milliseconds, _), .registered(let known, _))
         where max(known.registeredAtMilliseconds, 0) <= milliseconds:
@@ -355,15 +355,15 @@ struct ReplayRebuilder {
         _ missingStates: [(calls: ActivityRebuildCalls, inspection: ActivityInspection, activity: [UInt8])]
     ) throws {
         guard let first = missingStates.first else { return }
-        let nowMilliseconds = try queries.serverTimeMilliseconds(for: first.activity)
+        let nowWallMilliseconds = try queries.serverTimeMilliseconds(for: first.activity)
         for (calls, inspection, activity) in missingStates {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
-            if case .registered(var registration, let writtenAtMilliseconds)? = registrationsByActivity[activity] {
+            if case .registered(var registration, let writtenAtWallMilliseconds)? = registrationsByActivity[activity] {
                 // The model begins the activity's eight hours at this time, as Redis would.
-                registration.registeredAtMilliseconds = writtenAtMilliseconds
+                registration.registeredAtMilliseconds = writtenAtWallMilliseconds
                 admission.registration = registration
             }
-            let verdict = ActivityState(inspection).verdict(on: admission, nowMilliseconds: nowMilliseconds)
+            let verdict = ActivityState(inspection).verdict(on: admission, nowMilliseconds: nowWallMilliseconds)
             tally.count(verdict.forReplay.counter)
         }
     }

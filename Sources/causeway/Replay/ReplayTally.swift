@@ -45,7 +45,7 @@ struct ReplayTally {
         var lines = LabelledLines()
         let skippedText =
             skippedRecordCount > 0 ? ", \(skippedRecordCount) of other apps or activities skipped" : ""
-        lines.add("\(topic): \(readRecordCount) records\(skippedText)")
+        lines.add("\(topic): \(readRecordCount) \(readRecordCount == 1 ? "record" : "records")\(skippedText)")
         let apps = reasonCountsByApp.keys.sorted { $0 ?? .max < $1 ?? .max }
         let reasons = ReplayReason.allCases.filter { total($0) > 0 }
         guard !reasons.isEmpty else { return lines.lines }

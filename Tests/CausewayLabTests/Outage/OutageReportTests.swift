@@ -62,12 +62,12 @@ struct OutageReportTests {
         }
         var expectationChecker = OutageExpectationChecker(
             findings: OutageFindings(),
-            outcomesByCommand: ["a/1": ["held"], "a/2": ["superseded"]],
+            outcomeNamesByCommand: ["a/1": ["held"], "a/2": ["superseded"]],
             invalidationCount: 0,
             history: history
         )
         #expect(expectationChecker.unmetExpectations(of: [.noOutcome("failed")]) == ["1 commands have no result"])
-        expectationChecker.outcomesByCommand["a/3"] = ["accepted"]
+        expectationChecker.outcomeNamesByCommand["a/3"] = ["accepted"]
         #expect(expectationChecker.unmetExpectations(of: [.noOutcome("failed")]).isEmpty)
     }
 
@@ -90,7 +90,7 @@ struct OutageReportTests {
         )
         let expectationChecker = OutageExpectationChecker(
             findings: OutageFindings(longestSilenceMilliseconds: 3_000),
-            outcomesByCommand: [:],
+            outcomeNamesByCommand: [:],
             invalidationCount: 0,
             history: history,
             firstCommandAtWallMilliseconds: 1_000,
@@ -114,7 +114,9 @@ struct OutageReportTests {
         let findings = OutageFindings(freshnessMillisecondsByApp: ["match": [100, 200, 900]])
         let expectationChecker = OutageExpectationChecker(
             findings: findings,
-            outcomesByCommand: ["a/1": ["held", "accepted"], "a/2": ["failed"], "a/3": ["accepted", "duplicate"]],
+            outcomeNamesByCommand: [
+                "a/1": ["held", "accepted"], "a/2": ["failed"], "a/3": ["accepted", "duplicate"],
+            ],
             invalidationCount: 2
         )
         #expect(expectationChecker.violation(of: .freshnessP99(app: "match", milliseconds: 900)) == nil)

@@ -56,7 +56,7 @@ import Testing
     @Test func `A lane whose records use too many bytes releases few held commands at a time`() {
         let core = makeCoreWithHeldBackRegistrations()
         let state = String(repeating: "y", count: 2_000)
-        var (releasedCount, callCountMax) = (0, 0)
+        var (releasedCount, callsMax) = (0, 0)
         func releaseNext() {
             let inside = #","x":"\#(releasedCount)\#(state)""#
             core.reply(.registered, held: CommandText.update(1, of: "a\(releasedCount)", inside: inside))
@@ -66,11 +66,11 @@ import Testing
         #expect(core.outstandingCalls == (0..<64).map { "admit a\($0).u1" })
         #expect(!core.canReceive)
         while let call = core.calls.first {
-            callCountMax = max(callCountMax, core.calls.count)
+            callsMax = max(callsMax, core.calls.count)
             if call.ticket.purpose == .registerToken { releaseNext() } else { core.admitAndRespond() }
             core.acknowledgeAll()
         }
-        #expect(callCountMax == 64, "a released command and a registration's call take the same room")
+        #expect(callsMax == 64, "a released command and a registration's call take the same room")
         #expect(core.outcomes.count == 100 && core.inProgressRecordCount == 0)
     }
 
@@ -169,13 +169,13 @@ import Testing
         let core = CoreHarness(apps: (0..<100).map { "com.example.app\($0)" }) { $0.recordsMax = 64 }
         for number in 0..<64 { core.unregister(key: "a\(number)") }
         #expect(!core.canReceive)
-        var (callCountMax, callCounts) = (0, [Int](repeating: 0, count: 100))
+        var (callsMax, callCounts) = (0, [Int](repeating: 0, count: 100))
         while let call = core.calls.first {
-            callCountMax = max(callCountMax, core.calls.count)
+            callsMax = max(callsMax, core.calls.count)
             callCounts[Int(call.ticket.appIndex)] += 1
             core.reply(.unregistered)
         }
-        #expect(callCountMax <= 64 * 4)
+        #expect(callsMax <= 64 * 4)
         #expect(callCounts == [Int](repeating: 64 * 2, count: 100))
         #expect(core.committableOffset(core.registrationsPartition) == 64 && core.inProgressRecordCount == 0)
     }

@@ -56,6 +56,8 @@ final class SimulatedWorker {
     /// Commands on their way to the audiences, in runs that simulate audiences.
     var handovers: [(dueMilliseconds: Int64, record: RecordIndex)] = []
     var undeliveredMembershipChanges: [UndeliveredMembershipChange] = []
+    /// Used only in runs in which Redis loses data and the records are read again.
+    var rereading = SimulatedRereading()
 
     init(
         number: Int,

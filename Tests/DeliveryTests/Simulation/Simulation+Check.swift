@@ -20,7 +20,7 @@ extension Simulation {
                     "\(activity): its start was not sent, though no response, worker or partition was lost"
                 )
             }
-            for (version, count) in phone.startCounts where count > 1 && !wasRedisWiped {
+            for (version, count) in phone.startCounts where count > 1 && !mayRepeatAfterLoss {
                 violations.append("\(activity): the start \(version) came \(count) times")
             }
         }
@@ -48,14 +48,15 @@ extension Simulation {
     }
 
     /// Whether the record with which Redis admits a start also finishes this start. True if the run loses no response,
-    /// worker or partition, because a start then stays with its record, even during a short failure of Redis.
+    /// worker, partition or data of Redis, because a start then stays with its record, even during a short failure of
+    /// Redis.
     private var doesAdmittedRecordFinishEachStart: Bool {
         // A start's deferral may be written twice: two records with the same claim. Suppose that a worker reads the
         // first one, and the start is admitted and deferred again, with a new claim. When a worker reads the second
         // one, the start gets the outcome `unknown`.
         let mayDeferTwice = parameters.deferrals != nil && parameters.produceFailurePerMille > 0
         return !mayDeferTwice && parameters.pushLossPerMille == 0 && parameters.crashPerMille == 0
-            && parameters.rebalancePerMille == 0 && parameters.connections == nil
+            && parameters.rebalancePerMille == 0 && parameters.connections == nil && parameters.lossesMax == 0
     }
 
     /// Checks that Redis permits no update or end to a token that a tombstone has removed. After the token is
@@ -104,7 +105,8 @@ extension Simulation {
         if reply.hasRetiredToken, case .retire(_, let retirement) = call.operation {
             retiredTokens[activity] = String(decoding: retirement.token, as: UTF8.self)
         }
-        if reply.verdict == .send, !view.isStart, let token = reply.registration,
+        // After a loss, the registration of a retired token may be read again, and brings the token back.
+        if reply.verdict == .send, !view.isStart, losses.count == 0, let token = reply.registration,
             retiredTokens[activity] == String(decoding: token.token, as: UTF8.self)
         {
             violations.append("\(activity): admitted to a token that was retired")
@@ -126,6 +128,8 @@ extension Simulation {
         // The start expired, and its worker died after it had settled the start in Redis and before it wrote the
         // result.
         if hasNoStart, parameters.crashPerMille > 0, startOutcomes.contains(.duplicate) { return }
+        if hasNoStart, mayHaveLostHeldStart(startOutcomes) { return }
+        if mayMissAfterLoss(finalCommand.version, of: activity) { return }
         // If the core reads the activity's end before the start's turn comes, it does not send the start.
         if hasNoStart, finalCommand.isEnd { return }
         if mayLastStartHaveBeenMissingInRedis(activity) { return }

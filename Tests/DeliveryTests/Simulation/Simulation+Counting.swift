@@ -70,8 +70,9 @@ extension Simulation {
         if parameters.supersededResults == .each, let entry = counting.supersededCounts.first(where: { $0.value > 0 }) {
             violations.append("\(entry.key): commands were counted though each has a result")
         }
+        // A command that is read again may have a second result.
         guard parameters.crashPerMille == 0, parameters.rebalancePerMille == 0,
-            parameters.produceFailurePerMille == 0
+            parameters.produceFailurePerMille == 0, parameters.lossesMax == 0
         else { return }
         var recordCountsByActivity: [String: Int] = [:]
         for command in counting.commands.filter({ $0.key.holdsCommands }).values.flatMap(\.values) {

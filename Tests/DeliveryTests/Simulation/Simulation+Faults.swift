@@ -23,6 +23,7 @@ extension Simulation {
             tokenUnregisteredAtMilliseconds = [:]
             retiredTokens = [:]
         }
+        copyStore()
     }
 
     /// Chooses what becomes of a push, at random while faults occur.
@@ -77,6 +78,7 @@ extension Simulation {
         }
         if skippedCount == nil { violations.append("the metadata of a commit of \(partition) was refused") }
         worker.positions[partition] = .init(indexInCore: indexInCore, nextOffset: commit.offset)
+        noteAssignment(of: partition, to: worker, from: commit.offset)
         partitionOwners[partition] = owner
     }
 
@@ -91,6 +93,7 @@ extension Simulation {
             worker.delivery.beginRevoking(position.indexInCore, now: worker.moment(now))
             return reassignWhenDrained(partition, of: worker, position.indexInCore)
         }
+        losses.hadForcedMove = true
         if random.chance(250) { return reassign(partition, of: worker, position.indexInCore) }
         worker.delivery.beginRevoking(position.indexInCore, now: worker.moment(now))
         let delayMilliseconds = Int64(random.number(0...3_000))
@@ -125,6 +128,7 @@ extension Simulation {
     private func reassign(_ partition: SimulatedLog.Partition, of worker: SimulatedWorker, _ indexInCore: UInt32) {
         worker.delivery.release(partition: indexInCore, now: worker.moment(now))
         worker.positions[partition] = nil
+        noteRelease(of: partition, by: worker)
         assign(partition, to: random.number(0...parameters.workerCount - 1))
     }
 
@@ -132,6 +136,7 @@ extension Simulation {
     /// Another process continues from the committed offsets.
     private func crash(_ number: Int) {
         guard let worker = workers[number] else { return }
+        losses.hadForcedMove = true
         for entry in worker.storeCalls where random.chance(500) {
             perform(entry.call, worker)
         }
@@ -166,7 +171,9 @@ extension Simulation {
 
     func commit(_ worker: SimulatedWorker) {
         for (partition, position) in worker.positions {
-            guard let progress = worker.delivery.progress(position.indexInCore) else { continue }
+            guard let progress = worker.delivery.progress(position.indexInCore), mayCommit(partition, of: worker) else {
+                continue
+            }
             let previousCommit = log.commits[partition] ?? SimulatedLog.Commit()
             if progress.committableOffset < previousCommit.offset { continue }
             log.commits[partition] = SimulatedLog.Commit(

@@ -51,7 +51,8 @@ extension Simulation {
     /// Checks that an alert does not ring again after Redis knew that APNs had accepted it. Only a push that Redis
     /// admitted before that may still ring the alert again.
     func checkAlertRing(_ alert: Int, with view: RecordView, of activity: String) {
-        guard alert >= 0, !wasRedisWiped, !view.isStart, phones[activity]?.rungAlerts.contains(alert) ?? false,
+        guard alert >= 0, !mayRepeatAfterLoss, !wasHeldInCopy(alert, of: activity), !view.isStart,
+            phones[activity]?.rungAlerts.contains(alert) ?? false,
             let acceptedAtMilliseconds = pace.alertAcceptedAtMilliseconds[activity]?[alert],
             let admittedAtMilliseconds = pace.admittedAtMilliseconds[activity]?[view.version],
             admittedAtMilliseconds > acceptedAtMilliseconds
@@ -134,7 +135,10 @@ extension Simulation {
     }
 
     /// Checks each alert: it rang, or a newer alert rang instead, or a fault of the run explains why it did not ring.
+    ///
+    /// Checks nothing after a loss: a command that is read again, or was held, may be sent without its alert (K11).
     func checkAlerts() {
+        guard losses.count == 0 else { return }
         for (activity, sequences) in alertSequences.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity], !mayHaveLostFinalCommand(activity),
                 !canNewerStateOvertakeDeferredAlert(activity), !mayLastStartHaveBeenMissingInRedis(activity),

@@ -15,6 +15,7 @@ extension Simulation {
             }
         }
         if parameters.audienceCount > 0 { makeAudienceCommands() }
+        makeLosses()
     }
 
     private func makeActivity(_ activity: String, device: String) {
@@ -107,7 +108,8 @@ extension Simulation {
         mayRing: Bool = true,
         at time: Int64
     ) {
-        let recordCount = random.chance(50) ? 2 : 1
+        // If Redis lost what the first of two records wrote, the second one would be sent too.
+        let recordCount = random.chance(50) && parameters.lossesMax == 0 ? 2 : 1
         let identifier = "\(activity)#\(sequence)"
         results[identifier] = []
         let version = version(of: activity, at: time, sequence)
@@ -267,10 +269,11 @@ extension Simulation {
         if let deadSince = phone.tokenDiedAtMilliseconds[token] { return (.tokenDead, 410, deadSince) }
         checkUpdateAge(view, of: activity)
         checkAlertRing(shownState.alertSequence, with: view, of: activity)
+        noteIfIgnored(shownState, by: phone)
         phone.receive(view.event, shownState)
         if view.priority == 10 { phone.highPriorityVersions.insert(view.version) }
-        // After Redis has lost all data, a push may be repeated with another timestamp. The phone still shows
-        // the right state.
+        // After Redis has lost data, a push may be repeated with another timestamp, and older states may come.
+        // The phone still shows the right state at the end.
         if !wasRedisWiped { violations.append(contentsOf: phone.violations) }
         phone.violations = []
         phones[activity] = phone
@@ -294,7 +297,7 @@ extension Simulation {
     }
 
     /// Returns the number after the text `key`, in the part of the body after the text `anchor`; -1 if there is none.
-    private func findNumber(_ key: String, after anchor: String, in body: String) -> Int {
+    func findNumber(_ key: String, after anchor: String, in body: String) -> Int {
         guard let part = body.range(of: anchor), let found = body.range(of: key, in: part.upperBound..<body.endIndex)
         else { return -1 }
         return Int(body[found.upperBound...].prefix { $0.isNumber }) ?? -1

@@ -85,6 +85,7 @@ final class Simulation {
     /// Activities with a command that was deferred at least once.
     var deferredActivities: Set<String> = []
     var audiences = SimulatedAudiences()
+    var losses = SimulatedLosses()
     private var workerCount = 0
 
     /// - Parameter supersededResults: if nil, the seed chooses it, with separate random numbers (``CommitParameters``).
@@ -95,7 +96,7 @@ final class Simulation {
         commits: CommitParameters? = nil
     ) {
         self.seed = seed
-        self.commitParameters = commits ?? CommitParameters(seed: seed)
+        self.commitParameters = commits ?? CommitParameters(seed: seed, kind: kind)
         random = SplitMix64(simulationSeed: seed)
         var parameters = SimulationParameters(&random, kind: kind)
         var separateRandom = SplitMix64(simulationSeed: ~seed)
@@ -201,6 +202,7 @@ final class Simulation {
             {
                 let record = records[Int(position.nextOffset)]
                 receive(record, at: position, by: worker)
+                noteDealtRecord(position.nextOffset, of: partition, to: worker)
                 worker.positions[partition]?.nextOffset += 1
                 takenCount += 1
             }
@@ -298,7 +300,7 @@ final class Simulation {
     }
 
     /// All calls in flight fail for the worker. Redis has performed only the first ones; chance decides how many.
-    private func loseConnection(of worker: SimulatedWorker) {
+    func loseConnection(of worker: SimulatedWorker) {
         let lostCalls = worker.storeCalls
         worker.storeCalls.removeAll()
         let performedCount = random.number(0...lostCalls.count)

@@ -31,6 +31,9 @@ struct SimulationParameters {
         /// Activities that are started several times under the same id, with or without an end before the next start.
         /// Commands are deferred.
         case lives
+        /// Redis loses its newest writes or all data, and the workers read old records again. In the other kinds Redis
+        /// may lose all data too, but nothing is read again.
+        case losses
     }
 
     /// When commands are deferred, and how often an outage of APNs begins.
@@ -91,7 +94,8 @@ struct SimulationParameters {
     var rebalancePerMille: Int
     var crashPerMille: Int
     var tokenRotationPerMille: Int
-    /// Whether Redis loses all data once, at a random time. A short run may end before this time.
+    /// Whether Redis loses all data once, at a random time, and nothing is read again. A short run may end before this
+    /// time.
     var wipesRedis: Bool
     /// The maximum error of each machine's wall clock in milliseconds.
     var clockSkewMillisecondsMax: Int
@@ -149,6 +153,11 @@ struct SimulationParameters {
     var lateStartTokenPerMille = 300
     /// The ages that commands may have when they are written, in seconds. Each activity gets one of them.
     var agesSeconds: [Int64] = []
+
+    /// In runs of kind `losses`: the maximum number of times that Redis loses data. 0 in all other kinds.
+    var lossesMax = 0
+    /// In runs of kind `losses`: the age of the oldest writes that Redis may lose without losing all data.
+    var lostWritesMillisecondsMax: Int64 = 0
 
     /// The number of audiences that registrations may name; 0 if they name none.
     var audienceCount = 0
@@ -216,6 +225,7 @@ struct SimulationParameters {
             agesSeconds = [0, 290, 590, 3_600, 28_790, 43_190]
         case .audiences: chooseAudienceParameters(&random)
         case .lives: chooseLives(&random)
+        case .losses: chooseLosses(&random)
         case .deferrals:
             if random.chance(500) { choosePaceParameters(&random) }
             if random.chance(300) { chooseTokenParameters(&random) }
@@ -235,6 +245,17 @@ struct SimulationParameters {
         // Commands do not wait for a held start. So Redis might refuse the commands after it as `ended`.
         lateStartTokenPerMille = 0
         deferrals = Deferrals(&random)
+    }
+
+    private mutating func chooseLosses(_ random: inout SplitMix64) {
+        wipesRedis = false
+        lossesMax = random.number(1...3)
+        lostWritesMillisecondsMax = [200, 2_000, 20_000][random.number(0...2)]
+        alertPerMille = [0, 150, 500][random.number(0...2)]
+        readAheadLagRecords = [1_000_000, 4, 20][random.number(0...2)]
+        // No command of this kind may be deferred. A lane that is more than half full could defer a start with a 429,
+        // and a rereading fills the lane. So the lanes have more room.
+        recordsMax *= 4
     }
 
     private mutating func chooseAudienceParameters(_ random: inout SplitMix64) {

@@ -7,7 +7,7 @@ struct RoundClaim: BitwiseCopyable {
     /// before its loss, the count begins again with this loss. It stops at `pauseDoublingsMax` + 1, where the pause
     /// before a claim stops growing.
     var consecutiveLossCount: UInt8 = 0
-    /// How many times the round has waited until the store has all members again. At `memberWaitCountMax` the round
+    /// How many times the round has waited until the store has all members again. At `memberWaitsMax` the round
     /// waits no more, because perhaps the store has lost nothing: after each failed attempt to connect, the store
     /// counts as one that may lack members.
     ///
@@ -15,7 +15,7 @@ struct RoundClaim: BitwiseCopyable {
     /// | --- | --- |
     /// | a wait begins, because the store may lack members (``Audiences/mustWaitForMembers(_:_:)``) | grows by 1 |
     /// | a wait begins, because the store replied to a checkpoint that it has lost the round | stays |
-    /// | a wait has lasted ``Audiences/memberWaitMillisecondsMax`` | becomes `memberWaitCountMax` |
+    /// | a wait has lasted ``Audiences/memberWaitMillisecondsMax`` | becomes `memberWaitsMax` |
     var memberWaitCount: UInt8 = 0
     /// Whether the round, or one of its pages, has waited ``Audiences/memberWaitMillisecondsMax`` for members. The
     /// round's pages then wait no more.

@@ -6,7 +6,7 @@ struct OutageExpectationChecker {
 
     var findings: OutageFindings
     /// The outcomes of each command, in the order of its results.
-    var outcomesByCommand: [String: [String]]
+    var outcomeNamesByCommand: [String: [String]]
     var invalidationCount: Int
     var history = OutageHistory()
     /// When the first command was due, UNIX milliseconds.
@@ -14,7 +14,7 @@ struct OutageExpectationChecker {
     var longestCommitWaitMilliseconds: Int64 = 0
 
     /// The number of commands without a result. Every case requires that it is 0.
-    var missingResultCount: Int { history.commands.count { outcomesByCommand[$0.identifier] == nil } }
+    var missingResultCount: Int { history.commands.count { outcomeNamesByCommand[$0.identifier] == nil } }
 
     func unmetExpectations(of expectations: [OutageExpectation]) -> [String] {
         let missingResults = missingResultCount == 0 ? [] : ["\(missingResultCount) commands have no result"]
@@ -41,7 +41,7 @@ struct OutageExpectationChecker {
             return invalidationCount == expectedCount
                 ? nil : "\(invalidationCount) invalidations, expected \(expectedCount)"
         case .oneFinalResultPerCommand:
-            let repeatedCount = outcomesByCommand.values.count {
+            let repeatedCount = outcomeNamesByCommand.values.count {
                 $0.count { !Self.nonfinalOutcomeNames.contains($0) } > 1
             }
             return repeatedCount == 0 ? nil : "\(repeatedCount) commands have two final results"
@@ -69,5 +69,7 @@ struct OutageExpectationChecker {
         return history.pushes.filter { $0.status == 200 && activities.contains($0.activity) }
     }
 
-    private func commandCount(with outcome: String) -> Int { outcomesByCommand.values.count { $0.contains(outcome) } }
+    private func commandCount(with outcome: String) -> Int {
+        outcomeNamesByCommand.values.count { $0.contains(outcome) }
+    }
 }

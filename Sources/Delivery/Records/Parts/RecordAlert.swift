@@ -10,7 +10,7 @@ struct RecordAlert: BitwiseCopyable {
     var heldStatus = HeldAlertStatus.notReported
     /// Whether an alert was removed because it was too old: the command's own alert, or an older command's alert that
     /// the command carried or should have carried.
-    var isExpired = false
+    var wasRemovedByAge = false
 }
 
 /// What a lane did about a held alert: the alert of an older command that Redis holds, and that this record's command
